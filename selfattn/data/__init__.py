@@ -1,0 +1,1 @@
+"""Where pairs of texts come from, and how they become batches."""

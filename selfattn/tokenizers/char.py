@@ -1,0 +1,154 @@
+"""Characters as tokens: the vocabulary is every character of the training texts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from selfattn.errors import UserError
+
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+FILE_NAME = "char.json"
+
+
+class CharTokenizer:
+    """One token for each character (Unicode code point); ids 0 to 3 are ``<pad>``, ``<bos>``, ``<eos>``, ``<unk>``.
+
+    Args:
+        characters: the vocabulary; order and repetition do not matter, ids follow the code points.
+
+    Example:
+        >>> tokenizer = CharTokenizer.train(["Nov 13", "Dec 2"])
+        >>> tokenizer.encode("Nov 2")
+        [9, 12, 13, 4, 6]
+        >>> tokenizer.decode([9, 12, 13, 4, 6, tokenizer.eos_id])
+        'Nov 2'
+        >>> tokenizer.pieces([9, 4, 2])
+        ['N', '␣', '<eos>']
+    """
+
+    pad_id, bos_id, eos_id, unk_id = range(4)
+
+    def __init__(self, characters: Iterable[str]) -> None:
+        self.characters = "".join(sorted(set("".join(characters))))
+        self._ids = {character: number for number, character in enumerate(self.characters, len(SPECIALS))}
+
+    @classmethod
+    def train(cls, texts: Iterable[str]) -> Self:
+        """Make the tokenizer whose vocabulary is every character of the texts.
+
+        Args:
+            texts: sources and targets of the training data.
+        """
+        characters: set[str] = set()
+        for text in texts:
+            characters.update(text)
+        return cls(characters)
+
+    def __len__(self) -> int:
+        """Return the size of the vocabulary, the four specials included."""
+        return len(SPECIALS) + len(self.characters)
+
+    def encode(self, text: str) -> list[int]:
+        """Return one id for each character, ``unk_id`` for one that the vocabulary has not.
+
+        Example:
+            >>> CharTokenizer("ab").encode("abz")
+            [4, 5, 3]
+        """
+        return [self._ids.get(character, self.unk_id) for character in text]
+
+    def unknown(self, *texts: str) -> Counter[str]:
+        """Count the characters of the texts that the vocabulary has not.
+
+        Example:
+            >>> CharTokenizer("ab").unknown("abz", "zoo").most_common()
+            [('z', 2), ('o', 2)]
+        """
+        counts = Counter[str]()
+        for text in texts:
+            counts.update(character for character in text if character not in self._ids)
+        return counts
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of the ids; padding, beginning and end are dropped, ``<unk>`` becomes U+FFFD.
+
+        Raises:
+            ValueError: an id outside the vocabulary.
+
+        Example:
+            >>> CharTokenizer("ab").decode([1, 4, 5, 3, 2, 0])
+            'ab\\ufffd'
+        """
+        dropped = (self.pad_id, self.bos_id, self.eos_id)
+        return "".join(self._character(number) for number in ids if number not in dropped)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return a printable label for each id: a special by name, a space as ``␣``, what cannot be seen by code.
+
+        Raises:
+            ValueError: an id outside the vocabulary.
+
+        Example:
+            >>> CharTokenizer("a\\u200f").pieces([4, 5, 3])
+            ['a', '<U+200F>', '<unk>']
+        """
+        return [SPECIALS[n] if 0 <= n < len(SPECIALS) else _printable(self._character(n)) for n in ids]
+
+    def _character(self, number: int) -> str:
+        if not 0 <= number < len(self):
+            raise ValueError(f"token id {number} is outside the vocabulary of {len(self)}")
+        return "\N{REPLACEMENT CHARACTER}" if number == self.unk_id else self.characters[number - len(SPECIALS)]
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write ``char.json`` into the directory: the whole file or nothing.
+
+        Args:
+            directory: made where there is none.
+        """
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        record = {"tokenizer": "char", "version": 1, "characters": self.characters}
+        # Written aside and moved into place, so that a run killed meanwhile leaves no half a file.
+        aside = folder / f"{FILE_NAME}.{os.getpid()}.tmp"
+        try:
+            aside.write_text(json.dumps(record) + "\n", encoding="ascii")
+            os.replace(aside, folder / FILE_NAME)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Self:
+        """Read the ``char.json`` that `save` wrote.
+
+        Args:
+            directory: the folder it is in.
+
+        Raises:
+            UserError: no such file, or not one that `save` wrote.
+        """
+        path = Path(directory) / FILE_NAME
+        try:
+            record = json.loads(path.read_bytes())
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror}); is this the tokenizer of a run?") from None
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested without end
+            raise UserError(f"{path}: not valid JSON; restore the file or train again") from None
+        match record:
+            case {"tokenizer": "char", "version": 1, "characters": str(characters)}:
+                tokenizer = cls(characters)
+                if tokenizer.characters == characters:
+                    return tokenizer
+                # Other ids than the model was trained with would give nonsense without a word.
+                raise UserError(f"{path}: its characters are not in order; restore the file or train again")
+        raise UserError(f"{path}: not a character vocabulary of version 1; restore the file or train again")
+
+
+def _printable(character: str) -> str:
+    if character == " ":
+        return "␣"
+    return character if character.isprintable() else f"<U+{ord(character):04X}>"

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from datetime import date
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from selfattn.data.batches import Batch, Example, batches, collate
+from selfattn.data.date_formats import date_patterns
+from selfattn.data.dates import DateSource, split_of
+from selfattn.data.files import book_split, read_pairs
+from selfattn.data.pairs import Pair
+from selfattn.tokenizers.char import CharTokenizer
+
+PAD, BOS = 0, 1
+quick = settings(deadline=None, max_examples=60)
+
+ids = st.lists(st.integers(0, 40), min_size=1, max_size=23)
+examples_ = st.lists(st.builds(Example, ids, ids), max_size=41)
+bounds = st.tuples(st.none() | st.integers(1, 11), st.none() | st.integers(1, 150)).filter(any)
+
+
+def uncollate(batch: Batch) -> list[Example]:
+    rows = zip(batch.source, batch.source_mask, batch.target_out, batch.target_mask, strict=True)
+    return [Example(s[sm].tolist(), t[tm].tolist()) for s, sm, t, tm in rows]
+
+
+@quick
+@given(examples_.filter(bool), st.integers(0, 3), st.integers(0, 3))
+def test_collate_loses_nothing(examples: list[Example], pad_id: int, bos_id: int) -> None:
+    batch = collate(examples, pad_id, bos_id, range(len(examples)))
+    assert uncollate(batch) == examples
+    for mask, name in ((batch.source_mask, "source"), (batch.target_mask, "target")):
+        assert mask.sum(1).tolist() == [len(getattr(example, name)) for example in examples]
+        assert mask.shape[1] == max(len(getattr(example, name)) for example in examples)
+        assert not (mask[:, 1:] & ~mask[:, :-1]).any()  # padding is on the right
+    assert (batch.source[~batch.source_mask] == pad_id).all()
+    assert (batch.target_in[~batch.target_mask] == pad_id).all()
+    assert (batch.target_in[:, 0] == bos_id).all()
+    both = batch.target_mask[:, 1:]
+    assert batch.target_in[:, 1:][both].tolist() == batch.target_out[:, :-1][both].tolist()
+
+
+@quick
+@given(examples_, bounds, st.none() | st.integers(0, 2**32), st.integers(1, 5))
+def test_an_epoch_has_every_example_once_within_the_bounds(
+    examples: list[Example], bound: tuple[int | None, int | None], seed: int | None, window: int
+) -> None:
+    batch_size, max_tokens = bound
+
+    def epoch() -> list[Batch]:
+        return list(
+            batches(
+                examples,
+                batch_size=batch_size,
+                max_tokens=max_tokens,
+                pad_id=PAD,
+                bos_id=BOS,
+                generator=None if seed is None else torch.Generator().manual_seed(seed),
+                window=window,
+            )
+        )
+
+    dealt = epoch()
+    order = [index for batch in dealt for index in batch.indices]
+    assert sorted(order) == list(range(len(examples)))
+    if seed is None:
+        assert order == sorted(order)
+    for batch in dealt:
+        assert uncollate(batch) == [examples[index] for index in batch.indices]
+        if batch_size is not None:
+            assert len(batch.indices) <= batch_size
+        if max_tokens is not None and len(batch.indices) > 1:
+            assert batch.source.numel() + batch.target_out.numel() <= max_tokens
+    assert [batch.indices for batch in epoch()] == [batch.indices for batch in dealt]
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 2**32), st.sampled_from([(32, None), (None, 2000), (32, 2000)]))
+def test_little_is_padding(seed: int, bound: tuple[int | None, int | None]) -> None:
+    sizes = torch.randint(1, 60, (3000,), generator=torch.Generator().manual_seed(seed)).tolist()
+    examples = [Example([5] * size, [6] * size) for size in sizes]
+    generator = torch.Generator().manual_seed(seed)
+    dealt = batches(examples, batch_size=bound[0], max_tokens=bound[1], pad_id=PAD, bos_id=BOS, generator=generator)
+    cells = sum(batch.source.numel() for batch in dealt)
+    assert (cells - sum(sizes)) / cells < 0.04  # unsorted, in batches of 32, it is about a half
+
+
+@quick
+@given(st.lists(st.text()), st.text())
+def test_characters_come_back(texts: list[str], text: str) -> None:
+    tokenizer = CharTokenizer.train([*texts, text])
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.unknown(text, *texts) == {}
+    assert len(tokenizer) == 4 + len(set("".join([*texts, text])))
+
+
+@quick
+@given(st.text(), st.text())
+def test_unknown_characters_are_counted(known: str, text: str) -> None:
+    tokenizer = CharTokenizer(known)
+    expected = Counter(character for character in text if character not in known)
+    assert tokenizer.unknown(text) == expected
+    assert tokenizer.encode(text).count(tokenizer.unk_id) == expected.total()
+    assert len(tokenizer.decode(tokenizer.encode(text))) == len(text)
+
+
+@quick
+@given(st.text(st.characters(exclude_categories=())))
+def test_every_piece_is_printable_and_a_saved_vocabulary_the_same(text: str) -> None:
+    tokenizer = CharTokenizer(text)
+    pieces = tokenizer.pieces(range(len(tokenizer)))
+    assert all(piece and piece.isprintable() and piece != " " for piece in pieces)
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(folder)
+        assert CharTokenizer.load(folder).characters == tokenizer.characters
+
+
+sides = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=("Cs",)), min_size=1).filter(str.strip)
+
+
+@quick
+@given(st.lists(st.tuples(sides, sides), min_size=1, max_size=7), st.sampled_from(["tsv", "jsonl"]))
+def test_files_come_back(rows: list[tuple[str, str]], suffix: str) -> None:
+    assume(not rows[0][0].startswith("\ufeff"))  # a byte order mark in front of a file is not part of the text
+    if suffix == "tsv":
+        text = "".join(f"{source}\t{target}\n" for source, target in rows)
+    else:
+        text = "".join(json.dumps({"source": s, "target": t}, ensure_ascii=False) + "\n" for s, t in rows)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"pairs.{suffix}")
+        path.write_bytes(text.encode())
+        assert read_pairs(path) == [Pair(source, target) for source, target in rows]
+
+
+@quick
+@given(st.integers(10, 300), st.integers(0, 2**32 - 1))
+def test_the_book_split_is_a_partition(count: int, seed: int) -> None:
+    pairs = [Pair(str(number), "x") for number in range(count)]
+    train, test = book_split(pairs, seed)
+    assert len(test) == count // 10
+    assert {pair.source for pair in train} | {pair.source for pair in test} == {pair.source for pair in pairs}
+    assert len(train) + len(test) == count
+
+
+@cache
+def source_of(split: str) -> DateSource:
+    return DateSource(("en_US", "en_GB", "ko_KR", "tr_TR", "ar_EG"), split=split)  # type: ignore[arg-type]
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(["train", "valid", "test"]), st.integers(0, 10**15))
+def test_every_pair_stands_for_its_day(split: str, index: int) -> None:
+    source = source_of(split)
+    (pair,) = source.pairs(1, index)
+    day = date.fromisoformat(pair.target)
+    assert split_of(day) == split
+    locale, _, name = pair.tag.partition(" ")
+    tag = f"[{locale}] "
+    text = pair.source.removeprefix(tag)
+    assert any(pattern.read(text) == {day} for pattern in date_patterns(locale)[name])
+    assert pair.source.startswith(tag) == (len(source.readings(text)) > 1)
+    spans = sorted(span.source for span in pair.spans)
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
+    assert spans[0][0] >= (len(tag) if text != pair.source else 0)
+    assert spans[-1][1] <= len(pair.source)

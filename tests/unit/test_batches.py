@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from selfattn.data.batches import Batch, Example, batches, collate, encode_pairs
+from selfattn.data.pairs import Pair
+from selfattn.tokenizers.char import CharTokenizer
+
+PAD, BOS = 0, 1
+
+
+def lengths(*sizes: tuple[int, int]) -> list[Example]:
+    return [Example([5] * source, [6] * target) for source, target in sizes]
+
+
+def deal(
+    examples: list[Example], seed: int | None = 0, *, batch_size: int | None = None, max_tokens: int | None = None
+) -> list[Batch]:
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    return list(
+        batches(
+            examples,
+            batch_size=batch_size,
+            max_tokens=max_tokens,
+            pad_id=PAD,
+            bos_id=BOS,
+            generator=generator,
+        )
+    )
+
+
+def test_pairs_become_ids_with_eos_behind_each_side() -> None:
+    tokenizer = CharTokenizer.train(["abc"])
+    assert encode_pairs([Pair("ab?", "c"), Pair("", "")], tokenizer) == [
+        Example([4, 5, 3, 2], [6, 2]),
+        Example([2], [2]),
+    ]
+
+
+def test_a_batch_by_hand() -> None:
+    batch = collate([Example([7, 8, 2], [9, 2]), Example([7, 2], [9, 8, 7, 2])], PAD, BOS, [11, 5])
+    assert batch.source.tolist() == [[7, 8, 2], [7, 2, 0]]
+    assert batch.source_mask.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.target_in.tolist() == [[1, 9, 0, 0], [1, 9, 8, 7]]
+    assert batch.target_out.tolist() == [[9, 2, 0, 0], [9, 8, 7, 2]]
+    assert batch.target_mask.tolist() == [[True, True, False, False], [True, True, True, True]]
+    assert batch.indices == [11, 5]
+    assert {t.dtype for t in (batch.source, batch.target_in, batch.target_out)} == {torch.int64}
+    assert {t.dtype for t in (batch.source_mask, batch.target_mask)} == {torch.bool}
+
+
+def test_a_padding_id_inside_a_text_is_no_padding() -> None:
+    batch = collate([Example([PAD, 7], [PAD, 2])], PAD, BOS, [0])
+    assert batch.source_mask.all()
+    assert batch.target_mask.all()
+
+
+def test_moving_a_batch_moves_every_tensor() -> None:
+    moved = collate(lengths((3, 2), (1, 5)), PAD, BOS, [4, 2]).to("meta")
+    tensors = [moved.source, moved.source_mask, moved.target_in, moved.target_out, moved.target_mask]
+    assert {str(tensor.device) for tensor in tensors} == {"meta"}
+    assert moved.indices == [4, 2]
+
+
+def test_collate_refuses_what_makes_no_batch() -> None:
+    with pytest.raises(ValueError, match="got 0 and 0"):
+        collate([], PAD, BOS, [])
+    with pytest.raises(ValueError, match="got 1 and 2"):
+        collate(lengths((1, 1)), PAD, BOS, [0, 1])
+    with pytest.raises(ValueError, match="at least one id"):
+        collate([Example([], [2])], PAD, BOS, [0])
+
+
+def test_without_a_generator_the_order_is_kept() -> None:
+    examples = lengths((9, 2), (1, 2), (5, 2), (2, 2), (7, 2))
+    assert [batch.indices for batch in deal(examples, None, batch_size=2)] == [[0, 1], [2, 3], [4]]
+
+
+def test_the_token_bound_counts_padding_on_both_sides() -> None:
+    # Two rows of (3 + 2) ids: 10. A third row would make three of (4 + 2): 18.
+    examples = lengths((3, 2), (1, 1), (4, 2), (4, 1), (1, 2))
+    assert [batch.indices for batch in deal(examples, None, max_tokens=10)] == [[0, 1], [2], [3], [4]]
+    assert [batch.indices for batch in deal(examples, None, max_tokens=17)] == [[0, 1], [2, 3], [4]]
+    assert [batch.indices for batch in deal(examples, None, max_tokens=18)] == [[0, 1, 2], [3, 4]]
+    assert [batch.indices for batch in deal(examples, None, max_tokens=18, batch_size=2)] == [[0, 1], [2, 3], [4]]
+
+
+def test_a_longer_example_makes_a_batch_by_itself() -> None:
+    examples = lengths((2, 2), (50, 50), (2, 2))
+    assert [batch.indices for batch in deal(examples, None, max_tokens=8)] == [[0], [1], [2]]
+
+
+def test_like_lengths_are_together_and_the_batches_are_shuffled() -> None:
+    examples = lengths(*[(1 + number % 5, 3) for number in range(200)])
+    dealt = deal(examples, batch_size=10)
+    widths = [batch.source.shape[1] for batch in dealt]
+    assert all(bool(batch.source_mask.all()) for batch in dealt)
+    assert widths != sorted(widths)
+
+
+def test_the_order_depends_on_the_seed_alone() -> None:
+    examples = lengths(*[(1 + number % 7, 1 + number % 3) for number in range(100)])
+
+    def order(seed: int) -> list[list[int]]:
+        return [batch.indices for batch in deal(examples, seed, batch_size=8)]
+
+    torch.manual_seed(1)
+    first = order(3)
+    torch.manual_seed(2)  # the global generator has no say
+    assert order(3) == first
+    assert order(4) != first
+
+
+def test_epochs_of_one_generator_differ() -> None:
+    examples = lengths(*[(3, 2)] * 50)
+    generator = torch.Generator().manual_seed(0)
+    epochs = [
+        [
+            batch.indices
+            for batch in batches(examples, batch_size=8, max_tokens=None, pad_id=PAD, bos_id=BOS, generator=generator)
+        ]
+        for _ in range(2)
+    ]
+    assert epochs[0] != epochs[1]
+
+
+def test_no_examples_make_no_batches() -> None:
+    assert deal([], batch_size=4) == []
+    assert deal([], None, max_tokens=4) == []
+
+
+@pytest.mark.parametrize("bounds", [{}, {"batch_size": 0}, {"max_tokens": -1}, {"batch_size": 4, "max_tokens": 0}])
+def test_bad_bounds_are_refused_at_once(bounds: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"batch_size|max_tokens"):
+        deal(lengths((1, 1)), **bounds)
+    with pytest.raises(ValueError, match="window must be at least 1"):
+        batches([], batch_size=1, max_tokens=None, pad_id=PAD, bos_id=BOS, generator=None, window=0)

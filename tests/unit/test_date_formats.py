@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from datetime import date, timedelta
+from itertools import product
+
+import pytest
+from babel import Locale
+from babel.dates import format_date
+
+from selfattn.data.date_formats import date_patterns, find_locale, parse
+from selfattn.data.date_patterns import YEARS, DatePattern, recase, shape
+from selfattn.errors import UserError
+
+LOCALES = [
+    *("en_US", "en_GB", "en_CA", "ko_KR", "fr_FR", "de_DE", "ja_JP", "ar_EG", "ar_SA", "th_TH", "fa_IR", "he_IL"),
+    *("zh_Hans_CN", "zh_Hant_TW", "tr_TR", "vi_VN", "eu_ES", "ckb", "lt_LT", "hu_HU", "el_GR", "hi_IN", "my", "dz"),
+    *("hy", "mn_MN", "ca_ES@valencia", "root"),
+]
+
+
+def some_days(count: int, years: range = YEARS) -> list[date]:
+    first, last = date(years.start, 1, 1), date(years.stop - 1, 12, 31)
+    chance = random.Random(3)
+    return [first, last] + [first + timedelta(days=chance.randrange((last - first).days)) for _ in range(count)]
+
+
+def all_patterns(locale: str) -> list[DatePattern]:
+    return list(dict.fromkeys(p for patterns in date_patterns(locale).values() for p in patterns))
+
+
+@pytest.mark.parametrize("name", LOCALES)
+def test_the_rendering_is_babels(name: str) -> None:
+    locale = Locale.parse(name)
+    for length in ("full", "long", "medium", "short"):
+        pattern = parse(locale.date_formats[length].pattern, locale)
+        assert pattern in all_patterns(name)
+        for day in some_days(120, pattern.years):
+            assert pattern.render(day)[0] == format_date(day, length, locale)
+
+
+@pytest.mark.parametrize("name", LOCALES)
+def test_other_casings_are_those_of_the_whole_text_with_every_character_in_its_place(name: str) -> None:
+    language = Locale.parse(name).language
+    for pattern, case in product(all_patterns(name), ("upper", "lower")):
+        cased = pattern.cased(case, language)
+        for day in some_days(15, pattern.years):
+            text, spans = pattern.render(day)
+            if cased is not None:
+                assert cased.render(day) == (recase(text, case, language), spans)
+            else:  # nothing new, or (Greek) not one character for one
+                assert recase(text, case, language) == text or language == "el"
+
+
+def test_casings_that_change_the_length_are_left_out() -> None:
+    greek = parse("d MMMM y", Locale("el"))
+    assert [len(case) for case in ("ΐ", "ΐ".upper())] == [1, 3]  # as in May: Μαΐου
+    assert greek.cased("upper", "el") is None
+    assert greek.cased("lower", "el") is not None
+
+
+@pytest.mark.parametrize(
+    ("locale", "name", "counts"),
+    [
+        ("en_US", "full", [2, 1, 1]),
+        ("en_US", "ordinal", [2, 1, 1, 2, 1, 1]),
+        ("en_US", "short", [1]),
+        ("fr_FR", "long", [1, 1]),  # French writes months in lower case
+        ("ko_KR", "full", [1]),
+        ("ar_EG", "full", [1]),
+    ],
+)
+def test_as_is_makes_up_half_and_no_casing_comes_twice(locale: str, name: str, counts: list[int]) -> None:
+    assert list(Counter(date_patterns(locale)[name]).values()) == counts
+
+
+def test_the_turkic_i_is_cased_as_turkish_does() -> None:
+    texts = [p.render(date(2008, 11, 13))[0] for p in dict.fromkeys(date_patterns("tr_TR")["full"])]
+    assert texts == ["13 Kasım 2008 Perşembe", "13 KASIM 2008 PERŞEMBE", "13 kasım 2008 perşembe"]
+    assert recase("Pazartesi", "upper", "tr") == "PAZARTESİ"
+    assert recase("PAZARTESİ KASIM", "lower", "az") == "pazartesi kasım"
+
+
+def texts_of(locale: str, day: date) -> dict[str, list[str]]:
+    return {
+        name: sorted({pattern.render(day)[0] for pattern in patterns})
+        for name, patterns in date_patterns(locale).items()
+    }
+
+
+def test_the_formats_of_american_english() -> None:
+    def cases(*texts: str) -> list[str]:
+        return sorted(case for text in texts for case in (text, text.upper(), text.lower()))
+
+    assert texts_of("en_US", date(2008, 11, 13)) == {
+        "full": cases("Thursday, November 13, 2008"),
+        "long": cases("November 13, 2008"),
+        "medium": cases("Nov 13, 2008"),
+        "medium weekday": cases("Thu, Nov 13, 2008"),
+        "short": ["11/13/08"],
+        "iso": ["2008-11-13"],
+        "day first": cases("13 November 2008"),
+        "day first weekday": cases("Thursday, 13 November 2008"),
+        "ordinal": cases("November 13th, 2008", "13th of November 2008"),
+        "ordinal weekday": cases("Thursday, November 13th, 2008", "Thursday, 13th of November 2008"),
+    }
+
+
+def test_formats_of_other_locales() -> None:
+    assert texts_of("ko_KR", date(2008, 11, 3)) == {
+        "full": ["2008년 11월 3일 월요일"],
+        "long": ["2008년 11월 3일"],
+        "medium": ["2008. 11. 3."],
+        "medium weekday": ["2008년 11월 3일 (월)"],
+        "short": ["08. 11. 3."],
+        "iso": ["2008-11-03"],
+    }
+    # Equal formats are one, under the first name: ISO is the short format of Sweden and the medium one of Lithuania.
+    assert "iso" not in date_patterns("sv_SE")
+    assert {"short", "iso"}.isdisjoint(date_patterns("lt_LT"))
+    assert "short" not in date_patterns("ja_JP")
+    # British English has the day first anyway.
+    assert [name for name in date_patterns("en_GB") if "day first" in name] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [("1/1/69", "1969-01-01"), ("12/31/99", "1999-12-31"), ("1/1/00", "2000-01-01"), ("12/31/68", "2068-12-31")],
+)
+def test_two_digit_years_are_read_as_posix_does(text: str, iso: str) -> None:
+    (short,) = date_patterns("en_US")["short"]
+    assert short.read(text) == {date.fromisoformat(iso)}
+    assert short.render(date.fromisoformat(iso))[0] == text
+
+
+def test_shapes_find_every_reader() -> None:
+    for pattern in all_patterns("ca_ES@valencia"):
+        shapes = pattern.shapes()
+        assert all(shape(pattern.render(day)[0]) in shapes for day in some_days(30, pattern.years))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("en_UX", "en_US"),
+        ("kr_KR", "ko_KR"),
+        ("de_KR", "de_"),
+        ("", "try en_US"),
+        ("zzzz", "try en_US"),
+        ("klingon", "kln"),
+        ("../etc", "try en_US"),
+        ("en_US;x", "en_US"),
+    ],
+)
+def test_an_unknown_locale_is_named_with_close_ones(name: str, hint: str) -> None:
+    with pytest.raises(UserError) as error:
+        find_locale(name)
+    assert str(error.value).startswith(f"unknown locale {name!r}: ")
+    assert hint in str(error.value).partition(": ")[2]
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("pattern", ["MMMM y", "d.M.y.M", "d.M.y Q", "d.M.Y", ""])
+def test_a_pattern_without_just_year_month_and_day_cannot_be_used(pattern: str) -> None:
+    with pytest.raises(UserError, match=f"locale de_DE: its date pattern {re.escape(repr(pattern))} is not made of"):
+        parse(pattern, Locale.parse("de_DE"))

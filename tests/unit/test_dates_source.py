@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from datetime import date, timedelta
+from itertools import product
+
+import pytest
+from babel.dates import format_date
+from babel.localedata import locale_identifiers
+
+from selfattn.data.date_formats import date_patterns
+from selfattn.data.date_patterns import TWO_DIGIT_YEARS, YEARS
+from selfattn.data.dates import DateSource, split_of
+from selfattn.data.pairs import Pair, Span
+from selfattn.errors import UserError
+
+MIXED = ("en_US", "en_GB", "ko_KR", "ja_JP", "de_DE", "tr_TR", "ar_EG")
+
+
+@pytest.mark.parametrize(
+    ("locales", "tags"),
+    [(("en_US",), False), (MIXED, True), (("ar_EG", "he_IL", "fa_IR"), False), (("eu_ES", "th_TH", "vi_VN"), True)],
+)
+def test_spans_show_year_month_and_day(locales: tuple[str, ...], tags: bool) -> None:
+    tagged = 0
+    for pair in DateSource(locales, seed=5).pairs(2000):
+        day = date.fromisoformat(pair.target)
+        assert [(span.field, span.target) for span in pair.spans] == [
+            ("year", (0, 4)),
+            ("month", (5, 7)),
+            ("day", (8, 10)),
+        ]
+        year, month, number = (pair.source[slice(*span.source)] for span in pair.spans)
+        assert year in (str(day.year), str(day.year)[2:])
+        assert re.fullmatch(f"0?{day.day}(st|nd|rd|th)?", number, re.IGNORECASE)
+        names = [format_date(day, code, pair.tag.split()[0]) for code in ("M", "MM", "MMM", "MMMM")]
+        assert month.casefold() in [name.casefold() for name in names] or pair.tag.startswith("tr_TR")
+        tagged += pair.source.startswith("[")
+    assert bool(tagged) == tags
+
+
+def test_the_target_is_the_day_that_the_text_names() -> None:
+    source = DateSource(MIXED)
+    for pair in source.pairs(2000):
+        text = re.sub(r"^\[\w+\] ", "", pair.source)
+        locale, _, name = pair.tag.partition(" ")
+        days = {day for pattern in date_patterns(locale)[name] for day in pattern.read(text)}
+        assert days == {date.fromisoformat(pair.target)}
+
+
+def test_two_digit_years_stay_in_their_window_and_others_do_not() -> None:
+    years: dict[str, set[int]] = {"en_US short": set(), "en_US long": set()}
+    for pair in DateSource().pairs(20_000):
+        if pair.tag in years:
+            years[pair.tag].add(int(pair.target[:4]))
+    assert years["en_US short"] == set(TWO_DIGIT_YEARS)
+    assert years["en_US long"] == set(YEARS)
+
+
+def test_the_same_index_gives_the_same_pair() -> None:
+    source = DateSource(("en_US", "ko_KR"), seed=7)
+    pairs = source.pairs(50)
+    assert DateSource(("en_US", "ko_KR"), seed=7).pairs(20, start=30) == pairs[30:]
+    assert source.pairs(1, start=10**12) == source.pairs(1, start=10**12)
+    assert source.pairs(0) == []
+    assert DateSource(("en_US", "ko_KR"), seed=8).pairs(50) != pairs
+
+
+def test_the_pairs_do_not_depend_on_the_process() -> None:
+    code = "from selfattn.data.dates import DateSource; print(DateSource(['en_US', 'ja_JP']).pairs(30))"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert {output.decode().strip() for output in outputs} == {str(DateSource(["en_US", "ja_JP"]).pairs(30))}
+
+
+def test_pairs_that_must_never_change() -> None:
+    assert DateSource(seed=0).pairs(2, start=14) == [
+        Pair(
+            "Wednesday, March 6th, 1918",
+            "1918-03-06",
+            tag="en_US ordinal weekday",
+            spans=(
+                Span("year", (22, 26), (0, 4)),
+                Span("month", (11, 16), (5, 7)),
+                Span("day", (17, 20), (8, 10)),
+            ),
+        ),
+        Pair(
+            "1988-01-25",
+            "1988-01-25",
+            tag="en_US iso",
+            spans=(Span("year", (0, 4), (0, 4)), Span("month", (5, 7), (5, 7)), Span("day", (8, 10), (8, 10))),
+        ),
+    ]
+
+
+def test_days_are_dealt_once() -> None:
+    day, parts = date(YEARS.start, 1, 1), Counter[str]()
+    while day.year in YEARS:
+        parts[split_of(day)] += 1
+        day += timedelta(days=1)
+    assert parts == {"train": 65_697, "valid": 3_698, "test": 3_654}
+
+
+def test_no_day_and_no_text_is_in_two_parts() -> None:
+    parts = [DateSource(MIXED, split=split).pairs(6000) for split in ("train", "valid", "test")]
+    for part, split in zip(parts, ("train", "valid", "test"), strict=True):
+        assert {split_of(date.fromisoformat(pair.target)) for pair in part} == {split}
+    for field in ("source", "target"):
+        texts = [{getattr(pair, field) for pair in part} for part in parts]
+        assert len(set.union(*texts)) == sum(map(len, texts))
+
+
+def test_the_deal_does_not_depend_on_the_seed() -> None:
+    train = {pair.target for pair in DateSource(seed=1).pairs(20_000)}
+    test = {pair.target for pair in DateSource(seed=2, split="test").pairs(20_000)}
+    assert train.isdisjoint(test)
+
+
+def test_locales_and_formats_weigh_the_same() -> None:
+    source = DateSource(("en_US", "ko_KR"))
+    counts = Counter(pair.tag for pair in source.pairs(24_000))
+    assert tuple(sorted(counts)) == tuple(sorted(source.formats))
+    for name, count in counts.items():
+        expected = 12_000 / (10 if name.startswith("en_US") else 6)
+        assert abs(count - expected) < 5 * expected**0.5, name
+
+
+@pytest.mark.parametrize(
+    ("locales", "text", "days"),
+    [
+        # What each locale writes, with numbers read as numbers.
+        (["en_US", "en_GB"], "03/04/05", ["2005-03-04", "2005-04-03"]),
+        (["en_US", "en_GB"], "3/4/2005", ["2005-03-04", "2005-04-03"]),
+        (["en_US", "en_GB"], "4/4/05", ["2005-04-04"]),
+        (["en_US", "en_GB"], "4/13/05", ["2005-04-13"]),
+        (["en_US", "en_GB"], "13/4/05", ["2005-04-13"]),
+        (["en_US", "en_GB"], "4 Mar 2005", ["2005-03-04"]),
+        (["en_US", "en_GB"], "2005-03-04", ["2005-03-04"]),
+        (["en_US", "ja_JP"], "03/04/05", ["2003-04-05", "2005-03-04"]),
+        (["en_US", "ja_JP"], "3/4/05", ["2005-03-04"]),  # a year has two digits or four
+        (["en_US", "ja_JP"], "2005/03/04", ["2005-03-04"]),
+        (["de_DE", "mn_MN"], "03.04.05", ["2003-04-05", "2005-04-03"]),
+        (["de_DE", "ko_KR"], "03.04.05", ["2005-04-03"]),  # Korean has spaces: 03. 4. 5.
+        (["en_US", "es_CL"], "03-04-05", ["2005-04-03"]),  # ISO has four digits, or it is not ISO
+        (["en_US"], "2/30/05", []),
+        (["en_US"], "Friday, March 4, 2005", ["2005-03-04"]),
+        (["en_US"], "Monday, March 4, 2005", []),
+        (["en_US"], "march 4TH, 2005", []),  # no mixed case
+        (["pl_PL", "hr_HR"], "10 lis 2005", ["2005-11-10"]),  # lis is November; Croatian for October: 10. lis
+    ],
+)
+def test_readings(locales: list[str], text: str, days: list[str]) -> None:
+    assert sorted(map(str, DateSource(locales).readings(text))) == days
+
+
+def test_a_text_that_two_locales_read_differently_carries_its_locale() -> None:
+    orders = {"en_US short": "{m}/{d}/{y}", "en_GB short": "{d}/{m}/{y}", "ja_JP medium": "{y}/{m}/{d}"}
+    # By hand: all the spellings of all the days from 2001 to 2031, so that years pass for days and months too.
+    readings: dict[str, set[date]] = {}
+    day = date(2001, 1, 1)
+    while day.year < 2032:
+        for order, y, m, d in product(
+            orders.values(),
+            (f"{day.year}", f"{day.year % 100:02}"),
+            {f"{day.month}", f"{day.month:02}"},
+            {f"{day.day}", f"{day.day:02}"},
+        ):
+            readings.setdefault(order.format(y=y, m=m, d=d), set()).add(day)
+        day += timedelta(days=1)
+    tagged = Counter[tuple[str, bool]]()
+    for pair in DateSource(("en_US", "en_GB", "ja_JP")).pairs(20_000):
+        has_tag = pair.source.startswith("[")
+        if pair.tag in orders and "2001" <= pair.target[:4] <= "2031":
+            locale = pair.tag.split()[0]
+            text = pair.source.removeprefix(f"[{locale}] ")
+            assert has_tag == (len(readings[text]) > 1), pair
+            tagged[pair.tag, has_tag] += 1
+        elif pair.tag not in orders:
+            assert not has_tag
+    assert set(tagged) == {*product(("en_US short", "en_GB short"), (True, False)), ("ja_JP medium", False)}
+
+
+def test_one_locale_has_no_tags_and_the_choice_of_locales_makes_them() -> None:
+    assert not any(pair.source.startswith("[") for pair in DateSource(("en_US",)).pairs(3000))
+    assert not any(pair.source.startswith("[") for pair in DateSource(("en_US", "de_DE", "ko_KR")).pairs(3000))
+    tagged = [pair for pair in DateSource(("en_US", "fr_FR")).pairs(3000) if pair.source.startswith("[")]
+    assert {pair.tag for pair in tagged} == {"en_US short", "fr_FR short"}
+    assert all(pair.source.startswith(f"[{pair.tag.split()[0]}] ") for pair in tagged)
+
+
+@pytest.mark.parametrize("name", sorted(locale_identifiers())[::31])
+def test_any_locale_will_do_and_reads_its_texts_in_one_way(name: str) -> None:
+    source = DateSource([name])
+    for pair in source.pairs(60):
+        assert source.readings(pair.source) == {date.fromisoformat(pair.target)}
+
+
+def test_other_spellings_of_a_locale() -> None:
+    assert DateSource(["ko-KR", "ja_jp", "zh_CN", "fr"]).locales == ("ko_KR", "ja_JP", "zh_Hans_CN", "fr")
+    assert DateSource("ko-KR").locales == ("ko_KR",)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(UserError, match="no locale given"):
+        DateSource([])
+    with pytest.raises(UserError, match="unknown locale 'en_UX': did you mean "):
+        DateSource(["en_US", "en_UX"])
+    with pytest.raises(UserError, match="given twice: en_US, en-US"):
+        DateSource(["en_US", "en-US"])
+    with pytest.raises(ValueError, match="split must be"):
+        DateSource(split="dev")  # type: ignore[arg-type]
+    for count, start in ((-1, 0), (1, -1)):
+        with pytest.raises(ValueError, match="must not be negative"):
+            DateSource().pairs(count, start)
