@@ -1,0 +1,45 @@
+"""The attention core and its layer: everything that is attention, and nothing that is not."""
+
+from selfattn.attention.core import Attended, attend
+from selfattn.attention.layer import KeyValue, MultiHeadAttention
+from selfattn.attention.masks import causal_mask, key_mask, padding_mask, sliding_window_mask
+from selfattn.attention.positions import Alibi, AttentionPosition, Learned, RelativeBias, Rotary, Sinusoidal
+from selfattn.attention.scores import (
+    Additive,
+    Concat,
+    Dot,
+    General,
+    Location,
+    ScaledDot,
+    Score,
+    dot,
+    make_score,
+    scaled_dot,
+)
+
+__all__ = [
+    "Additive",
+    "Alibi",
+    "Attended",
+    "AttentionPosition",
+    "Concat",
+    "Dot",
+    "General",
+    "KeyValue",
+    "Learned",
+    "Location",
+    "MultiHeadAttention",
+    "RelativeBias",
+    "Rotary",
+    "ScaledDot",
+    "Score",
+    "Sinusoidal",
+    "attend",
+    "causal_mask",
+    "dot",
+    "key_mask",
+    "make_score",
+    "padding_mask",
+    "scaled_dot",
+    "sliding_window_mask",
+]

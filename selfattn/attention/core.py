@@ -1,0 +1,202 @@
+"""The attention core: a query meets keys, the scores become a distribution, the distribution averages the values.
+
+Axis letters here and everywhere in the package: ``b`` batch, ``h`` heads, ``i`` query position, ``j`` key position,
+``e`` width of a head, ``c`` width of a value, ``d`` model width, ``s`` source length, ``t`` target length,
+``v`` vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from selfattn.attention.masks import allowed_mask, causal_mask, check_broadcasts, check_mask
+from selfattn.attention.scores import Score, scaled_dot
+
+
+class Attended(NamedTuple):
+    """What attention returns.
+
+    Attributes:
+        output: weighted sums of the values, ``[b h i c]`` from :func:`attend`, ``[b i d]`` from a layer.
+        weights: the distributions over the keys before dropout, ``[b h i j]``, or None where not asked for.
+    """
+
+    output: Tensor
+    weights: Tensor | None
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score = scaled_dot,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    dropout_p: float = 0.0,
+    need_weights: bool = False,
+) -> Attended:
+    r"""Attend: ``softmax(score(query, key) + bias, over the allowed keys) @ value``.
+
+    .. math:: o_i = \sum_j a_{ij} v_j, \qquad a_{ij} = \frac{\exp s(q_i, k_j)}{\sum_{j'} \exp s(q_i, k_{j'})}
+
+    With the scaled dot score this is equation (1) of Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1;
+    with the additive score it is section 3.1 of Bahdanau et al. 2015; with dot, general, concat and location it is
+    section 3.1 of Luong et al. 2015.
+
+    Two paths compute the same function. Scores that are a dot product of (projected) vectors go through
+    ``torch.nn.functional.scaled_dot_product_attention``, the fused path. Other scores, and every call that asks for
+    the weights, take the reference path, which is the formula above written out.
+
+    A query that may attend to nothing gets output 0 and weights 0. It is never read, nor is a key that no query may
+    see: not even NaN there changes anything, forward or backward. A key that only some queries may see changes
+    nothing for the others, bit for bit, as long as what it is multiplied with stays finite in the dtype: its scores,
+    and in the backward pass the products of its value with the output's gradient (in float32, values up to 1e30 do).
+    The softmax runs in float32 or wider.
+
+    Args:
+        query: ``[b h i e]``.
+        key: ``[b g j e']``, where ``g`` divides ``h``: each key-value head serves ``h / g`` query heads
+            (``g = h`` is the ordinary case, ``g = 1`` multi-query attention).
+        value: ``[b g j c]``.
+        score: how a query is compared with a key; default scaled dot product.
+        mask: bool, broadcastable to ``[b h i j]``; True = may attend. Default: everything.
+        bias: added to the scores, floating point and finite (the mask hides, not a bias of minus infinity),
+            broadcastable to ``[b h i j]``. Default: nothing.
+        causal: also hide the future, right-aligned: query ``i`` sees keys ``j <= i + (len(j) - len(i))``, so that
+            with fewer queries than keys (a cache) the last query sees every key.
+        dropout_p: probability of dropping a weight, in ``[0, 1)``; default 0. The caller decides when it is training.
+        need_weights: also return the weights; default False.
+
+    Returns:
+        :class:`Attended` with output ``[b h i c]`` and weights ``[b h i j]`` or None.
+
+    Raises:
+        ValueError: query, key or value is not 4-dimensional; batch sizes or key lengths differ; the key-value heads
+            do not divide the query heads; mask or bias does not broadcast to ``[b h i j]``; ``dropout_p`` is
+            outside ``[0, 1)``.
+        TypeError: the dtypes of query, key and value differ outside autocast; the mask is not bool; the bias is not
+            floating point.
+
+    Example:
+        Scores ln 1 and ln 3 give weights 1/4 and 3/4:
+
+        >>> import math, torch
+        >>> from selfattn.attention import attend, dot
+        >>> query = torch.ones(1, 1, 1, 1)
+        >>> key = torch.tensor([0.0, math.log(3)]).reshape(1, 1, 2, 1)
+        >>> value = torch.tensor([4.0, 8.0]).reshape(1, 1, 2, 1)
+        >>> output, weights = attend(query, key, value, score=dot, need_weights=True)
+        >>> round(output.item(), 4), [round(w, 4) for w in weights.flatten().tolist()]
+        (7.0, [0.25, 0.75])
+    """
+    _check(query, key, value, mask, bias, dropout_p)
+    i, j = query.shape[-2], key.shape[-2]
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    mask, bias = _four_axes(mask), _four_axes(bias)
+
+    # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
+    causal_in_kernel = causal and mask is None and bias is None and i == j
+    allowed = mask if causal_in_kernel else allowed_mask(i, j, mask=mask, causal=causal, device=query.device)
+    empty: Tensor | None = None
+    if allowed is not None and (mask is not None or i > j):  # a causal mask alone hides no key and, if i <= j, no row
+        # What is not to be read is zero from here on. A query with nothing to attend to is opened, and its output set
+        # to zero below: no path meets a softmax of nothing.
+        empty = ~allowed.any(dim=-1, keepdim=True)
+        unseen = ~allowed.any(dim=-2, keepdim=True).transpose(-2, -1)
+        query, key, value = query.masked_fill(empty, 0), key.masked_fill(unseen, 0), value.masked_fill(unseen, 0)
+        allowed = allowed | empty
+
+    weights: Tensor | None = None
+    fused = None if need_weights else score.as_dot(query, key)
+    if fused is not None:
+        output = _fused(*fused, value, allowed, bias, causal_in_kernel, dropout_p)
+    else:
+        if causal_in_kernel:
+            allowed = causal_mask(i, j, device=query.device)
+        weights = _distribution(score(query, key), allowed, bias).to(value.dtype)
+        if empty is not None:
+            weights = weights.masked_fill(empty, 0)
+        output = F.dropout(weights, dropout_p, training=dropout_p > 0) @ value
+    if empty is not None:
+        output = output.masked_fill(empty, 0)
+    return Attended(output, weights if need_weights else None)
+
+
+def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Softmax over the allowed keys, in float32 at least: ``[b h i j]`` to ``[b h i j]``."""
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    if bias is not None:
+        scores = scores + bias
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    return scores.softmax(dim=-1)
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    scale: float,
+    value: Tensor,
+    allowed: Tensor | None,
+    bias: Tensor | None,
+    causal: bool,
+    dropout_p: float,
+) -> Tensor:
+    """Run the fused kernel; ``causal`` only where it is told neither of allowed keys nor of a bias."""
+    attn_mask = allowed
+    if bias is not None:
+        attn_mask = bias.to(query.dtype)
+        if allowed is not None:
+            attn_mask = torch.where(allowed, attn_mask, attn_mask.new_full((), -torch.inf))
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=causal, scale=scale
+    )
+
+
+def _four_axes(extra: Tensor | None) -> Tensor | None:
+    """Write out the leading axes of size 1 that broadcasting adds: the kernels want all four."""
+    return None if extra is None else extra[(None,) * (4 - extra.dim())]
+
+
+def _check(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout_p: float
+) -> None:
+    for name, tensor, axes in (
+        ("query", query, "b h i e"),
+        ("key", key, "b h j e"),
+        ("value", value, "b h j c"),
+    ):
+        if tensor.dim() != 4:
+            raise ValueError(f"attend: expected {name} [{axes}], got {tensor.dim()} axes {tuple(tensor.shape)}")
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
+        sizes = query.shape[0], key.shape[0], value.shape[0]
+        raise ValueError(f"attend: batch sizes of query, key and value differ: {sizes}")
+    if key.shape[:3] != value.shape[:3]:
+        raise ValueError(
+            f"attend: key [b h j e] {tuple(key.shape)} and value [b h j c] {tuple(value.shape)} "
+            "differ in heads or length"
+        )
+    if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
+        raise ValueError(f"attend: {key.shape[1]} key-value heads do not divide {query.shape[1]} query heads")
+    b, h, i, _ = query.shape
+    full = (b, h, i, key.shape[2])
+    if mask is not None:
+        check_mask(mask, full)
+    if bias is not None:
+        check_broadcasts("bias", bias, full)
+        if not bias.is_floating_point():
+            raise TypeError(f"attend: expected a floating point bias, got {bias.dtype}; what hides keys is the mask")
+    dtypes = query.dtype, key.dtype, value.dtype
+    if len(set(dtypes)) > 1 and not torch.is_autocast_enabled(query.device.type):
+        raise TypeError(f"attend: expected query, key and value of one dtype, got {dtypes}")
+    if not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"attend: dropout_p must be in [0, 1), got {dropout_p}")

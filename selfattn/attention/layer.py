@@ -1,0 +1,244 @@
+"""Multi-head attention: projections around :func:`~selfattn.attention.core.attend`, and nothing hidden in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from selfattn.attention.core import Attended, attend
+from selfattn.attention.masks import allowed_mask, check_mask
+from selfattn.attention.positions import AttentionPosition
+from selfattn.attention.scores import Score, make_score
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """Projected keys and values, made once by :meth:`MultiHeadAttention.project_context` and handed over by the caller.
+
+    Attributes:
+        key: ``[b h j e]``.
+        value: ``[b h j c]``.
+        positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
+    """
+
+    key: Tensor
+    value: Tensor
+    positions: Tensor | None = None
+
+    def append(self, new: KeyValue) -> KeyValue:
+        """Return keys and values with those of later positions joined on: a cache that has grown.
+
+        Raises:
+            ValueError: one of the two has positions and the other has none.
+        """
+        positions = None
+        if self.positions is not None and new.positions is not None:
+            # Positions that are the same in every row, [j], may meet those of each row, [b j].
+            rows = max(self.positions.shape[:-1], new.positions.shape[:-1], key=len)
+            positions = torch.cat([old.expand(*rows, -1) for old in (self.positions, new.positions)], dim=-1)
+        elif self.positions is not None or new.positions is not None:
+            raise ValueError("KeyValue.append: expected positions on both sides or on neither, got them on one")
+        return KeyValue(torch.cat([self.key, new.key], -2), torch.cat([self.value, new.value], -2), positions)
+
+
+class MultiHeadAttention(nn.Module):
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2), grouped-query when ``num_kv_heads < num_heads``
+    (Ainslie et al. 2023, section 2.2), and with ``project=False`` the bare attention of an RNN seq2seq.
+
+    Args:
+        query_dim: width ``d`` of the queries, and of the output.
+        context_dim: width of what is attended to; default ``query_dim``.
+        num_heads: number of query heads ``h``.
+        num_kv_heads: number of key-value heads; default ``num_heads``; 1 is multi-query attention (Shazeer 2019).
+        head_dim: width ``e`` of a head; default ``query_dim // num_heads``.
+        score: a :class:`~selfattn.attention.scores.Score`, or its name; default ``"scaled_dot"``.
+        project: False leaves out all four projections: heads are slices of the inputs, the output is the joined
+            weighted sums ``[b i context_dim]``. Default True.
+        position: rotary, ALiBi or relative bias; default none.
+        bias: whether the projections have biases; default True.
+        dropout: probability of dropping an attention weight while training; default 0.
+        qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.
+
+    Raises:
+        ValueError: a width is not divisible by its number of heads; the key-value heads do not divide the heads;
+            ``head_dim`` is given where nothing is projected; ``dropout`` is outside ``[0, 1)``.
+
+    Example:
+        >>> layer = MultiHeadAttention(8, num_heads=2)
+        >>> x, memory = torch.randn(3, 5, 8), torch.randn(3, 7, 8)
+        >>> context = layer.project_context(memory)
+        >>> layer(x, context, need_weights=True).weights.shape
+        torch.Size([3, 2, 5, 7])
+    """
+
+    def __init__(
+        self,
+        query_dim: int,
+        context_dim: int | None = None,
+        *,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        score: str | Score = "scaled_dot",
+        project: bool = True,
+        position: AttentionPosition | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        qk_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        context_dim = query_dim if context_dim is None else context_dim
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if min(num_heads, num_kv_heads) < 1 or num_heads % num_kv_heads:
+            raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
+        if head_dim is not None and not project:
+            raise ValueError(f"MultiHeadAttention: head_dim={head_dim} needs project=True; without, heads are slices")
+        if head_dim is None and query_dim % num_heads:
+            raise ValueError(f"MultiHeadAttention: query_dim {query_dim} is not divisible by {num_heads} heads")
+        if not project and context_dim % num_kv_heads:
+            raise ValueError(f"MultiHeadAttention: context_dim {context_dim} is not divisible by {num_kv_heads} heads")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"MultiHeadAttention: dropout must be in [0, 1), got {dropout}")
+        self.num_heads, self.num_kv_heads, self.project, self.dropout = (
+            num_heads,
+            num_kv_heads,
+            project,
+            dropout,
+        )
+        if project:
+            head_dim = query_dim // num_heads if head_dim is None else head_dim
+            self.q_proj = nn.Linear(query_dim, num_heads * head_dim, bias=bias)
+            self.k_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
+            self.v_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
+            self.out_proj = nn.Linear(num_heads * head_dim, query_dim, bias=bias)
+            query_width = key_width = head_dim
+            self.output_dim = query_dim
+        else:
+            query_width, key_width = query_dim // num_heads, context_dim // num_kv_heads
+            self.output_dim = num_heads * key_width
+        self.q_norm = nn.RMSNorm(query_width) if qk_norm else None
+        self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
+        self.score = make_score(score, query_width, key_width) if isinstance(score, str) else score
+        self.position = position
+
+    def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
+        """Project what will be attended to, once.
+
+        Args:
+            context: ``[b j d]``.
+            positions: ``[j]`` or ``[b j]``; default 0, 1, 2, ... where this layer uses positions.
+
+        Returns:
+            :class:`KeyValue`, to be handed to :meth:`forward` any number of times. Whoever hands it over with a mask
+            may trust :meth:`forward` not to read a hidden key; only this projection has read it, so that NaN in the
+            padding of ``context`` would reach the gradient of its weights.
+
+        Raises:
+            ValueError: there are not as many positions as keys.
+        """
+        key = self.k_proj(context) if self.project else context
+        value = self.v_proj(context) if self.project else context
+        key, value = (rearrange(x, "b j (h e) -> b h j e", h=self.num_kv_heads) for x in (key, value))
+        if self.k_norm is not None:
+            key = _normalise(self.k_norm, key)
+        if self.position is None:
+            return KeyValue(key, value)
+        if positions is None:
+            positions = torch.arange(context.shape[1], device=context.device)
+        _check_positions(positions, context.shape[1], "keys")
+        return KeyValue(self.position.rotate(key, positions), value, positions)
+
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | KeyValue | None = None,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        """Attend from ``x`` to ``context``.
+
+        Args:
+            x: the queries ``[b i d]``.
+            context: ``[b j d]``, or what :meth:`project_context` made of it; default ``x`` itself (self-attention).
+            mask: bool, broadcastable to ``[b h i j]``, True = may attend.
+            causal: hide the future, right-aligned.
+            positions: of the queries, ``[i]`` or ``[b i]``; default: the last ``i`` of the keys' positions.
+            need_weights: also return the weights ``[b h i j]``.
+
+        Returns:
+            :class:`~selfattn.attention.core.Attended` with output ``[b i d]``.
+
+        Raises:
+            ValueError: this layer uses positions and ``context`` was projected without; there are not as many
+                positions as queries, or none are given and there are more queries than keys; and what
+                :func:`~selfattn.attention.core.attend` raises.
+        """
+        own = context is None
+        context = x if context is None else context
+        if mask is not None:
+            x, context = self._without_unread(x, context, mask, causal)
+        if not isinstance(context, KeyValue):
+            context = self.project_context(context, positions if own else None)
+        query = rearrange(self.q_proj(x) if self.project else x, "b i (h e) -> b h i e", h=self.num_heads)
+        if self.q_norm is not None:
+            query = _normalise(self.q_norm, query)
+        bias = None
+        if self.position is not None:
+            if context.positions is None:
+                raise ValueError("MultiHeadAttention: the layer uses positions, but context was projected without any")
+            if positions is None:
+                positions = context.positions[..., max(0, context.positions.shape[-1] - x.shape[1]) :]
+            _check_positions(positions, x.shape[1], "queries")
+            query = self.position.rotate(query, positions)
+            bias = self.position.bias(positions, context.positions)
+        output, weights = attend(
+            query,
+            context.key,
+            context.value,
+            score=self.score,
+            mask=mask,
+            bias=bias,
+            causal=causal,
+            dropout_p=self.dropout if self.training else 0.0,
+            need_weights=need_weights,
+        )
+        joined = rearrange(output, "b h i c -> b i (h c)")
+        return Attended(self.out_proj(joined) if self.project else joined, weights)
+
+    def _without_unread(
+        self, x: Tensor, context: Tensor | KeyValue, mask: Tensor, causal: bool
+    ) -> tuple[Tensor, Tensor | KeyValue]:
+        """Zero the queries that see nothing and the keys that nobody sees, before they are projected.
+
+        ``attend`` does so with the projected ones; but the gradient of a projection's weights is a product with its
+        inputs, and 0 times NaN is NaN.
+        """
+        i, j = x.shape[1], (context.key.shape[-2] if isinstance(context, KeyValue) else context.shape[1])
+        check_mask(mask, (x.shape[0], self.num_heads, i, j))
+        allowed = allowed_mask(i, j, mask=mask, causal=causal, device=x.device)
+        assert allowed is not None
+        by_any_head = allowed[(None,) * (4 - allowed.dim())].any(dim=1)
+        x = x.masked_fill(~by_any_head.any(dim=-1, keepdim=True), 0)
+        if isinstance(context, Tensor):
+            context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
+        return x, context
+
+
+def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:
+    """Normalise in the dtype of the norm's weight, which autocast leaves wider than that of ``x``."""
+    normed: Tensor = norm(x.to(norm.weight.dtype))
+    return normed.to(x.dtype)
+
+
+def _check_positions(positions: Tensor, expected: int, of: str) -> None:
+    if positions.shape[-1] != expected:
+        raise ValueError(
+            f"MultiHeadAttention: expected {expected} positions of {of}, got {positions.shape[-1]}; "
+            "state positions= where the queries are not the last of the keys"
+        )

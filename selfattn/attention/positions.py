@@ -1,0 +1,222 @@
+"""Position information: added to embeddings (sinusoidal, learned) or applied inside attention (rotary, ALiBi, T5).
+
+Positions are always given as integers, ``[i]`` or ``[b i]``, counted from 0 in each row's own text: padding between
+two parts of a row, or a cache, then changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+SinusoidLayout = Literal["interleaved", "halves"]
+
+
+class Sinusoidal(nn.Module):
+    r"""Fixed sines and cosines (Vaswani et al. 2017, section 3.5).
+
+    .. math:: PE(p, 2k) = \sin(p / 10000^{2k/d}), \qquad PE(p, 2k+1) = \cos(p / 10000^{2k/d})
+
+    Computed for the positions asked for, so there is no longest length.
+
+    Args:
+        dim: model width ``d``; even.
+        layout: where the numbers stand: ``"interleaved"``, sine and cosine in turn as in the paper (default), or
+            ``"halves"``, all sines before all cosines as in Marian.
+
+    Raises:
+        ValueError: ``dim`` is odd, or the layout is unknown.
+
+    Example:
+        >>> Sinusoidal(4)(torch.tensor([0])).tolist()
+        [[0.0, 1.0, 0.0, 1.0]]
+        >>> Sinusoidal(4, layout="halves")(torch.tensor([0])).tolist()
+        [[0.0, 0.0, 1.0, 1.0]]
+    """
+
+    def __init__(self, dim: int, *, layout: SinusoidLayout = "interleaved") -> None:
+        super().__init__()
+        if dim % 2:
+            raise ValueError(f"sinusoidal positions need an even width, got {dim}")
+        if layout not in ("interleaved", "halves"):
+            raise ValueError(f"sinusoidal positions: unknown layout {layout!r}; known: interleaved, halves")
+        self.dim, self.layout = dim, layout
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Map integer positions ``[...]`` to vectors ``[... d]``, float32."""
+        steps = torch.arange(0, self.dim, 2, device=positions.device, dtype=torch.float32)
+        angles = positions[..., None].float() * torch.exp(steps * (-math.log(10000.0) / self.dim))
+        order = "(k two)" if self.layout == "interleaved" else "(two k)"
+        return rearrange([angles.sin(), angles.cos()], f"two ... k -> ... {order}")
+
+
+class Learned(nn.Module):
+    """One trained vector for each position (Gehring et al. 2017, section 3.1).
+
+    Args:
+        max_length: number of positions that exist.
+        dim: model width ``d``.
+
+    Raises:
+        ValueError: a position is negative, or ``max_length`` or more.
+
+    Example:
+        >>> Learned(7, 4)(torch.arange(5)).shape
+        torch.Size([5, 4])
+    """
+
+    def __init__(self, max_length: int, dim: int) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.table = nn.Embedding(max_length, dim)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Map integer positions ``[...]`` to vectors ``[... d]``."""
+        outside = positions[(positions < 0) | (positions >= self.max_length)]
+        if outside.numel():
+            raise ValueError(
+                f"learned positions: expected 0 to {self.max_length - 1}, got {int(outside[0])}; "
+                f"build with a larger max_length, or use sinusoidal positions"
+            )
+        vectors: Tensor = self.table(positions)
+        return vectors
+
+
+class AttentionPosition(nn.Module):
+    """Position information that acts inside attention; by default it does nothing."""
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Turn queries or keys ``[b h i e]`` by their positions ``[i]`` or ``[b i]``."""
+        return x
+
+    def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """Return what to add to the scores, ``[h i j]`` or ``[b h i j]``, or None."""
+        return None
+
+    forward: Callable[..., Tensor]
+
+
+class Rotary(AttentionPosition):
+    """Rotary positions: pairs of coordinates turn by an angle that grows with the position.
+
+    Su et al. 2021, "RoFormer", section 3.2.2.
+
+    The score of two turned vectors depends on the distance of their positions alone.
+
+    Args:
+        head_dim: width ``e`` of a head; even.
+        base: the slowest pair turns by about ``1 / base`` a position; default 10000.
+
+    Raises:
+        ValueError: ``head_dim`` is odd.
+
+    Example:
+        >>> x = torch.ones(1, 1, 1, 2)
+        >>> Rotary(2).rotate(x, torch.tensor([0])).tolist()
+        [[[[1.0, 1.0]]]]
+    """
+
+    def __init__(self, head_dim: int, base: float = 10000.0) -> None:
+        super().__init__()
+        if head_dim % 2:
+            raise ValueError(f"rotary positions need an even head width, got {head_dim}")
+        self.head_dim, self.base = head_dim, base
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Turn coordinates ``(2k, 2k+1)`` of ``x [b h i e]`` by ``position * base^(-2k/e)``."""
+        dtype = torch.promote_types(x.dtype, torch.float32)  # an angle in half precision is wrong by whole turns
+        steps = torch.arange(0, self.head_dim, 2, device=x.device, dtype=dtype)
+        angles = positions[..., None].to(dtype) * self.base ** (-steps / self.head_dim)
+        angles = angles.unsqueeze(-3)  # [(b) 1 i e/2]: the same for every head
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        even, odd = x[..., 0::2], x[..., 1::2]
+        return rearrange([even * cos - odd * sin, even * sin + odd * cos], "two ... k -> ... (k two)")
+
+
+class Alibi(AttentionPosition):
+    """Attention with linear biases: ``-slope_h * |i - j|`` (Press et al. 2022, section 3).
+
+    Slopes are the geometric sequence ``2^(-8/h), 2^(-16/h), ...``; where the number of heads is not a power of two, the
+    rest is taken from every other slope of the next power, as the authors' code does.
+
+    Args:
+        num_heads: ``h``.
+
+    Example:
+        >>> Alibi(2).bias(torch.arange(2), torch.arange(2))[0].tolist()
+        [[-0.0, -0.0625], [-0.0625, -0.0]]
+    """
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        power = 2 ** math.floor(math.log2(num_heads))
+        slopes = [2.0 ** (-8.0 * (k + 1) / power) for k in range(power)]
+        slopes += [2.0 ** (-4.0 * (2 * k + 1) / power) for k in range(num_heads - power)]
+        self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
+
+    def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """Return ``[h i j]`` or ``[b h i j]``."""
+        distance = (query_positions[..., :, None] - key_positions[..., None, :]).abs()
+        return -self.slopes[:, None, None] * distance.unsqueeze(-3)
+
+
+class RelativeBias(AttentionPosition):
+    """A trained bias for each head and bucket of distances (Raffel et al. 2020, section 2.1: T5).
+
+    Half of the buckets hold one exact distance each; the other half widen logarithmically up to ``max_distance``,
+    beyond which all distances share the last.
+
+    Args:
+        num_heads: ``h``.
+        num_buckets: how many buckets; default 32.
+        max_distance: where the last bucket begins; default 128.
+        bidirectional: keys may lie after the query (an encoder); half of the buckets are for those. Default False.
+
+    Raises:
+        ValueError: there are too few buckets (2, or 4 if bidirectional, is the least), or ``max_distance`` already
+            lies among the distances that have a bucket each.
+
+    Example:
+        >>> RelativeBias(2).bias(torch.arange(3), torch.arange(5)).shape
+        torch.Size([2, 3, 5])
+    """
+
+    def __init__(
+        self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
+    ) -> None:
+        super().__init__()
+        exact = num_buckets // (4 if bidirectional else 2)
+        if not 1 <= exact < max_distance:
+            raise ValueError(
+                f"relative bias: {num_buckets} buckets give {exact} distances one each; "
+                f"expected at least 1 and fewer than max_distance={max_distance}"
+            )
+        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
+        self.table = nn.Embedding(num_buckets, num_heads)
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """Map ``key position - query position`` to a bucket's number."""
+        buckets, offset = self.num_buckets, torch.zeros_like(distance)
+        if self.bidirectional:
+            buckets //= 2
+            offset = (distance > 0) * buckets
+            distance = distance.abs()
+        else:
+            distance = (-distance).clamp(min=0)
+        exact = buckets // 2
+        ratio = (distance.clamp(min=1).float() / exact).log() / math.log(self.max_distance / exact)
+        wide = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+        return offset + torch.where(distance < exact, distance, wide)
+
+    def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """Return ``[h i j]`` or ``[b h i j]``."""
+        distance = key_positions[..., None, :] - query_positions[..., :, None]
+        table: Tensor = self.table(self.bucket(distance))
+        return rearrange(table, "... i j h -> ... h i j")

@@ -1,0 +1,246 @@
+"""Score functions: how well a key answers a query.
+
+Each is a small module ``forward(query [b h i e], key [b h j e']) -> scores [b h i j]`` that works in any role and for
+any number of heads (its weights are shared by the heads). A score that is a dot product of projected vectors also says
+so through :meth:`Score.as_dot`, and then takes the fused path.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention.blocks import summed_tanh
+
+# Elements of [b h i j a] that the additive family holds at a time (float32: 64 MiB); more goes in blocks.
+BLOCK_ELEMENTS = 2**24
+
+
+class Score(nn.Module, ABC):
+    """What every score function is: ``query [b h i e], key [b h j e'] -> scores [b h i j]``."""
+
+    @abstractmethod
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Compare every query with every key: ``[b h i e], [b h j e'] -> [b h i j]``."""
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float] | None:
+        """Return ``(query', key', scale)`` with score ``scale * query' . key'``, or None where no such form exists."""
+        return None
+
+    __call__: Callable[..., Tensor]
+
+
+class Dot(Score):
+    """``q . k`` (Luong et al. 2015, section 3.1, "dot"); query and key have the same width.
+
+    Example:
+        >>> Dot()(torch.tensor([[[[1.0, 2.0]]]]), torch.tensor([[[[3.0, 4.0]]]])).item()
+        11.0
+    """
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return ``q . k``."""
+        _check_width("dot", query.shape[-1], key.shape[-1])
+        return query @ key.transpose(-2, -1)
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Scale 1."""
+        _check_width("dot", query.shape[-1], key.shape[-1])
+        return query, key, 1.0
+
+
+class ScaledDot(Score):
+    """``q . k / sqrt(e)`` (Vaswani et al. 2017, section 3.2.1); query and key have the same width ``e``.
+
+    Example:
+        >>> ScaledDot()(torch.tensor([[[[1.0, 2.0, 0.0, 0.0]]]]), torch.tensor([[[[3.0, 4.0, 0.0, 0.0]]]])).item()
+        5.5
+    """
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return ``q . k / sqrt(e)``."""
+        _check_width("scaled_dot", query.shape[-1], key.shape[-1])
+        return (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)  # in half precision q . k may overflow
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Scale ``1 / sqrt(e)``."""
+        _check_width("scaled_dot", query.shape[-1], key.shape[-1])
+        return query, key, 1.0 / math.sqrt(query.shape[-1])
+
+
+class General(Score):
+    """``q W k``, also called multiplicative or bilinear (Luong et al. 2015, section 3.1, "general").
+
+    Args:
+        query_dim: width of a query.
+        key_dim: width of a key; default the same.
+
+    Example:
+        >>> General(3, 5)(torch.ones(1, 2, 7, 3), torch.ones(1, 2, 11, 5)).shape
+        torch.Size([1, 2, 7, 11])
+    """
+
+    def __init__(self, query_dim: int, key_dim: int | None = None) -> None:
+        super().__init__()
+        self.proj = nn.Linear(query_dim, query_dim if key_dim is None else key_dim, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return ``q W k``."""
+        projected: Tensor = self.proj(query)
+        return projected @ key.transpose(-2, -1)
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+        """The query projected, scale 1."""
+        return self.proj(query), key, 1.0
+
+
+class Additive(Score):
+    """``v . tanh(W1 k + W2 q)`` (Bahdanau et al. 2015, appendix A.1.2), in blocks where it is large.
+
+    Args:
+        query_dim: width of a query.
+        key_dim: width of a key; default the same.
+        hidden_dim: width ``a`` inside the tanh; default ``query_dim``.
+        block_elements: how many elements of ``[b h i j a]`` may exist at once, forward and backward; default 2**24,
+            64 MiB of float32. What is more is computed in blocks, and again in the backward pass.
+
+    Example:
+        >>> Additive(3, 5, hidden_dim=2)(torch.ones(1, 2, 7, 3), torch.ones(1, 2, 11, 5)).shape
+        torch.Size([1, 2, 7, 11])
+    """
+
+    def __init__(
+        self,
+        query_dim: int,
+        key_dim: int | None = None,
+        hidden_dim: int | None = None,
+        *,
+        block_elements: int = BLOCK_ELEMENTS,
+    ) -> None:
+        super().__init__()
+        hidden_dim = query_dim if hidden_dim is None else hidden_dim
+        self.query_proj = nn.Linear(query_dim, hidden_dim, bias=False)
+        self.key_proj = nn.Linear(query_dim if key_dim is None else key_dim, hidden_dim, bias=False)
+        self.v = nn.Linear(hidden_dim, 1, bias=False)
+        self.block_elements = block_elements
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return ``v . tanh(W1 k + W2 q)``."""
+        return summed_tanh(self.query_proj(query), self.key_proj(key), self.v.weight[0], self.block_elements)
+
+
+class Concat(Score):
+    """``v . tanh(W [q; k])`` (Luong et al. 2015, section 3.1, "concat"): one matrix over both, with its bias.
+
+    Args:
+        query_dim: width of a query.
+        key_dim: width of a key; default the same.
+        hidden_dim: width ``a`` inside the tanh; default ``query_dim``.
+        block_elements: how many elements of ``[b h i j a]`` may exist at once, forward and backward; default 2**24,
+            64 MiB of float32. What is more is computed in blocks, and again in the backward pass.
+
+    Example:
+        >>> Concat(3, 5, hidden_dim=2)(torch.ones(1, 2, 7, 3), torch.ones(1, 2, 11, 5)).shape
+        torch.Size([1, 2, 7, 11])
+    """
+
+    def __init__(
+        self,
+        query_dim: int,
+        key_dim: int | None = None,
+        hidden_dim: int | None = None,
+        *,
+        block_elements: int = BLOCK_ELEMENTS,
+    ) -> None:
+        super().__init__()
+        hidden_dim = query_dim if hidden_dim is None else hidden_dim
+        self.query_dim = query_dim
+        self.proj = nn.Linear(query_dim + (query_dim if key_dim is None else key_dim), hidden_dim)
+        self.v = nn.Linear(hidden_dim, 1, bias=False)
+        self.block_elements = block_elements
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return ``v . tanh(W [q; k])``, the matrix applied to each half once instead of to every pair."""
+        for_query, for_key = self.proj.weight[:, : self.query_dim], self.proj.weight[:, self.query_dim :]
+        projected = torch.nn.functional.linear(query, for_query, self.proj.bias)
+        return summed_tanh(projected, torch.nn.functional.linear(key, for_key), self.v.weight[0], self.block_elements)
+
+
+class Location(Score):
+    """``W q`` read off at the key's position: the query alone decides (Luong et al. 2015, equation 8).
+
+    Args:
+        query_dim: width of a query.
+        max_length: the longest source that can be attended to; a longer one is an error, not a cut.
+
+    Raises:
+        ValueError: there are more keys than ``max_length``.
+
+    Example:
+        >>> Location(3, max_length=13)(torch.ones(1, 2, 7, 3), torch.ones(1, 2, 11, 5)).shape
+        torch.Size([1, 2, 7, 11])
+    """
+
+    def __init__(self, query_dim: int, max_length: int) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.proj = nn.Linear(query_dim, max_length, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return ``(W q)[j]`` for every key position ``j``."""
+        j = key.shape[-2]
+        if j > self.max_length:
+            raise ValueError(
+                f"location score: {j} source positions, but it was built for at most {self.max_length}; "
+                f"build it with max_length={j} or more"
+            )
+        return torch.nn.functional.linear(query, self.proj.weight[:j])
+
+
+def make_score(
+    name: str, query_dim: int, key_dim: int, *, hidden_dim: int | None = None, max_length: int = 512
+) -> Score:
+    """Build a score function from its name, for configurations and command lines.
+
+    Args:
+        name: ``dot``, ``scaled_dot``, ``general``, ``additive``, ``concat`` or ``location``.
+        query_dim: width of a query.
+        key_dim: width of a key.
+        hidden_dim: width inside the tanh of additive and concat; default ``query_dim``.
+        max_length: longest source of location.
+
+    Raises:
+        ValueError: the name is unknown.
+
+    Example:
+        >>> make_score("general", 3, 5)
+        General(
+          (proj): Linear(in_features=3, out_features=5, bias=False)
+        )
+    """
+    makers: dict[str, Callable[[], Score]] = {
+        "dot": Dot,
+        "scaled_dot": ScaledDot,
+        "general": lambda: General(query_dim, key_dim),
+        "additive": lambda: Additive(query_dim, key_dim, hidden_dim),
+        "concat": lambda: Concat(query_dim, key_dim, hidden_dim),
+        "location": lambda: Location(query_dim, max_length),
+    }
+    if name not in makers:
+        raise ValueError(f"unknown score {name!r}; known: {', '.join(makers)}")
+    return makers[name]()
+
+
+def _check_width(name: str, query_dim: int, key_dim: int) -> None:
+    if query_dim != key_dim:
+        raise ValueError(
+            f"{name} score: query width {query_dim} and key width {key_dim} differ; use general or additive"
+        )
+
+
+dot = Dot()
+scaled_dot = ScaledDot()

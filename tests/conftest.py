@@ -1,0 +1,73 @@
+"""What all tests share: how close is close, where chance comes from, and where the real data is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from torch import Tensor
+
+# The one table: how far two computations of the same quantity, of the order of 1, may lie apart (rtol, atol).
+TOLERANCES = {
+    torch.float64: (1e-9, 1e-10),
+    torch.float32: (1e-4, 1e-5),
+    torch.float16: (1e-2, 1e-2),
+    torch.bfloat16: (5e-2, 5e-2),
+}
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+settings.register_profile(
+    "default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True, database=None)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=3000)  # --hypothesis-profile
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Every test starts from the same random state, whatever ran before it."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tolerance() -> Callable[[torch.dtype], tuple[float, float]]:
+    """Look up ``(rtol, atol)`` for a dtype."""
+    return TOLERANCES.__getitem__
+
+
+@pytest.fixture(scope="session")
+def close() -> Callable[[Tensor, Tensor], None]:
+    """Assert that two tensors have one shape and one dtype, and values as near as that dtype's tolerance."""
+
+    def assert_close(actual: Tensor, expected: Tensor) -> None:
+        rtol, atol = TOLERANCES[actual.dtype]
+        torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
+
+    return assert_close
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """Return the path of a file of real data, or skip the test where the data is not beside the repository."""
+
+    def path(name: str) -> Path:
+        found = SHARED_DATA / name
+        if not found.exists():
+            pytest.skip(f"needs {found}")
+        return found
+
+    return path
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked slow, unless ``-m`` speaks of it."""
+    if "slow" not in config.option.markexpr:
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow: run with `pytest -m slow`"))

@@ -1,0 +1,156 @@
+"""Every derivative against finite differences, in float64: scores, both paths, masks, blocks, and the whole layer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from selfattn.attention import (
+    Additive,
+    Alibi,
+    AttentionPosition,
+    Concat,
+    Learned,
+    MultiHeadAttention,
+    RelativeBias,
+    Rotary,
+    attend,
+    make_score,
+)
+
+SCORES = ["dot", "scaled_dot", "general", "additive", "concat", "location"]
+both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
+
+
+@pytest.fixture(autouse=True)
+def _float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def leaf(*shape: int) -> Tensor:
+    return torch.randn(shape, requires_grad=True)
+
+
+def check(function: Callable[[], tuple[Tensor, ...] | Tensor], leaves: list[Tensor]) -> None:
+    """Move every number of every leaf a little, in place, and hold what follows against the gradient."""
+    assert gradcheck(lambda *_: function(), leaves)
+
+
+# Two queries before three keys, or three before two; one query that sees nothing, one key that nobody sees.
+MASKS = {
+    "no mask": None,
+    "a blind query and an unseen key": torch.tensor([[False, False, False], [True, False, True]]),
+    "heads apart": torch.tensor([[[True, False, True]], [[False, True, True]]]),
+}
+
+
+@both_paths
+@pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
+@pytest.mark.parametrize("with_bias", [False, True], ids=["", "bias"])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("name", SCORES)
+def test_attend(name: str, mask: str, with_bias: bool, causal: bool, need_weights: bool) -> None:
+    query, key, value = leaf(1, 2, 2, 3), leaf(1, 2, 3, 3), leaf(1, 2, 3, 2)
+    bias = leaf(2, 1, 3) if with_bias else None
+    score = make_score(name, 3, 3, hidden_dim=2, max_length=5)
+
+    def attended() -> tuple[Tensor, ...]:
+        result = attend(
+            query, key, value, score=score, mask=MASKS[mask], bias=bias, causal=causal, need_weights=need_weights
+        )
+        return (result.output,) if result.weights is None else (result.output, result.weights)
+
+    check(attended, [query, key, value, *([bias] if bias is not None else []), *score.parameters()])
+
+
+@both_paths
+@pytest.mark.parametrize("name", SCORES)
+def test_more_queries_than_keys_and_groups(name: str, need_weights: bool) -> None:
+    query, key, value = leaf(2, 4, 3, 3), leaf(2, 2, 2, 3), leaf(2, 2, 2, 1)
+    score = make_score(name, 3, 3, hidden_dim=2, max_length=5)
+    check(
+        lambda: attend(query, key, value, score=score, causal=True, need_weights=need_weights).output,
+        [query, key, value, *score.parameters()],
+    )
+
+
+@pytest.mark.parametrize("block_elements", [1, 12, 24, 48, 100, 130, 200])
+@pytest.mark.parametrize("kind", [Additive, Concat])
+def test_scores_in_blocks(kind: type[Additive | Concat], block_elements: int, close: Callable[..., None]) -> None:
+    # [b h i j a] = 2 2 5 3 4. A query needs 12 elements, so that these are blocks of one query (where 1 is too few for
+    # any), of one, of two and of four of a head's five, and of a whole head; 130 takes two of the four heads.
+    query, key, grad = leaf(2, 2, 5, 3), leaf(2, 2, 3, 2), torch.randn(2, 2, 5, 3)
+    blocked = kind(3, 2, hidden_dim=4, block_elements=block_elements)
+    whole = copy.deepcopy(blocked)
+    whole.block_elements = 2 * 2 * 5 * 3 * 4
+    close(blocked(query, key), whole(query, key))
+    for one, other in zip((query, key, *blocked.parameters()), (query, key, *whole.parameters()), strict=True):
+        (in_blocks,) = torch.autograd.grad(blocked(query, key), one, grad)
+        (at_once,) = torch.autograd.grad(whole(query, key), other, grad)
+        close(in_blocks, at_once)
+    check(lambda: blocked(query, key), [query, key, *blocked.parameters()])
+
+
+def test_what_is_not_in_blocks_can_be_differentiated_twice() -> None:
+    query, key, score = leaf(1, 1, 2, 2), leaf(1, 1, 3, 2), Additive(2)
+    assert gradgradcheck(lambda query, key: attend(query, key, key, score=score).output, [query, key])
+
+
+def test_what_is_in_blocks_says_that_it_cannot() -> None:
+    query, key, score = leaf(1, 1, 2, 2), leaf(1, 1, 3, 2), Additive(2, block_elements=6)
+    with pytest.raises(NotImplementedError, match="differentiated once"):
+        torch.autograd.grad(score(query, key).sum(), query, create_graph=True)
+
+
+POSITIONS: dict[str, Callable[[], AttentionPosition | None]] = {
+    "none": lambda: None,
+    "rotary": lambda: Rotary(2),
+    "alibi": lambda: Alibi(2),
+    "relative": lambda: RelativeBias(2, num_buckets=4, max_distance=3),
+}
+
+
+@both_paths
+@pytest.mark.parametrize("num_kv_heads", [1, 2])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_layer_over_itself(position: str, num_kv_heads: int, need_weights: bool) -> None:
+    layer = MultiHeadAttention(
+        4, num_heads=2, num_kv_heads=num_kv_heads, position=POSITIONS[position](), qk_norm=num_kv_heads == 1
+    )
+    x = leaf(2, 3, 4)
+    mask = torch.tensor([[True, True, False], [True, True, True]])[:, None, None]
+    check(lambda: layer(x, mask=mask, causal=True, need_weights=need_weights).output, [x, *layer.parameters()])
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("project", [True, False], ids=["projected", "bare"])
+def test_layer_over_another_text(project: bool, score: str) -> None:
+    layer = MultiHeadAttention(4, num_heads=2, score=make_score(score, 2, 2, max_length=5), project=project)
+    x, context = leaf(2, 2, 4), leaf(2, 3, 4)
+    mask = torch.tensor([[True, True, False], [False, False, False]])[:, None, None]
+    check(lambda: layer(x, layer.project_context(context), mask=mask).output, [x, context, *layer.parameters()])
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_cache(position: str) -> None:
+    layer = MultiHeadAttention(4, num_heads=2, position=POSITIONS[position]())
+    past, now = leaf(1, 3, 4), leaf(1, 1, 4)
+
+    def step() -> Tensor:
+        cache = layer.project_context(past).append(layer.project_context(now, torch.tensor([3])))
+        output: Tensor = layer(now, cache, causal=True).output
+        return output
+
+    check(step, [past, now, *layer.parameters()])
+
+
+def test_learned_positions() -> None:
+    layer = Learned(5, 3)
+    check(lambda: layer(torch.tensor([[4, 0], [0, 2]])), list(layer.parameters()))

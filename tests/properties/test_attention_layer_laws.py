@@ -1,0 +1,188 @@
+"""The laws of ``MultiHeadAttention``, over heads, groups, scores and positions, on both paths, with gradients."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch import Tensor
+
+from selfattn.attention import (
+    Alibi,
+    AttentionPosition,
+    KeyValue,
+    MultiHeadAttention,
+    RelativeBias,
+    Rotary,
+    key_mask,
+    make_score,
+)
+
+Close = Callable[[Tensor, Tensor], None]
+both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
+WIDTH = 4  # of a head
+
+POSITIONS: dict[str, Callable[[int], AttentionPosition]] = {
+    "rotary": lambda num_heads: Rotary(WIDTH),
+    "alibi": Alibi,
+    "relative": lambda num_heads: RelativeBias(num_heads, num_buckets=8, max_distance=6),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    layer: MultiHeadAttention
+    x: Tensor
+    context: Tensor
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn, positions: list[str | None], scores: tuple[str, ...] = ("scaled_dot", "general", "additive")
+) -> Case:
+    num_kv_heads, group = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    num_heads = num_kv_heads * group
+    position = draw(st.sampled_from(positions))
+    torch.manual_seed(draw(st.integers(0, 2**32)))
+    layer = MultiHeadAttention(
+        num_heads * WIDTH,
+        6,
+        num_heads=num_heads,
+        num_kv_heads=num_kv_heads,
+        score=make_score(draw(st.sampled_from(scores)), WIDTH, WIDTH),
+        position=None if position is None else POSITIONS[position](num_heads),
+        qk_norm=draw(st.booleans()),
+    )
+    b, i, j = draw(st.integers(1, 3)), draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    return Case(layer.double(), torch.randn(b, i, num_heads * WIDTH).double(), torch.randn(b, j, 6).double())
+
+
+def over_itself(case: Case) -> Case:
+    """The same heads over a context as wide as the queries: self-attention."""
+    layer, old = copy.deepcopy(case.layer), case.layer
+    layer.k_proj, layer.v_proj = (
+        torch.nn.Linear(old.q_proj.in_features, old.k_proj.out_features).double() for _ in range(2)
+    )
+    return replace(case, layer=layer)
+
+
+def gradients(layer: MultiHeadAttention, output: Tensor, grad: Tensor, *inputs: Tensor) -> list[Tensor]:
+    leaves = [*inputs, *layer.parameters()]
+    found = torch.autograd.grad(output, leaves, grad, allow_unused=True)
+    return [torch.zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, found, strict=True)]
+
+
+@given(case=cases(positions=[None]))
+def test_weights_can_always_be_had_and_change_nothing(case: Case, close: Close) -> None:
+    (output, none), (with_weights, weights) = (
+        case.layer(case.x, case.context, need_weights=wanted) for wanted in (False, True)
+    )
+    assert none is None
+    close(with_weights, output)
+    close(weights.sum(-1), torch.ones(weights.shape[:-1]).double())
+    grad = torch.randn(output.shape).double()
+    for one, other in zip(gradients(case.layer, output, grad), gradients(case.layer, with_weights, grad), strict=True):
+        close(one, other)
+
+
+@both_paths
+@given(case=cases(positions=[None]))
+def test_a_context_projected_once_is_the_context(case: Case, need_weights: bool) -> None:
+    made = case.layer.project_context(case.context)
+    for _ in range(2):  # nothing is used up
+        ours = case.layer(case.x, made, need_weights=need_weights)
+        assert torch.equal(ours.output, case.layer(case.x, case.context, need_weights=need_weights).output)
+
+
+@both_paths
+@given(case=cases(positions=[None]), data=st.data())
+def test_law_5_nan_in_the_padding_reaches_no_gradient_not_even_of_a_weight(
+    case: Case, need_weights: bool, data: st.DataObject
+) -> None:
+    (b, j, _), i = case.context.shape, case.x.shape[1]
+    padding = torch.tensor([[data.draw(st.booleans()) for _ in range(j)] for _ in range(b)])
+    blind = torch.tensor([[data.draw(st.booleans()) for _ in range(i)] for _ in range(b)])
+    blind |= padding.all(dim=1, keepdim=True)
+    mask = key_mask(~padding) & ~blind[:, None, :, None]
+    value = data.draw(st.sampled_from([math.nan, math.inf, -math.inf]))
+    grad = torch.randn(case.x.shape).double()
+
+    def run(fill: float) -> tuple[Tensor, list[Tensor]]:
+        x = case.x.masked_fill(blind.unsqueeze(-1), fill).requires_grad_()
+        context = case.context.masked_fill(padding.unsqueeze(-1), fill).requires_grad_()
+        output = case.layer(x, context, mask=mask, need_weights=need_weights).output
+        return output.detach(), gradients(case.layer, output, grad, x, context)
+
+    (before, expected), (after, found) = run(3.0), run(value)
+    assert torch.equal(after, before)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert torch.equal(after[blind], case.layer.out_proj.bias.detach().expand(int(blind.sum()), -1))
+
+
+@both_paths
+@given(case=cases(positions=[None, *POSITIONS]).map(over_itself), data=st.data())
+def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
+    case: Case, need_weights: bool, data: st.DataObject, close: Close
+) -> None:
+    layer, x = case.layer, case.x
+    whole = layer(x, causal=True, need_weights=need_weights)
+    cache: KeyValue | None = None
+    start, i = 0, x.shape[1]
+    while start < i:
+        end = data.draw(st.integers(start + 1, i))
+        part, positions = x[:, start:end], torch.arange(start, end)
+        new = layer.project_context(part, positions)
+        cache = new if cache is None else cache.append(new)
+        output, weights = layer(part, cache, causal=True, need_weights=need_weights)
+        close(output, whole.output[:, start:end])
+        if need_weights:
+            close(weights, whole.weights[:, :, start:end, :end])
+        start = end
+
+
+@both_paths
+@given(case=cases(positions=[None, *POSITIONS]).map(over_itself), data=st.data())
+def test_law_7_neighbours_order_and_padding(case: Case, need_weights: bool, data: st.DataObject, close: Close) -> None:
+    layer, (b, i, _) = case.layer, case.x.shape
+    lengths = torch.tensor([data.draw(st.integers(1, i)) for _ in range(b)])
+    tokens = torch.arange(i) < lengths[:, None]
+    order = torch.tensor(data.draw(st.permutations(range(b))))
+    output = layer(case.x, mask=key_mask(tokens), need_weights=need_weights).output
+    moved = layer(case.x[order], mask=key_mask(tokens[order]), need_weights=need_weights).output
+    for row, length in enumerate(lengths.tolist()):
+        alone = layer(case.x[row : row + 1, :length], need_weights=need_weights).output
+        close(output[row : row + 1, :length], alone)
+        close(moved[(order == row).nonzero()[0], :length], alone)
+
+    others = torch.where(torch.arange(b)[:, None, None] == 0, case.x, 100 * torch.randn(case.x.shape).double())
+    assert torch.equal(layer(others, mask=key_mask(tokens), need_weights=need_weights).output[0], output[0])
+
+
+@both_paths
+@given(case=cases(positions=[None, *POSITIONS]).map(over_itself), data=st.data())
+def test_law_8_permuting_a_text_with_its_positions_permutes_the_output(
+    case: Case, need_weights: bool, data: st.DataObject, close: Close
+) -> None:
+    i = case.x.shape[1]
+    order = torch.tensor(data.draw(st.permutations(range(i))))
+    before = case.layer(case.x, need_weights=need_weights)
+    after = case.layer(case.x[:, order], positions=order, need_weights=need_weights)
+    close(after.output, before.output[:, order])
+    if need_weights:
+        close(after.weights, before.weights[:, :, order][..., order])
+
+
+@settings(max_examples=20)
+@both_paths
+@given(case=cases(positions=list(POSITIONS), scores=("scaled_dot", "additive")).map(over_itself))
+def test_law_8_permuting_a_text_alone_does_not(case: Case, need_weights: bool) -> None:
+    x = torch.randn(2, 5, case.x.shape[-1]).double()
+    order = torch.tensor([0, 2, 1, 4, 3])
+    before, after = (case.layer(text, need_weights=need_weights).output for text in (x, x[:, order]))
+    assert (after - before[:, order]).abs().max() > 1e-6

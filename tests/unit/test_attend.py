@@ -1,0 +1,522 @@
+"""``attend`` and ``MultiHeadAttention``: values that can be checked by hand, shapes, and every documented error."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from selfattn.attention import (
+    Additive,
+    Alibi,
+    KeyValue,
+    MultiHeadAttention,
+    Rotary,
+    Score,
+    attend,
+    causal_mask,
+    dot,
+    make_score,
+    scaled_dot,
+)
+
+Close = Callable[[Tensor, Tensor], None]
+both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
+SCORES = ["dot", "scaled_dot", "general", "additive", "concat", "location"]
+
+
+def heads(rows: list[list[float]]) -> Tensor:
+    """One batch row, one head: ``[[...], ...]`` to ``[1 1 length width]``."""
+    return torch.tensor(rows, dtype=torch.float64)[None, None]
+
+
+class TestByHand:
+    @both_paths
+    def test_log_weights(self, need_weights: bool, close: Close) -> None:
+        # Scores ln 1, ln 2, ln 5: weights 1/8, 2/8, 5/8.
+        key = heads([[0.0], [math.log(2)], [math.log(5)]])
+        value = heads([[8.0, 0.0], [0.0, 8.0], [8.0, 8.0]])
+        result = attend(heads([[1.0]]), key, value, score=dot, need_weights=need_weights)
+        close(result.output, heads([[1.0 + 5.0, 2.0 + 5.0]]))
+        if need_weights:
+            assert result.weights is not None
+            close(result.weights, heads([[1 / 8, 2 / 8, 5 / 8]]))
+        else:
+            assert result.weights is None
+
+    @both_paths
+    def test_the_scaled_score_is_divided_by_the_root_of_the_width(self, need_weights: bool, close: Close) -> None:
+        # Width 4: q . k = 2 ln 3, divided by 2: ln 3, against 0: weights 3/4 and 1/4.
+        query, key = heads([[math.log(3), 0, 0, 0]]), heads([[2.0, 0, 0, 0], [0.0, 5, 5, 5]])
+        output = attend(query, key, heads([[4.0], [8.0]]), need_weights=need_weights).output
+        close(output, heads([[3.0 + 2.0]]))
+
+    @both_paths
+    def test_equal_scores_give_the_mean(self, need_weights: bool, close: Close) -> None:
+        value = torch.randn(2, 3, 7, 5, dtype=torch.float64)
+        query, key = torch.randn(2, 3, 11, 4, dtype=torch.float64), torch.zeros(2, 3, 7, 4, dtype=torch.float64)
+        output = attend(query, key, value, need_weights=need_weights).output
+        close(output, value.mean(dim=2, keepdim=True).expand(2, 3, 11, 5))
+
+    @both_paths
+    @pytest.mark.parametrize("score", SCORES)
+    def test_one_allowed_key_gives_its_value(self, score: str, need_weights: bool, close: Close) -> None:
+        chosen = torch.tensor([4, 0, 2])
+        mask = torch.nn.functional.one_hot(chosen, 5).bool()
+        query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 6)
+        output = attend(query, key, value, score=make_score(score, 4, 4), mask=mask, need_weights=need_weights).output
+        close(output, value[:, :, chosen])
+
+    @both_paths
+    def test_a_far_better_key_takes_everything(self, need_weights: bool, close: Close) -> None:
+        key = heads([[0.0], [1000.0], [999.0]])
+        output = attend(heads([[1.0]]), key, heads([[7.0], [3.0], [3.0]]), score=dot, need_weights=need_weights).output
+        close(output, heads([[3.0]]))
+
+    @both_paths
+    @pytest.mark.parametrize("bias", [None, torch.tensor([-1e6, 0.0])], ids=["", "bias"])
+    def test_the_worst_allowed_key_is_better_than_a_masked_one(
+        self, bias: Tensor | None, need_weights: bool, close: Close
+    ) -> None:
+        # No finite number is low enough for what is masked: the one allowed score is -1e6.
+        key = heads([[0.0 if bias is not None else -1e6], [0.0]])
+        output = attend(
+            heads([[1.0]]),
+            key,
+            heads([[3.0], [5.0]]),
+            score=dot,
+            mask=torch.tensor([True, False]),
+            bias=None if bias is None else bias.double(),
+            need_weights=need_weights,
+        ).output
+        close(output, heads([[3.0]]))
+
+    @both_paths
+    def test_the_bias_is_added_to_the_scores(self, need_weights: bool, close: Close) -> None:
+        bias = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
+        zeros, value = heads([[0.0], [0.0]]), heads([[4.0], [8.0]])
+        close(attend(zeros, zeros, value, bias=bias, need_weights=need_weights).output, heads([[7.0], [7.0]]))
+
+    @both_paths
+    @pytest.mark.parametrize(
+        ("num_queries", "means"),
+        [
+            (1, [4.0]),
+            (2, [3.0, 4.0]),
+            (3, [2.0, 3.0, 4.0]),
+            (5, [0.0, 0.0, 2.0, 3.0, 4.0]),  # the first two stand before the first key
+        ],
+    )
+    def test_causal_is_right_aligned(
+        self, num_queries: int, means: list[float], need_weights: bool, close: Close
+    ) -> None:
+        # Equal scores over the values 2, 4, 6: a query's output is the mean of what it sees.
+        query, key, value = torch.zeros(1, 1, num_queries, 1).double(), heads([[0.0]] * 3), heads([[2.0], [4.0], [6.0]])
+        output = attend(query, key, value, causal=True, need_weights=need_weights).output
+        close(output.flatten(), torch.tensor(means, dtype=torch.float64))
+
+    @both_paths
+    def test_mask_and_causal_together(self, need_weights: bool, close: Close) -> None:
+        zeros, value = heads([[0.0]] * 3), heads([[2.0], [4.0], [6.0]])
+        mask = torch.tensor([False, True, True])
+        output = attend(zeros, zeros, value, mask=mask, causal=True, need_weights=need_weights).output
+        close(output.flatten(), torch.tensor([0.0, 4.0, 5.0], dtype=torch.float64))
+
+    @both_paths
+    def test_each_key_head_serves_the_query_heads_of_its_group(self, need_weights: bool, close: Close) -> None:
+        value = torch.tensor([3.0, 5.0]).reshape(1, 2, 1, 1)
+        output = attend(torch.zeros(1, 6, 1, 1), torch.zeros(1, 2, 1, 1), value, need_weights=need_weights).output
+        close(output.flatten(), torch.tensor([3.0, 3.0, 3.0, 5.0, 5.0, 5.0]))
+
+
+class TestShapes:
+    """A different prime for every size: swapped axes cannot hide."""
+
+    b, h, i, j, e, c = 2, 3, 5, 7, 11, 13
+
+    def tensors(self, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
+        return (
+            torch.randn(self.b, self.h, self.i, self.e, dtype=dtype),
+            torch.randn(self.b, self.h, self.j, self.e, dtype=dtype),
+            torch.randn(self.b, self.h, self.j, self.c, dtype=dtype),
+        )
+
+    @both_paths
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+    @pytest.mark.parametrize("name", SCORES)
+    def test_output_and_weights(self, name: str, dtype: torch.dtype, need_weights: bool) -> None:
+        score = make_score(name, self.e, self.e, hidden_dim=17, max_length=19).to(dtype)
+        output, weights = attend(*self.tensors(dtype), score=score, need_weights=need_weights)
+        assert output.shape == (self.b, self.h, self.i, self.c)
+        assert output.dtype == dtype
+        if weights is not None:
+            assert weights.shape == (self.b, self.h, self.i, self.j)
+            assert weights.dtype == dtype
+
+    @pytest.mark.parametrize("causal", [False, True])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    @pytest.mark.parametrize(
+        "shape",
+        [(), (7,), (1,), (5, 7), (5, 1), (1, 7), (3, 5, 7), (3, 1, 1), (2, 1, 1, 7), (1, 3, 5, 1), (2, 3, 5, 7)],
+        ids=str,
+    )
+    def test_every_broadcast_of_mask_and_bias(
+        self, shape: tuple[int, ...], dtype: torch.dtype, causal: bool, close: Close
+    ) -> None:
+        tensors = self.tensors(dtype)
+        mask, bias = torch.rand(shape) < 0.6, torch.randn(shape).to(dtype)
+        full = (self.b, self.h, self.i, self.j)
+        short = attend(*tensors, mask=mask, bias=bias, causal=causal).output
+        assert torch.equal(
+            short, attend(*tensors, mask=mask.expand(full), bias=bias.expand(full), causal=causal).output
+        )
+        close(short, attend(*tensors, mask=mask, bias=bias, causal=causal, need_weights=True).output)
+
+    @both_paths
+    @pytest.mark.parametrize("causal", [False, True])
+    @pytest.mark.parametrize("sizes", [(2, 5, 0), (2, 0, 7), (0, 5, 7), (2, 0, 0), (0, 0, 0)], ids=str)
+    @pytest.mark.parametrize("name", SCORES)
+    def test_nothing_to_ask_or_to_see(
+        self, name: str, sizes: tuple[int, int, int], causal: bool, need_weights: bool
+    ) -> None:
+        b, i, j = sizes
+        query = torch.randn(b, 3, i, 11, requires_grad=True)
+        key, value = torch.randn(b, 3, j, 11, requires_grad=True), torch.randn(b, 3, j, 13, requires_grad=True)
+        for mask in (None, torch.ones(i, j, dtype=torch.bool), torch.ones(b, 1, 1, j, dtype=torch.bool)):
+            output, weights = attend(
+                query, key, value, score=make_score(name, 11, 11), mask=mask, causal=causal, need_weights=need_weights
+            )
+            assert output.shape == (b, 3, i, 13)
+            assert torch.equal(output, torch.zeros_like(output))
+            assert weights is None or weights.shape == (b, 3, i, j)
+            for tensor, gradient in zip(
+                (query, key, value),
+                torch.autograd.grad(output.sum(), (query, key, value), allow_unused=True),
+                strict=True,
+            ):
+                if gradient is None:
+                    assert name == "location"
+                    assert tensor is key
+                else:
+                    assert torch.equal(gradient, torch.zeros_like(tensor))
+
+
+class TestTensorsAsTheyCome:
+    @both_paths
+    @pytest.mark.parametrize("score", SCORES)
+    def test_strides_do_not_matter(self, score: str, need_weights: bool, close: Close) -> None:
+        def strided(*shape: int) -> Tensor:  # every second element of a transposed tensor
+            return torch.randn(*reversed(shape), 2)[..., 0].permute(3, 2, 1, 0)
+
+        query, key, value = strided(2, 6, 5, 8), strided(2, 3, 7, 8), strided(2, 3, 7, 8)
+        mask, bias = strided(2, 6, 5, 7) > -0.5, strided(2, 6, 5, 7)
+        assert not any(x.is_contiguous() for x in (query, key, value, mask, bias))
+        module = make_score(score, 8, 8)
+        options: dict[str, Any] = {"score": module, "need_weights": need_weights}
+        actual = attend(query, key, value, mask=mask, bias=bias, **options)
+        query, key, value, mask, bias = (x.contiguous() for x in (query, key, value, mask, bias))
+        close(actual.output, attend(query, key, value, mask=mask, bias=bias, **options).output)
+
+    @both_paths
+    @pytest.mark.parametrize("score", SCORES)
+    def test_inference_mode(self, score: str, need_weights: bool, close: Close) -> None:
+        query, key, value = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)
+        mask = torch.rand(2, 1, 1, 7) < 0.7
+        module = make_score(score, 8, 8)
+        if isinstance(module, Additive):
+            module.block_elements = 64
+        options: dict[str, Any] = {"score": module, "mask": mask, "causal": True, "need_weights": need_weights}
+        expected = attend(query, key, value, **options).output
+        with torch.inference_mode():
+            close(attend(query, key, value, **options).output.clone(), expected.detach())
+
+    @both_paths
+    def test_nothing_that_is_handed_in_is_changed(self, need_weights: bool) -> None:
+        tensors = [torch.randn(2, 3, 5, 7) for _ in range(3)]
+        mask, bias = torch.rand(5, 5) < 0.5, torch.randn(3, 1, 5)
+        before = [x.clone() for x in (*tensors, mask, bias)]
+        attend(*tensors, mask=mask, bias=bias, causal=True, need_weights=need_weights)
+        assert all(torch.equal(x, y) for x, y in zip((*tensors, mask, bias), before, strict=True))
+
+    def test_the_softmax_of_half_precision_runs_in_float32(self) -> None:
+        # Scores 8 and 8 + 1/64, which bfloat16 would round to 8: the weights 1/2 -+ 1/256 tell them apart.
+        query, key = torch.ones(1, 1, 1, 1).bfloat16(), torch.full((1, 1, 2, 1), 8.0).bfloat16()
+        bias = torch.tensor([0.0, 1 / 64]).bfloat16()
+        weights = attend(query, key, key, score=dot, bias=bias, need_weights=True).weights
+        assert weights is not None
+        assert weights.flatten().tolist() == [1 / 2 - 1 / 256, 1 / 2 + 1 / 256]
+
+    @both_paths
+    def test_large_half_precision_products_are_scaled_before_they_overflow(self, need_weights: bool) -> None:
+        # q . k = 64 * 40 * 40 = 102400, more than float16 holds; divided by 8 it is not.
+        large = torch.full((1, 1, 3, 64), 40.0, dtype=torch.float16)
+        output = attend(large, large, torch.ones(1, 1, 3, 5, dtype=torch.float16), need_weights=need_weights).output
+        assert torch.equal(output, torch.ones_like(output))
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+    @pytest.mark.parametrize("project", [True, False])
+    @pytest.mark.parametrize("score", SCORES)
+    def test_autocast(self, score: str, project: bool, dtype: torch.dtype) -> None:
+        layer = MultiHeadAttention(12, num_heads=3, score=score, project=project, position=Alibi(3), qk_norm=True)
+        x, context = torch.randn(2, 5, 12), torch.randn(2, 7, 12, requires_grad=True)
+        mask = torch.rand(2, 1, 1, 7) < 0.7
+        exact = layer(x, context, mask=mask).output
+        with torch.autocast("cpu", dtype=dtype):
+            fused = layer(x, context, mask=mask).output
+            reference = layer(x, layer.project_context(context), mask=mask, need_weights=True).output
+        assert fused.dtype == reference.dtype == dtype
+        for output in (fused, reference):
+            torch.testing.assert_close(output.float(), exact, rtol=5e-2, atol=5e-2)
+            (gradient,) = torch.autograd.grad(output.sum(), context)
+            assert gradient.isfinite().all()
+
+    @both_paths
+    def test_autocast_brings_dtypes_together(self, need_weights: bool, close: Close) -> None:
+        query, key, value = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)
+        expected = attend(query, key, value).output
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            output = attend(query, key.bfloat16(), value.bfloat16(), need_weights=need_weights).output
+        close(output, expected.bfloat16())
+
+    @both_paths
+    @pytest.mark.filterwarnings("ignore:Anomaly Detection")
+    @pytest.mark.parametrize("with_bias", [False, True], ids=["", "bias"])
+    def test_no_nan_arises_even_on_the_way(self, with_bias: bool, need_weights: bool) -> None:
+        query, key, value = (torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3))
+        bias = torch.randn(5, 5, requires_grad=True) if with_bias else None
+        mask = torch.rand(5, 5) < 0.5
+        mask[2] = False
+        with torch.autograd.detect_anomaly():
+            attend(query, key, value, mask=mask, bias=bias, need_weights=need_weights).output.sum().backward()
+
+
+class TestWhichPath:
+    @pytest.fixture
+    def kernel(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+        """What PyTorch's fused kernel was called with."""
+        calls: list[dict[str, Any]] = []
+        run = torch.nn.functional.scaled_dot_product_attention
+
+        def recorded(*args: Any, **kwargs: Any) -> Tensor:
+            calls.append(kwargs)
+            return run(*args, **kwargs)
+
+        monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", recorded)
+        return calls
+
+    @pytest.mark.parametrize("need_weights", [False, True])
+    @pytest.mark.parametrize("name", SCORES)
+    def test_dot_products_are_fused_unless_the_weights_are_wanted(
+        self, name: str, need_weights: bool, kernel: list[dict[str, Any]]
+    ) -> None:
+        x = torch.randn(2, 3, 5, 8)
+        attend(x, x, x, score=make_score(name, 8, 8), need_weights=need_weights)
+        assert len(kernel) == (name in ("dot", "scaled_dot", "general") and not need_weights)
+
+    def test_plain_causality_is_left_to_the_kernel(self, kernel: list[dict[str, Any]]) -> None:
+        x = torch.randn(2, 3, 5, 8)
+        attend(x, x, x, causal=True)  # as many keys as queries: no mask is built
+        attend(x[:, :, -1:], x, x, causal=True)  # the one query of a cached step: there is nothing to mask
+        assert [(call["is_causal"], call["attn_mask"]) for call in kernel] == [(True, None), (False, None)]
+
+
+class TestDropout:
+    """With the identity as values, the output is the dropped weights themselves."""
+
+    j, p = 8, 0.25
+
+    def dropped(self, need_weights: bool, score: Score = scaled_dot, dropout_p: float = p, rows: int = 400) -> Tensor:
+        value = torch.eye(self.j).expand(rows, 1, self.j, self.j)
+        zeros = torch.zeros(rows, 1, self.j, 4)
+        result = attend(zeros, zeros, value, score=score, dropout_p=dropout_p, need_weights=need_weights)
+        if result.weights is not None:  # what is returned is the distribution, before dropout
+            assert torch.equal(result.weights, torch.full_like(result.weights, 1 / self.j))
+        return result.output
+
+    @both_paths
+    def test_kept_weights_are_scaled_and_the_others_are_zero(self, need_weights: bool) -> None:
+        values = self.dropped(need_weights).unique()
+        torch.testing.assert_close(values, torch.tensor([0.0, 1 / self.j / (1 - self.p)]))
+
+    @both_paths
+    def test_as_many_are_dropped_as_asked_for(self, need_weights: bool) -> None:
+        output = self.dropped(need_weights)
+        sigma = math.sqrt(self.p * (1 - self.p) / output.numel())
+        assert abs((output == 0).double().mean().item() - self.p) < 4 * sigma
+
+    @both_paths
+    def test_none_is_dropped_at_zero(self, need_weights: bool) -> None:
+        output = self.dropped(need_weights, dropout_p=0.0, rows=3)
+        assert torch.equal(output, torch.full_like(output, 1 / self.j))
+
+    @both_paths
+    def test_a_row_that_sees_nothing_stays_zero(self, need_weights: bool) -> None:
+        x, mask = torch.randn(2, 3, 5, 7), torch.zeros(5, 5, dtype=torch.bool)
+        output = attend(x, x, x, mask=mask, dropout_p=0.5, need_weights=need_weights).output
+        assert torch.equal(output, torch.zeros_like(output))
+
+    @both_paths
+    @pytest.mark.parametrize("score", ["dot", "additive"])
+    def test_the_layer_drops_in_training_alone(self, score: str, need_weights: bool) -> None:
+        layer = MultiHeadAttention(6, num_heads=2, score=score, dropout=0.5)
+        x = torch.randn(3, 5, 6)
+        assert not torch.equal(layer(x).output, layer(x).output)
+        layer.eval()
+        assert torch.equal(layer(x, need_weights=need_weights).output, layer(x, need_weights=need_weights).output)
+        without = MultiHeadAttention(6, num_heads=2, score=score)
+        without.load_state_dict(layer.state_dict())
+        assert torch.equal(layer(x, need_weights=need_weights).output, without(x, need_weights=need_weights).output)
+
+
+def x(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.zeros(shape, dtype=dtype)
+
+
+GOOD: dict[str, Any] = {"query": x(2, 3, 5, 11), "key": x(2, 3, 7, 11), "value": x(2, 3, 7, 13)}
+BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"query": x(2, 5, 11)}, ValueError, "expected query [b h i e], got 3 axes (2, 5, 11)"),
+    ({"key": x(2, 7, 11)}, ValueError, "expected key [b h j e], got 3 axes (2, 7, 11)"),
+    ({"value": x(1, 2, 3, 7, 13)}, ValueError, "expected value [b h j c], got 5 axes (1, 2, 3, 7, 13)"),
+    ({"query": x(17, 3, 5, 11)}, ValueError, "batch sizes of query, key and value differ: (17, 2, 2)"),
+    ({"value": x(17, 3, 7, 13)}, ValueError, "batch sizes of query, key and value differ: (2, 2, 17)"),
+    ({"value": x(2, 3, 17, 13)}, ValueError, "key [b h j e] (2, 3, 7, 11) and value [b h j c] (2, 3, 17, 13) differ"),
+    ({"value": x(2, 1, 7, 13)}, ValueError, "key [b h j e] (2, 3, 7, 11) and value [b h j c] (2, 1, 7, 13) differ"),
+    ({"key": x(2, 2, 7, 11), "value": x(2, 2, 7, 13)}, ValueError, "2 key-value heads do not divide 3 query heads"),
+    ({"key": x(2, 6, 7, 11), "value": x(2, 6, 7, 13)}, ValueError, "6 key-value heads do not divide 3 query heads"),
+    ({"key": x(2, 0, 7, 11), "value": x(2, 0, 7, 13)}, ValueError, "0 key-value heads do not divide 3 query heads"),
+    ({"key": x(2, 3, 7, 17)}, ValueError, "scaled_dot score: query width 11 and key width 17 differ"),
+    ({"mask": x(2, 7).bool()}, ValueError, "expected a mask that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 7)"),
+    (
+        {"mask": x(1, 1, 1, 5, 7).bool()},
+        ValueError,
+        "expected a mask that broadcasts to [b h i j] (2, 3, 5, 7), got (1,",
+    ),
+    ({"mask": x(5, 7)}, TypeError, "expected a bool mask, True = may attend, got torch.float32"),
+    ({"mask": x(5, 7).int()}, TypeError, "expected a bool mask, True = may attend, got torch.int32"),
+    ({"bias": x(2, 5, 7)}, ValueError, "expected a bias that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 5, 7)"),
+    ({"bias": x(5, 7).bool()}, TypeError, "expected a floating point bias, got torch.bool"),
+    ({"value": x(2, 3, 7, 13, dtype=torch.float64)}, TypeError, "expected query, key and value of one dtype, got ("),
+    ({"query": x(2, 3, 5, 11, dtype=torch.bfloat16)}, TypeError, "expected query, key and value of one dtype, got ("),
+    ({"dropout_p": 1.0}, ValueError, "dropout_p must be in [0, 1), got 1.0"),
+    ({"dropout_p": -0.5}, ValueError, "dropout_p must be in [0, 1), got -0.5"),
+    ({"dropout_p": math.nan}, ValueError, "dropout_p must be in [0, 1), got nan"),
+]
+
+
+class TestErrors:
+    @both_paths
+    @pytest.mark.parametrize(("change", "error", "message"), BAD_CALLS, ids=[case[2][:50] for case in BAD_CALLS])
+    def test_attend(self, change: dict[str, Any], error: type[Exception], message: str, need_weights: bool) -> None:
+        call = GOOD | change
+        with pytest.raises(error, match=re.escape(message)):
+            attend(call.pop("query"), call.pop("key"), call.pop("value"), need_weights=need_weights, **call)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"query_dim": 10, "num_heads": 3}, "query_dim 10 is not divisible by 3 heads"),
+            ({"query_dim": 10, "num_heads": 3, "project": False}, "query_dim 10 is not divisible by 3 heads"),
+            (
+                {"query_dim": 6, "context_dim": 10, "num_heads": 3, "project": False},
+                "context_dim 10 is not divisible by 3 heads",
+            ),
+            ({"query_dim": 12, "num_heads": 6, "num_kv_heads": 4}, "4 key-value heads do not divide 6 heads"),
+            ({"query_dim": 12, "num_heads": 6, "num_kv_heads": 0}, "0 key-value heads do not divide 6 heads"),
+            ({"query_dim": 12, "num_heads": 0}, "0 key-value heads do not divide 0 heads"),
+            ({"query_dim": 12, "num_heads": 3, "head_dim": 5, "project": False}, "head_dim=5 needs project=True"),
+            ({"query_dim": 12, "num_heads": 3, "dropout": 1.0}, "dropout must be in [0, 1), got 1.0"),
+            ({"query_dim": 12, "num_heads": 3, "score": "cosine"}, "unknown score 'cosine'; known: dot, scaled_dot"),
+        ],
+        ids=str,
+    )
+    def test_building_a_layer(self, arguments: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            MultiHeadAttention(**arguments)
+
+    def test_a_context_without_the_positions_that_the_layer_needs(self) -> None:
+        layer, plain = MultiHeadAttention(8, num_heads=2, position=Rotary(4)), MultiHeadAttention(8, num_heads=2)
+        with pytest.raises(ValueError, match="uses positions, but context was projected without"):
+            layer(x(2, 5, 8), plain.project_context(x(2, 7, 8)))
+
+    def test_positions_that_are_not_as_many_as_the_tokens(self) -> None:
+        layer = MultiHeadAttention(8, num_heads=2, position=Rotary(4))
+        with pytest.raises(ValueError, match="expected 7 positions of keys, got 5"):
+            layer.project_context(x(2, 7, 8), torch.arange(5))
+        with pytest.raises(ValueError, match="expected 5 positions of queries, got 1"):
+            layer(x(2, 5, 8), positions=torch.arange(1), context=x(2, 7, 8))
+        # With one query more than keys, "the last five of four" must not become "the last one, five times".
+        with pytest.raises(ValueError, match="expected 5 positions of queries, got 4; state positions="):
+            layer(x(2, 5, 8), x(2, 4, 8))
+
+    @pytest.mark.parametrize("causal", [False, True])
+    def test_a_bad_mask_reaches_the_user_as_a_bad_mask(self, causal: bool) -> None:
+        layer = MultiHeadAttention(8, num_heads=2)
+        with pytest.raises(ValueError, match=re.escape("broadcasts to [b h i j] (3, 2, 5, 7), got (3, 7)")):
+            layer(x(3, 5, 8), x(3, 7, 8), mask=x(3, 7).bool(), causal=causal)
+        with pytest.raises(TypeError, match=re.escape("expected a bool mask, True = may attend, got torch.float32")):
+            layer(x(3, 5, 8), x(3, 7, 8), mask=x(5, 7), causal=causal)
+
+    def test_growing_a_cache_by_keys_of_another_kind(self) -> None:
+        with_positions = KeyValue(x(2, 3, 5, 4), x(2, 3, 5, 4), torch.arange(5))
+        without = KeyValue(x(2, 3, 5, 4), x(2, 3, 5, 4))
+        for old, new in ((with_positions, without), (without, with_positions)):
+            with pytest.raises(ValueError, match=re.escape("KeyValue.append: expected positions on both")):
+                old.append(new)
+
+
+class TestLayer:
+    def test_shapes(self) -> None:
+        layer = MultiHeadAttention(6, 10, num_heads=3, head_dim=5, num_kv_heads=1)
+        output, weights = layer(torch.randn(2, 7, 6), torch.randn(2, 11, 10), need_weights=True)
+        assert output.shape == (2, 7, 6)
+        assert weights.shape == (2, 3, 7, 11)
+        context = layer.project_context(torch.randn(2, 11, 10))
+        assert context.key.shape == context.value.shape == (2, 1, 11, 5)
+        assert context.positions is None
+
+    def test_shapes_without_projections(self) -> None:
+        layer = MultiHeadAttention(6, 10, num_heads=2, project=False, score="additive")
+        output, weights = layer(torch.randn(3, 7, 6), torch.randn(3, 11, 10), need_weights=True)
+        assert output.shape == (3, 7, 10)
+        assert weights.shape == (3, 2, 7, 11)
+        assert layer.output_dim == 10
+        assert all(name.startswith("score.") for name, _ in layer.named_parameters())
+
+    def test_bias_false_leaves_no_bias(self) -> None:
+        names = {name for name, _ in MultiHeadAttention(6, num_heads=2, bias=False).named_parameters()}
+        assert names == {"q_proj.weight", "k_proj.weight", "v_proj.weight", "out_proj.weight"}
+
+    def test_weights_are_distributions(self, close: Close) -> None:
+        layer = MultiHeadAttention(6, num_heads=3)
+        weights = layer(torch.randn(2, 5, 6), causal=True, need_weights=True).weights
+        close(weights.sum(-1), torch.ones(2, 3, 5))
+        assert torch.equal(weights > 0, causal_mask(5, 5).expand(2, 3, 5, 5))
+
+    def test_normalised_queries_and_keys_have_root_mean_square_one(self, close: Close) -> None:
+        layer = MultiHeadAttention(8, num_heads=2, qk_norm=True)
+        key = layer.project_context(100 * torch.randn(3, 5, 8)).key
+        close(key.square().mean(-1), torch.ones(3, 2, 5))
+        x = torch.randn(3, 5, 8)
+        with torch.no_grad():
+            before = layer(x).output
+            layer.q_proj.weight *= 100
+            assert layer.q_proj.bias is not None
+            layer.q_proj.bias *= 100
+        close(layer(x).output, before)  # the length of a query no longer counts
+
+    def test_a_cache_grows_position_by_position(self) -> None:
+        first = KeyValue(torch.zeros(2, 3, 5, 4), torch.zeros(2, 3, 5, 7), torch.arange(5))
+        second = KeyValue(torch.ones(2, 3, 1, 4), torch.ones(2, 3, 1, 7), torch.tensor([[5], [2]]))
+        grown = first.append(second)
+        assert grown.key.shape == (2, 3, 6, 4)
+        assert grown.value.shape == (2, 3, 6, 7)
+        assert grown.key[:, :, :5].eq(0).all()
+        assert grown.key[:, :, 5].eq(1).all()
+        assert grown.positions is not None
+        assert grown.positions.tolist() == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 2]]
+        assert first.key.shape == (2, 3, 5, 4)  # the old one is as it was

@@ -1,0 +1,129 @@
+"""Additive and concat scores never hold ``[b h i j a]`` whole, forward or backward: measured, not believed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from selfattn.attention import Additive, Concat, MultiHeadAttention, attend
+from selfattn.attention.blocks import summed_tanh
+
+
+class Memory(TorchDispatchMode):
+    """Watch every tensor that any operation makes: the largest, and the most that are alive at a time, in bytes."""
+
+    def __init__(self, ignore: tuple[Tensor, ...] = ()) -> None:
+        super().__init__()
+        self.largest = self.alive = self.peak = 0
+        self.known = {tensor.untyped_storage()._cdata for tensor in ignore}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self.see(tensor.untyped_storage())
+        return result
+
+    def see(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self.known:
+            self.known.add(key)
+            self.alive += size
+            self.largest, self.peak = max(self.largest, size), max(self.peak, self.alive)
+            weakref.finalize(storage, self.forget, key, size)
+
+    def forget(self, key: int, size: int) -> None:
+        self.known.discard(key)
+        self.alive -= size
+
+
+# All of [b h i j a] in float32, and a block that is a 64th part of it.
+BATCH, HEADS, QUERIES, KEYS, WIDTH = 1, 2, 127, 131, 64
+WHOLE = 4 * BATCH * HEADS * QUERIES * KEYS * WIDTH
+BLOCK_ELEMENTS = WHOLE // 4 // 64
+
+
+def forward_and_backward(score: Additive | Concat) -> Memory:
+    query, key = (torch.randn(BATCH, HEADS, length, WIDTH, requires_grad=True) for length in (QUERIES, KEYS))
+    mask = torch.rand(KEYS) < 0.8
+    with Memory() as memory:
+        attend(query, key, key, score=score, mask=mask).output.square().sum().backward()
+    assert query.grad is not None
+    assert key.grad is not None
+    return memory
+
+
+@pytest.mark.parametrize("kind", [Additive, Concat])
+def test_the_largest_tensor_and_the_peak_stay_far_below_the_whole(kind: type[Additive | Concat]) -> None:
+    memory = forward_and_backward(kind(WIDTH, block_elements=BLOCK_ELEMENTS))
+    scores, inputs = WHOLE // WIDTH, 4 * BATCH * HEADS * (QUERIES + KEYS) * WIDTH
+    assert memory.largest <= max(4 * BLOCK_ELEMENTS, scores, inputs) < WHOLE / 60
+    # One block, and what attention holds anyway: a few tensors like the scores, a few like the inputs.
+    assert memory.peak <= 4 * BLOCK_ELEMENTS + 4 * scores + 4 * inputs < WHOLE / 6
+
+
+def test_the_measure_sees_what_is_kept_whole() -> None:
+    memory = forward_and_backward(Additive(WIDTH, block_elements=2**40))
+    assert memory.largest == WHOLE
+    assert memory.peak >= 2 * WHOLE
+
+
+def test_a_query_of_one_head_is_the_smallest_block(close: Callable[..., None]) -> None:
+    query, key, v = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(7)
+    with Memory(ignore=(query, key, v)) as memory:
+        scores = summed_tanh(query, key, v, block_elements=1)
+    assert memory.largest == 4 * max(11 * 7, 2 * 3 * 5 * 11)
+    close(scores, (query.unsqueeze(-2) + key.unsqueeze(-3)).tanh() @ v)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_gradients_of_many_blocks_are_summed_in_float32(dtype: torch.dtype) -> None:
+    # 4096 queries, each of which adds 1/16 to the gradient of one key: 256. In bfloat16 the sum would stop at 16.
+    query, key = torch.zeros(1, 1, 4096, 1, dtype=dtype), torch.zeros(1, 1, 1, 1, dtype=dtype, requires_grad=True)
+    v = torch.full((1,), 1 / 16, dtype=dtype)
+    summed_tanh(query, key, v, block_elements=1).sum().backward()
+    assert key.grad is not None
+    assert key.grad.item() == 256
+
+
+@pytest.mark.parametrize("score", ["additive", "concat"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_in_blocks(score: str, dtype: torch.dtype) -> None:
+    layer = MultiHeadAttention(12, num_heads=3, score=score)
+    x, grad = torch.randn(2, 5, 12), torch.randn(2, 5, 12)
+
+    def run(block_elements: int, low: bool) -> tuple[Tensor, ...]:
+        assert isinstance(layer.score, Additive | Concat)
+        layer.score.block_elements = block_elements
+        with torch.autocast("cpu", dtype=dtype, enabled=low):
+            output = layer(x).output
+        return (output.float(), *torch.autograd.grad(output, list(layer.parameters()), grad.to(output.dtype)))
+
+    for low, exact in zip(run(64, low=True), run(2**24, low=False), strict=True):
+        torch.testing.assert_close(low, exact, rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Additive", "Concat"])
+def test_64_pairs_of_512_tokens_at_width_128(kind: str) -> None:
+    """The whole would be 8 GiB for each tensor ``[b i j a]``; the process may grow by 1/2 GiB in all."""
+    program = f"""
+        import resource, torch
+        from selfattn.attention import {kind}, attend
+        query, key = (torch.randn(64, 1, 512, 128, requires_grad=True) for _ in range(2))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        attend(query, key, key, score={kind}(128)).output.sum().backward()
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 512

@@ -1,0 +1,238 @@
+"""Position information by hand, by formula, and by an independent computation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from selfattn.attention import (
+    Alibi,
+    AttentionPosition,
+    Learned,
+    MultiHeadAttention,
+    RelativeBias,
+    Rotary,
+    Sinusoidal,
+    attend,
+)
+
+Close = Callable[[Tensor, Tensor], None]
+
+
+class TestSinusoidal:
+    def test_by_hand(self, close: Close) -> None:
+        # Width 4: wavelengths 2 pi and 2 pi * 100; sine and cosine in turn.
+        table = [
+            [0.0, 1.0, 0.0, 1.0],
+            [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],
+            [math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)],
+        ]
+        close(Sinusoidal(4)(torch.arange(3)), torch.tensor(table))
+
+    @pytest.mark.parametrize("dim", [2, 6, 128])
+    def test_by_formula(self, dim: int, close: Close) -> None:
+        positions = [0, 1, 5, 49, 97]
+        expected = [
+            [
+                (math.cos if column % 2 else math.sin)(position / 10000 ** ((column - column % 2) / dim))
+                for column in range(dim)
+            ]
+            for position in positions
+        ]
+        close(Sinusoidal(dim)(torch.tensor(positions)), torch.tensor(expected))
+
+    def test_any_positions_of_any_shape(self) -> None:
+        layer = Sinusoidal(6)
+        positions = torch.tensor([[3, 0, 100000], [1, 1, 2]])
+        assert layer(positions).shape == (2, 3, 6)
+        assert torch.equal(layer(positions)[1, 0], layer(torch.tensor(1)))
+
+    def test_an_odd_width(self) -> None:
+        with pytest.raises(ValueError, match="even width, got 5"):
+            Sinusoidal(5)
+
+
+class TestLearned:
+    def test_one_row_for_each_position(self) -> None:
+        layer = Learned(5, 3)
+        positions = torch.tensor([[4, 0], [0, 2]])
+        assert torch.equal(layer(positions), layer.table.weight[positions])
+
+    def test_no_positions(self) -> None:
+        assert Learned(5, 3)(torch.zeros(2, 0, dtype=torch.int64)).shape == (2, 0, 3)
+
+    @pytest.mark.parametrize("position", [5, -1, 99])
+    def test_a_position_that_does_not_exist(self, position: int) -> None:
+        with pytest.raises(
+            ValueError, match=f"learned positions: expected 0 to 4, got {position}; build with a larger"
+        ):
+            Learned(5, 3)(torch.tensor([0, 4, position]))
+
+
+class TestRotary:
+    def test_by_hand(self, close: Close) -> None:
+        # Width 4: the first pair turns by a radian a position, the second by 1 / 100.
+        turned = Rotary(4).rotate(torch.tensor([[[[1.0, 0.0, 0.0, 1.0]]]]), torch.tensor([3]))
+        close(turned.flatten(), torch.tensor([math.cos(3), math.sin(3), -math.sin(0.03), math.cos(0.03)]))
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+    @pytest.mark.parametrize(("width", "base"), [(2, 10000.0), (6, 10000.0), (10, 500.0)])
+    def test_turning_is_multiplying_complex_numbers(
+        self, width: int, base: float, dtype: torch.dtype, close: Close
+    ) -> None:
+        x, positions = torch.randn(2, 3, 5, width, dtype=dtype), torch.tensor([0, 1, 2, 17, 400])
+        frequencies = torch.tensor([base ** (-2 * k / width) for k in range(width // 2)], dtype=torch.float64)
+        turns = torch.polar(torch.ones(5, width // 2).double(), torch.outer(positions.double(), frequencies))
+        expected = torch.view_as_real(torch.view_as_complex(x.double().unflatten(-1, (-1, 2))) * turns).flatten(-2)
+        close(Rotary(width, base).rotate(x, positions), expected.to(dtype))
+
+    def test_scores_depend_on_the_distance_alone(self, close: Close) -> None:
+        rotary, query, key = Rotary(6), torch.randn(1, 1, 5, 6).double(), torch.randn(1, 1, 7, 6).double()
+        i, j = torch.tensor([3, 1, 4, 1, 5]), torch.tensor([9, 2, 6, 5, 3, 5, 8])
+
+        def scores(shift: int) -> Tensor:
+            return rotary.rotate(query, i + shift) @ rotary.rotate(key, j + shift).transpose(-2, -1)
+
+        close(scores(1000), scores(0))
+        assert not torch.allclose(rotary.rotate(query, i + 1) @ rotary.rotate(key, j).transpose(-2, -1), scores(0))
+
+    def test_lengths_are_kept(self, close: Close) -> None:
+        x = torch.randn(2, 3, 5, 6).double()
+        close(Rotary(6).rotate(x, torch.arange(5) * 31).norm(dim=-1), x.norm(dim=-1))
+
+    def test_positions_of_each_row(self) -> None:
+        rotary, x, positions = Rotary(6), torch.randn(2, 3, 5, 6), torch.tensor([[0, 1, 2, 3, 4], [7, 7, 0, 1, 2]])
+        turned = rotary.rotate(x, positions)
+        for row in range(2):
+            assert torch.equal(turned[row], rotary.rotate(x[row : row + 1], positions[row])[0])
+
+    def test_half_precision_vectors_turn_by_exact_angles(self, close: Close) -> None:
+        # bfloat16 holds no 1001: the angle would be wrong by more than half a turn.
+        x, positions = torch.randn(1, 1, 1, 2).bfloat16(), torch.tensor([1001])
+        turned = Rotary(2).rotate(x, positions)
+        assert turned.dtype == torch.bfloat16
+        close(turned, Rotary(2).rotate(x.float(), positions).bfloat16())
+
+    def test_an_odd_width(self) -> None:
+        with pytest.raises(ValueError, match="even head width, got 5"):
+            Rotary(5)
+
+
+class TestAlibi:
+    def test_slopes_of_the_paper_for_eight_heads(self) -> None:
+        assert Alibi(8).slopes.tolist() == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+
+    def test_slopes_for_twelve_heads(self, close: Close) -> None:
+        # Those of 8 heads, then every other one of those of 16 heads: 2^-0.5, 2^-1.5, ...
+        extra = [math.sqrt(1 / 2), math.sqrt(1 / 8), math.sqrt(1 / 32), math.sqrt(1 / 128)]
+        close(Alibi(12).slopes, torch.tensor(Alibi(8).slopes.tolist() + extra))
+
+    def test_slopes_for_one_and_sixteen_heads(self, close: Close) -> None:
+        assert Alibi(1).slopes.tolist() == [1 / 256]
+        close(Alibi(16).slopes, torch.tensor([math.sqrt(0.5) ** (k + 1) for k in range(16)]))
+
+    def test_bias_by_hand(self) -> None:
+        bias = Alibi(2).bias(torch.tensor([2, 3]), torch.tensor([0, 1, 2, 3]))
+        per_step = [-1 / 16, -1 / 256]
+        steps = [[2, 1, 0, 1], [3, 2, 1, 0]]
+        assert bias.tolist() == [[[slope * step for step in row] for row in steps] for slope in per_step]
+
+    def test_positions_of_each_row(self) -> None:
+        alibi, i, j = Alibi(2), torch.tensor([[2], [9]]), torch.tensor([[0, 1, 2], [7, 8, 9]])
+        assert alibi.bias(i, j).shape == (2, 2, 1, 3)
+        assert torch.equal(alibi.bias(i, j)[0], alibi.bias(i, j)[1])
+
+    def test_nearer_keys_weigh_more(self) -> None:
+        zeros, positions = torch.zeros(1, 2, 5, 4), torch.arange(5)
+        bias = Alibi(2).bias(positions, positions)
+        weights = attend(zeros, zeros, zeros, bias=bias, causal=True, need_weights=True).weights
+        assert weights is not None
+        assert (weights[:, :, -1].diff() > 0).all()
+
+
+class TestRelativeBias:
+    def test_buckets_by_hand(self) -> None:
+        # 4 buckets up to 8: distances 0 and 1 alone, then [2, 4) and 4 or more. The future counts as distance 0.
+        bias = RelativeBias(1, num_buckets=4, max_distance=8)
+        distances = torch.tensor([5, 1, 0, -1, -2, -3, -4, -7, -8, -1000])
+        assert bias.bucket(distances).tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 3, 3]
+
+    def test_buckets_in_both_directions_by_hand(self) -> None:
+        # 8 buckets: 0 to 3 for keys before or at the query, 4 to 7 for those after it.
+        bias = RelativeBias(1, num_buckets=8, max_distance=8, bidirectional=True)
+        distances = torch.tensor([-9, -4, -3, -2, -1, 0, 1, 2, 3, 4, 9])
+        assert bias.bucket(distances).tolist() == [3, 3, 2, 2, 1, 0, 5, 6, 6, 7, 7]
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("bidirectional", [False, True])
+    @pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (16, 50), (8, 20), (4, 3)])
+    def test_buckets_of_transformers(self, num_buckets: int, max_distance: int, bidirectional: bool) -> None:
+        t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+        distances = torch.arange(-300, 301)
+        theirs = t5.T5Attention._relative_position_bucket(distances, bidirectional, num_buckets, max_distance)
+        ours = RelativeBias(1, num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional)
+        assert torch.equal(ours.bucket(distances), theirs)
+
+    def test_each_head_reads_its_own_column(self) -> None:
+        layer = RelativeBias(3, num_buckets=4, max_distance=8)
+        bias = layer.bias(torch.tensor([4, 5]), torch.tensor([0, 1, 4, 5, 6]))
+        assert bias.shape == (3, 2, 5)
+        buckets = torch.tensor([[3, 2, 0, 0, 0], [3, 3, 1, 0, 0]])
+        assert torch.equal(bias, layer.table.weight[buckets].permute(2, 0, 1))
+
+    def test_positions_of_each_row(self) -> None:
+        layer, i, j = RelativeBias(3), torch.tensor([[2], [9]]), torch.tensor([[0, 1, 2], [7, 8, 9]])
+        assert layer.bias(i, j).shape == (2, 3, 1, 3)
+        assert torch.equal(layer.bias(i, j)[0], layer.bias(i, j)[1])
+
+    @pytest.mark.parametrize(
+        ("buckets", "max_distance", "bidirectional", "message"),
+        [
+            (1, 8, False, "1 buckets give 0 distances one each"),
+            (3, 8, True, "3 buckets give 0 distances one each"),
+            (16, 8, False, "16 buckets give 8 distances one each; expected at least 1 and fewer than max_distance=8"),
+        ],
+    )
+    def test_too_few_buckets_or_too_short(
+        self, buckets: int, max_distance: int, bidirectional: bool, message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            RelativeBias(2, num_buckets=buckets, max_distance=max_distance, bidirectional=bidirectional)
+
+
+INSIDE = {"rotary": lambda: Rotary(4), "alibi": lambda: Alibi(2), "relative": lambda: RelativeBias(2)}
+
+
+class TestInTheLayer:
+    @pytest.mark.parametrize("name", INSIDE)
+    def test_only_distances_count(self, name: str, close: Close) -> None:
+        layer, x = MultiHeadAttention(8, num_heads=2, position=INSIDE[name]()).double(), torch.randn(2, 5, 8).double()
+        close(layer(x, positions=torch.arange(5) + 37).output, layer(x).output)
+        close(layer(x, positions=torch.arange(5)).output, layer(x).output)
+        assert not torch.allclose(layer(x, positions=2 * torch.arange(5)).output, layer(x).output)
+
+    @pytest.mark.parametrize("name", INSIDE)
+    def test_the_queries_of_a_cache_are_the_last_positions(self, name: str, close: Close) -> None:
+        layer, x = MultiHeadAttention(8, num_heads=2, position=INSIDE[name]()).double(), torch.randn(2, 5, 8).double()
+        context = layer.project_context(x)
+        close(layer(x[:, 3:], context).output, layer(x, context).output[:, 3:])
+        close(layer(x[:, 1:2], context, positions=torch.tensor([1])).output, layer(x, context).output[:, 1:2])
+
+    @pytest.mark.parametrize("name", INSIDE)
+    def test_padding_on_the_left(self, name: str, close: Close) -> None:
+        layer, x = MultiHeadAttention(8, num_heads=2, position=INSIDE[name]()).double(), torch.randn(2, 5, 8).double()
+        mask, positions = torch.ones(2, 1, 1, 7, dtype=torch.bool), torch.arange(7).repeat(2, 1)
+        mask[1, ..., :2] = False
+        positions[1] = torch.tensor([0, 0, 0, 1, 2, 3, 4])
+        padded = torch.stack([torch.cat([x[0], x[0, :2]]), torch.cat([9 * x[1, :2], x[1]])])
+        output = layer(padded, mask=mask, positions=positions, causal=True).output
+        close(output[1, 2:], layer(x[1:], causal=True).output[0])
+
+    def test_nothing_by_default(self) -> None:
+        position, x = AttentionPosition(), torch.randn(2, 3, 5, 4)
+        assert position.rotate(x, torch.arange(5)) is x
+        assert position.bias(torch.arange(5), torch.arange(5)) is None
