@@ -1,0 +1,78 @@
+"""Initialisation: every weight of every model gets its first values here, by the kind of its module.
+
+====================================  ==================================================================
+weight                                first values
+====================================  ==================================================================
+``Linear.weight``                     Xavier uniform (Glorot and Bengio 2010)
+``Linear.bias``                       zero
+``Embedding.weight``                  normal, standard deviation ``d^-1/2``; a padding row is zero
+``LSTM``, ``GRU`` input weights       Xavier uniform, each gate on its own
+``LSTM``, ``GRU`` recurrent weights   orthogonal, each gate on its own (Saxe et al. 2014)
+``LSTM``, ``GRU`` biases              zero; the LSTM's forget gate one (Jozefowicz et al. 2015)
+``LayerNorm``, ``RMSNorm``            weight one, bias zero
+====================================  ==================================================================
+
+A weight that an embedding and an output layer share is initialised as the embedding.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def initialise(model: nn.Module, generator: torch.Generator) -> None:
+    """Give every parameter of ``model`` its first value, in place.
+
+    Args:
+        model: any module made of the kinds in the table above.
+        generator: where the draws come from; the model's global state is not touched.
+
+    Raises:
+        ValueError: a parameter belongs to a module that the table does not know.
+
+    Example:
+        >>> layer = nn.Linear(2, 3)
+        >>> initialise(layer, torch.Generator().manual_seed(0))
+        >>> layer.bias.tolist()
+        [0.0, 0.0, 0.0]
+    """
+    done: set[int] = set()
+    modules = sorted(model.modules(), key=lambda module: not isinstance(module, nn.Embedding))  # shared weights first
+    with torch.no_grad():
+        for module in modules:
+            for name, parameter in module.named_parameters(recurse=False):
+                if id(parameter) not in done:
+                    done.add(id(parameter))
+                    _fill(module, name, parameter, generator)
+
+
+def _fill(module: nn.Module, name: str, parameter: Tensor, generator: torch.Generator) -> None:
+    if isinstance(module, nn.Linear):
+        if name == "bias":
+            parameter.zero_()
+        else:
+            nn.init.xavier_uniform_(parameter, generator=generator)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(parameter, std=module.embedding_dim**-0.5, generator=generator)
+        if module.padding_idx is not None:
+            parameter[module.padding_idx].zero_()
+    elif isinstance(module, nn.LSTM | nn.GRU):
+        _fill_recurrent(module, name, parameter, generator)
+    elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        parameter.fill_(1.0 if name == "weight" else 0.0)
+    else:
+        raise ValueError(f"initialise: no rule for {name!r} of {type(module).__name__}")
+
+
+def _fill_recurrent(module: nn.LSTM | nn.GRU, name: str, parameter: Tensor, generator: torch.Generator) -> None:
+    if name.startswith("bias"):
+        parameter.zero_()
+        if isinstance(module, nn.LSTM) and name.startswith("bias_ih"):
+            parameter[module.hidden_size : 2 * module.hidden_size] = 1.0
+        return
+    for gate in torch.split(parameter, module.hidden_size):
+        if name.startswith("weight_ih"):
+            nn.init.xavier_uniform_(gate, generator=generator)
+        else:
+            nn.init.orthogonal_(gate, generator=generator)

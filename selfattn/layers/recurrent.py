@@ -1,0 +1,160 @@
+"""Recurrent stacks: LSTM or GRU, one or several layers, any direction, with residual connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+Cell = Literal["lstm", "gru"]
+Direction = Literal["forward", "backward", "both"]
+
+# For each layer its parts: (h,) or (h, c), each [b hidden]. An LSTM's c may be left out: it then counts as zero.
+RecurrentState = tuple[tuple[Tensor, ...], ...]
+
+
+def reverse_padded(x: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse each row within its own length; the padding stays where it is.
+
+    Args:
+        x: ``[b t ...]``.
+        lengths: int ``[b]``.
+
+    Example:
+        >>> reverse_padded(torch.tensor([[1, 2, 3, 0, 0]]), torch.tensor([3])).tolist()
+        [[3, 2, 1, 0, 0]]
+    """
+    position = torch.arange(x.shape[1], device=x.device)
+    mirrored = lengths[:, None] - 1 - position
+    index = torch.where(mirrored >= 0, mirrored, position)
+    return torch.take_along_dim(x, index.reshape(*index.shape, *[1] * (x.dim() - 2)), dim=1)
+
+
+class RecurrentStack(nn.Module):
+    """Layers of LSTM or GRU (Hochreiter and Schmidhuber 1997; Cho et al. 2014).
+
+    Args:
+        input_dim: width of the input.
+        hidden_dim: width of a layer's state in one direction.
+        cell: ``"lstm"`` (default) or ``"gru"``.
+        num_layers: default 1.
+        direction: ``"forward"`` (default), ``"backward"`` (each row is read from its end: the reversed source of
+            Sutskever et al. 2014), or ``"both"`` (outputs joined, width ``2 * hidden_dim``).
+        residual: from the second layer on, add a layer's input to its output (Wu et al. 2016, section 3.1).
+        dropout: probability of dropping a unit between layers while training; default 0.
+
+    Raises:
+        ValueError: the cell or direction is unknown.
+
+    Example:
+        >>> stack = RecurrentStack(3, 5, num_layers=2)
+        >>> outputs, state = stack(torch.randn(7, 11, 3))
+        >>> outputs.shape, len(state), state[0][0].shape
+        (torch.Size([7, 11, 5]), 2, torch.Size([7, 5]))
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        hidden_dim: int,
+        *,
+        cell: Cell = "lstm",
+        num_layers: int = 1,
+        direction: Direction = "forward",
+        residual: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if cell not in ("lstm", "gru"):
+            raise ValueError(f"unknown cell {cell!r}; known: lstm, gru")
+        if direction not in ("forward", "backward", "both"):
+            raise ValueError(f"unknown direction {direction!r}; known: forward, backward, both")
+        self.cell, self.hidden_dim, self.residual = cell, hidden_dim, residual
+        self.directions = ("forward", "backward") if direction == "both" else (direction,)
+        self.output_dim = hidden_dim * len(self.directions)
+        make = nn.LSTM if cell == "lstm" else nn.GRU
+        widths = [input_dim] + [self.output_dim] * (num_layers - 1)
+        self.layers = nn.ModuleList(
+            nn.ModuleList(make(width, hidden_dim, batch_first=True) for _ in self.directions) for width in widths
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
+        """Go on from a state, without padding: a decoder's use.
+
+        Args:
+            x: ``[b t input_dim]``.
+            state: for each layer its parts; default zero.
+
+        Returns:
+            Outputs ``[b t hidden_dim]`` and the state after the last step.
+
+        Raises:
+            ValueError: the stack reads backward: a decoder cannot.
+        """
+        if self.directions != ("forward",):
+            raise ValueError("a stack that reads backward cannot go on from a state; use read()")
+        new: list[tuple[Tensor, ...]] = []
+        for number, (rnn,) in enumerate(self._layers()):
+            start = None if state is None else self._start(state[number])
+            outputs, last = rnn(self.dropout(x) if number else x, start)
+            new.append(tuple(part[0] for part in (last if isinstance(last, tuple) else (last,))))
+            x = x + outputs if self.residual and number else outputs
+        return x, tuple(new)
+
+    def read(self, x: Tensor, mask: Tensor, *, all_parts: bool = False) -> tuple[Tensor, RecurrentState]:
+        """Read right-padded rows: an encoder's use. The padding is never felt.
+
+        Args:
+            x: ``[b s input_dim]``.
+            mask: bool ``[b s]``, True for real tokens. A row that has none hands over zeros.
+            all_parts: also return the cells ``c`` of an LSTM; slower, because PyTorch's kernels then need packed rows.
+
+        Returns:
+            Outputs ``[b s output_dim]`` in the order of the text, zero at padding, and for each layer its final parts,
+            ``(h,)`` or ``(h, c)``, each ``[b output_dim]``: after the last token read, directions joined.
+        """
+        empty = ~mask.any(dim=1, keepdim=True)
+        lengths = mask.sum(dim=1).clamp(min=1)  # an empty row is read as one zero vector, and masked below
+        x = x.masked_fill(~mask[..., None], 0.0)  # forward nothing runs back from there, but gradients of NaN would
+        finals: list[tuple[Tensor, ...]] = []
+        for number, layer in enumerate(self._layers()):
+            source = self.dropout(x) if number else x
+            outputs, parts = [], []
+            for rnn, direction in zip(layer, self.directions, strict=True):
+                backward = direction == "backward"
+                read, final = _read_forward(
+                    rnn, reverse_padded(source, lengths) if backward else source, lengths, all_parts
+                )
+                outputs.append(reverse_padded(read, lengths) if backward else read)
+                parts.append(final)
+            joined = torch.cat(outputs, dim=-1)
+            finals.append(tuple(torch.cat(part, dim=-1).masked_fill(empty, 0.0) for part in zip(*parts, strict=True)))
+            x = x + joined if self.residual and number else joined
+        return x.masked_fill(~mask[..., None], 0.0), tuple(finals)
+
+    def _layers(self) -> Iterator[list[nn.LSTM | nn.GRU]]:
+        """Yield each layer's recurrent networks, one a direction."""
+        for layer in self.layers:
+            yield list(cast(Any, layer))
+
+    def _start(self, parts: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, Tensor]:
+        hidden = parts[0].unsqueeze(0).contiguous()
+        if self.cell == "gru":
+            return hidden
+        return hidden, parts[1].unsqueeze(0).contiguous() if len(parts) > 1 else torch.zeros_like(hidden)
+
+
+def _read_forward(rnn: nn.Module, x: Tensor, lengths: Tensor, all_parts: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Read left to right; the final parts are those after each row's last real token."""
+    if all_parts and isinstance(rnn, nn.LSTM):
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, (h, c) = rnn(packed)
+        return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], (h[0], c[0])
+    # What comes after a row's last token cannot reach back, so its h is simply read off there.
+    outputs, _ = rnn(x)
+    last = (lengths - 1)[:, None, None]
+    return outputs, (torch.take_along_dim(outputs, last, dim=1)[:, 0],)

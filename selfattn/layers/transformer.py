@@ -1,0 +1,125 @@
+"""The Transformer block: self-attention, cross-attention where there is something to cross to, feed-forward."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from selfattn.attention import KeyValue, MultiHeadAttention
+from selfattn.layers.feedforward import FeedForward
+from selfattn.layers.norms import Norm, make_norm
+
+
+class BlockOutput(NamedTuple):
+    """What a block returns.
+
+    Attributes:
+        x: ``[b i d]``.
+        cache: keys and values of the self-attention, those handed in and the new ones.
+        self_weights: ``[b h i j]``, or None where not asked for.
+        cross_weights: ``[b h i s]``, or None.
+    """
+
+    x: Tensor
+    cache: KeyValue
+    self_weights: Tensor | None
+    cross_weights: Tensor | None
+
+
+class TransformerBlock(nn.Module):
+    """One layer of an encoder or decoder (Vaswani et al. 2017, section 3.1).
+
+    Each part is a residual step. Pre-norm computes ``x + dropout(part(norm(x)))`` (Xiong et al. 2020), post-norm
+    ``norm(x + dropout(part(x)))`` as in the original.
+
+    Args:
+        dim: model width ``d``.
+        self_attn: attention of the sequence to itself.
+        feed_forward: the block after it.
+        cross_attn: attention to an encoder's memory; default none.
+        norm: ``"layer"`` (default) or ``"rms"``.
+        norm_first: pre-norm (default) or post-norm.
+        dropout: probability of dropping a unit of each part's output while training; default 0.
+
+    Example:
+        >>> import torch
+        >>> block = TransformerBlock(8, self_attn=MultiHeadAttention(8, num_heads=2), feed_forward=FeedForward(8, 16))
+        >>> block(torch.randn(3, 5, 8), causal=True).x.shape
+        torch.Size([3, 5, 8])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        self_attn: MultiHeadAttention,
+        feed_forward: FeedForward,
+        cross_attn: MultiHeadAttention | None = None,
+        norm: Norm = "layer",
+        norm_first: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.self_attn, self.self_attn_norm = self_attn, make_norm(norm, dim)
+        self.cross_attn = cross_attn
+        self.cross_attn_norm = make_norm(norm, dim) if cross_attn is not None else None
+        self.feed_forward, self.feed_forward_norm = feed_forward, make_norm(norm, dim)
+        self.norm_first = norm_first
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        cache: KeyValue | None = None,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        positions: Tensor | None = None,
+        memory: KeyValue | None = None,
+        memory_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> BlockOutput:
+        """Run the block.
+
+        Args:
+            x: ``[b i d]``.
+            cache: keys and values of earlier positions, which ``x`` goes on from; default none.
+            mask: which keys (the cache's first) each position of ``x`` may attend to, broadcastable to ``[b h i j]``.
+            causal: hide the future as well, right-aligned.
+            positions: of ``x``, ``[i]`` or ``[b i]``; needed with a cache where the attention uses positions.
+            memory: what the cross-attention attends to, projected by :meth:`project_memory`.
+            memory_mask: broadcastable to ``[b h i s]``.
+            need_weights: return the weights of both attentions.
+        """
+        h = self.self_attn_norm(x) if self.norm_first else x
+        new = self.self_attn.project_context(h, positions)
+        cache = new if cache is None else cache.append(new)
+        attended, self_weights = self.self_attn(
+            h, cache, mask=mask, causal=causal, positions=positions, need_weights=need_weights
+        )
+        x = self._join(x, attended, self.self_attn_norm)
+        cross_weights = None
+        if self.cross_attn is not None and self.cross_attn_norm is not None:
+            h = self.cross_attn_norm(x) if self.norm_first else x
+            attended, cross_weights = self.cross_attn(h, memory, mask=memory_mask, need_weights=need_weights)
+            x = self._join(x, attended, self.cross_attn_norm)
+        h = self.feed_forward_norm(x) if self.norm_first else x
+        x = self._join(x, self.feed_forward(h), self.feed_forward_norm)
+        return BlockOutput(x, cache, self_weights, cross_weights)
+
+    def project_memory(self, states: Tensor) -> KeyValue:
+        """Project an encoder's states ``[b s d]`` for the cross-attention, once for all target positions.
+
+        Raises:
+            ValueError: the block has no cross-attention.
+        """
+        if self.cross_attn is None:
+            raise ValueError("project_memory: this block has no cross-attention")
+        return self.cross_attn.project_context(states)
+
+    def _join(self, x: Tensor, part: Tensor, norm: nn.Module) -> Tensor:
+        x = x + self.dropout(part)
+        if not self.norm_first:
+            x = norm(x)
+        return x

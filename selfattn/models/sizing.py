@@ -1,0 +1,308 @@
+"""Give an architecture the size that a budget allows: its widths are solved for, everything else stays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from selfattn.errors import UserError
+from selfattn.models.build import build, count_parameters
+from selfattn.models.config import (
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    ModelConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+    override,
+)
+
+APART = 0.02  # models further apart than this are not called matched
+TOLERANCE = APART / 2  # two models this near to one budget are within APART of each other
+_ENOUGH = TOLERANCE / 2  # among sizes this near, proportions decide
+_FINE_RANGE = 4  # how many times wider or narrower than in proportion a fine width may become
+_WIDEST = 2**17
+
+Measure = Callable[[ModelConfig], float]
+
+
+@lru_cache(maxsize=4096)
+def parameters(config: ModelConfig, vocab_size: int) -> int:
+    """Count the parameters outside the embedding tables, without making them (on PyTorch's meta device).
+
+    Args:
+        config: of the model.
+        vocab_size: number of tokens; the output layer has a row for each.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> parameters(PRESETS["transformer"].config, vocab_size=47)
+        179599
+    """
+    with torch.device("meta"):
+        return count_parameters(build(config, vocab_size=vocab_size, pad_id=0, seed=0))[1]
+
+
+def match(config: ModelConfig, target: float, measure: Measure, *, tolerance: float = TOLERANCE) -> ModelConfig:
+    """Scale the widths of an architecture until it measures what it should.
+
+    All widths (states, embeddings, insides of feed-forward blocks) grow or shrink by one factor, so the proportions
+    stay; layers and heads stay as they are, and widths that are equal stay equal. What divisibility (by heads, by
+    directions, by two for sinusoidal and rotary positions) leaves too coarse is made up for by widths that nothing
+    divides: those inside the feed-forward blocks or, where there are none, the embeddings. The same call always gives
+    the same answer.
+
+    Args:
+        config: the architecture, in its proportions.
+        target: the budget, above 0, such as a number of parameters.
+        measure: what the budget counts; must not fall when a width grows. For parameters
+            ``lambda config: parameters(config, vocab_size)``.
+        tolerance: how far from the budget the result may be, as a share; default 0.01, so that two models sized for
+            one budget are within 2 % of each other.
+
+    Returns:
+        The configuration, ``config`` itself where that is near enough already.
+
+    Raises:
+        UserError: the budget is not a number above 0, or no whole numbers come near enough to it.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> small = match(PRESETS["transformer"].config, 60_000, lambda config: parameters(config, 47))
+        >>> small.encoder.dim, small.encoder.ffn_dim, parameters(small, 47)
+        (56, 80, 59959)
+    """
+    if not (target > 0 and math.isfinite(target)):
+        raise UserError(f"budget: expected a number above 0, got {target}")
+
+    def error(candidate: ModelConfig) -> float:
+        return abs(measure(candidate) / target - 1)
+
+    if error(config) <= _ENOUGH:
+        return config
+    widths = _widths(config)
+    # Most of what is counted are products of two widths, so the root leads near to the size that is looked for.
+    guess = _rounded(math.sqrt(target / measure(config)) / widths.factor(1))
+    crossing = _first(lambda size: measure(widths.scaled(size)) >= target, guess, 1, _WIDEST)
+    sizes = [size for size in range(crossing - 2, crossing + 2) if size >= 1]
+    best: ModelConfig | None = None
+    for size in sorted(sizes, key=lambda size: error(widths.scaled(size))):
+        for candidate in _refined(widths, size, target, measure):
+            best = candidate if best is None or error(candidate) < error(best) else best
+            if error(best) <= _ENOUGH:
+                return best
+    assert best is not None
+    if error(best) > tolerance:
+        raise UserError(
+            f"budget: no widths of this model come within {100 * tolerance:.1f} % of {target:,.0f}, the nearest is "
+            f"{measure(best):,.0f}; choose another budget, or other layers and heads"
+        )
+    return best
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """How far apart models are in what they should share.
+
+    Attributes:
+        smallest: name of the model with the least.
+        largest: name of the model with the most.
+        share: the most over the least, minus 1.
+    """
+
+    smallest: str
+    largest: str
+    share: float
+
+
+def spread(counts: Mapping[str, float]) -> SizeRange:
+    """Say how far apart models are.
+
+    Args:
+        counts: a number above 0 for each model, by name; at least one.
+
+    Raises:
+        ValueError: no model, or a count that is not above 0.
+
+    Example:
+        >>> spread({"rnn": 100, "transformer": 125})
+        SizeRange(smallest='rnn', largest='transformer', share=0.25)
+    """
+    if not counts or not min(counts.values()) > 0:
+        raise ValueError(f"spread needs a count above 0 for each of at least one model, got {dict(counts)}")
+    smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+    return SizeRange(smallest, largest, counts[largest] / counts[smallest] - 1)
+
+
+def check_matched(counts: Mapping[str, float], what: str, *, limit: float = APART) -> SizeRange:
+    """Hold models to a common budget.
+
+    Args:
+        counts: see :func:`spread`.
+        what: what is counted, for the message.
+        limit: how far apart they may be; default 0.02.
+
+    Raises:
+        UserError: they are further apart; the message names the two and says what to do.
+
+    Example:
+        >>> check_matched({"rnn": 100_000, "transformer": 101_000}, "parameters").largest
+        'transformer'
+    """
+    found = spread(counts)
+    if found.share > limit:
+        most, least = counts[found.largest], counts[found.smallest]
+        raise UserError(
+            f"{what}: {found.largest} has {most:,.0f}, {100 * found.share:.1f} % more than {found.smallest} with "
+            f"{least:,.0f}; models count as matched up to {100 * limit:.1f} %: size them for one budget, or say that "
+            "they are meant to differ"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Width:
+    """One width of a configuration.
+
+    Attributes:
+        path: dotted, as :func:`override` takes it.
+        value: what it is.
+        times: how often it stands in what it hands over: 2 in an encoder that reads both ways.
+        unit: what ``value * times`` has to be a multiple of.
+    """
+
+    path: str
+    value: int
+    times: int = 1
+    unit: int = 1
+
+    @property
+    def total(self) -> int:
+        return self.value * self.times
+
+
+@dataclass(frozen=True)
+class _Widths:
+    """A configuration in all sizes: its widths as functions of one whole number.
+
+    Attributes:
+        config: as it was given.
+        groups: the coarse widths; those of one group stay equal.
+        fine: those that nothing divides and nothing else hangs on.
+    """
+
+    config: ModelConfig
+    groups: tuple[tuple[_Width, ...], ...]
+    fine: tuple[_Width, ...]
+
+    def factor(self, size: int) -> float:
+        """Return how much larger the model of this size is; the coarsest group decides what sizes there are."""
+        anchor = max(self.groups, key=lambda group: _unit(group) / group[0].total)
+        return size * _unit(anchor) / anchor[0].total
+
+    def scaled(self, size: int, fine_factor: float | None = None) -> ModelConfig:
+        """Make the model of a size, the fine widths in proportion or by a factor of their own."""
+        factor = self.factor(size)
+        changes: dict[str, int] = {}
+        for group in self.groups:
+            unit = _unit(group)
+            total = unit * _rounded(group[0].total * factor / unit)
+            changes |= {width.path: total // width.times for width in group}
+        fine_factor = factor if fine_factor is None else fine_factor
+        changes |= {width.path: _rounded(width.value * fine_factor) for width in self.fine}
+        made: ModelConfig = override(self.config, dict(changes))
+        return made
+
+
+def _refined(widths: _Widths, size: int, target: float, measure: Measure) -> Iterator[ModelConfig]:
+    """Yield the model of a size in proportion, then, where it has fine widths, with those that come nearest."""
+    yield widths.scaled(size)
+    if not widths.fine:
+        return
+    first = widths.fine[0].value
+
+    def count(number: int) -> float:
+        return measure(widths.scaled(size, number / first))
+
+    middle = _rounded(first * widths.factor(size))
+    low, high = max(1, middle // _FINE_RANGE), middle * _FINE_RANGE
+    slope = count(middle + 1) - count(middle)
+    guess = middle + round((target - count(middle)) / slope) if slope else middle
+    above = _first(lambda number: count(number) >= target, guess, low, high)
+    below = max(low, above - 1)
+    nearest = min((above, below), key=lambda number: abs(count(number) - target))
+    yield widths.scaled(size, nearest / first)
+
+
+def _widths(config: ModelConfig) -> _Widths:
+    """Find the widths of a configuration."""
+    coarse: list[_Width] = []
+    inner: list[_Width] = []
+    embeddings: list[_Width] = []
+    heads = 1  # of an RNN decoder whose attention slices the encoder's states
+    parts: dict[str, RNNEncoderConfig | RNNDecoderConfig | TransformerConfig]
+    if isinstance(config, DecoderOnlyConfig):
+        parts = {"stack": config.stack}
+    else:
+        parts = {"encoder": config.encoder, "decoder": config.decoder}
+        if isinstance(config.decoder, RNNDecoderConfig) and not config.decoder.project:
+            heads = config.decoder.num_heads
+    for name, part in parts.items():
+        if isinstance(part, TransformerConfig):
+            pairs = {"sinusoidal": 2, "rotary": 2 * part.num_heads}.get(part.position, 1)
+            unit = math.lcm(part.num_heads, pairs, heads)
+            coarse.append(_Width(f"{name}.dim", part.dim, unit=unit))
+            inner.append(_Width(f"{name}.ffn_dim", part.ffn_dim))
+            continue
+        embeddings.append(_Width(f"{name}.embed_dim", part.embed_dim))
+        if isinstance(part, RNNEncoderConfig):
+            times = part.output_dim // part.hidden_dim
+            coarse.append(_Width(f"{name}.hidden_dim", part.hidden_dim, times, math.lcm(times, heads)))
+        else:
+            coarse.append(_Width(f"{name}.hidden_dim", part.hidden_dim, unit=part.num_heads))
+            if part.score_dim is not None:
+                coarse.append(_Width(f"{name}.score_dim", part.score_dim))
+    if isinstance(config, EncoderDecoderConfig) and config.tie_output:
+        # A tied embedding has to fit the output layer, and one that is shared with it has to follow.
+        bound = {"encoder.embed_dim", "decoder.embed_dim"} if config.share_embeddings else {"decoder.embed_dim"}
+    else:
+        bound = set()
+    fine = inner or [width for width in embeddings if width.path not in bound]
+    groups: dict[int, list[_Width]] = {}
+    for width in coarse + [width for width in embeddings if width not in fine]:
+        groups.setdefault(width.total, []).append(width)
+    return _Widths(config, tuple(map(tuple, groups.values())), tuple(fine))
+
+
+def _unit(group: tuple[_Width, ...]) -> int:
+    return math.lcm(*(width.unit for width in group))
+
+
+def _rounded(value: float) -> int:
+    return max(1, math.floor(value + 0.5))
+
+
+def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
+    """Return the smallest number from `low` on that holds, or `high` where none below does.
+
+    What holds for a number must hold for all above it. The search goes out from the guess in growing strides.
+    """
+    guess, stride = min(max(guess, low), high), 1
+    if holds(guess):
+        high = guess
+        while low < high and holds(max(low, high - stride)):
+            high, stride = max(low, high - stride), 2 * stride
+        low = max(low, high - stride + 1)
+    else:
+        low = min(guess + 1, high)
+        while low < high and not holds(min(high, low + stride - 1)):
+            low, stride = min(high, low + stride), 2 * stride
+        high = min(high, low + stride - 1)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

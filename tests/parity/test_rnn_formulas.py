@@ -1,0 +1,323 @@
+"""The RNN family against textbook formulas: one sentence at a time, loops over positions, every gate written out.
+
+Nothing here calls a recurrent kernel, a batch, a mask or the attention core: only matrices, vectors and numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from selfattn.models.build import build
+from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.protocol import Seq2Seq
+
+Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+
+VOCAB = 13
+State = tuple[Tensor, ...]  # (h,) or (h, c)
+
+
+def lstm(weights: Any, x: Tensor, state: State) -> State:
+    """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000."""
+    h, c = state
+    gates = weights.weight_ih_l0 @ x + weights.bias_ih_l0 + weights.weight_hh_l0 @ h + weights.bias_hh_l0
+    i, f, g, o = gates.chunk(4)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def gru(weights: Any, x: Tensor, state: State) -> State:
+    """Cho et al. 2014, with the reset gate after the matrix, as cuDNN and PyTorch have it."""
+    (h,) = state
+    for_r, for_z, for_n = (weights.weight_ih_l0 @ x + weights.bias_ih_l0).chunk(3)
+    from_r, from_z, from_n = (weights.weight_hh_l0 @ h + weights.bias_hh_l0).chunk(3)
+    r, z = torch.sigmoid(for_r + from_r), torch.sigmoid(for_z + from_z)
+    n = torch.tanh(for_n + r * from_n)
+    return ((1 - z) * n + z * h,)
+
+
+def cell(weights: Any, x: Tensor, state: State) -> State:
+    return lstm(weights, x, state) if isinstance(weights, torch.nn.LSTM) else gru(weights, x, state)
+
+
+def zeros(weights: Any) -> State:
+    h = torch.zeros(weights.hidden_size, dtype=torch.float64)
+    return (h, h) if isinstance(weights, torch.nn.LSTM) else (h,)
+
+
+def read(stack: Any, config: RNNEncoderConfig, x: list[Tensor]) -> tuple[list[Tensor], list[State]]:
+    """All states of the top layer, and each layer's final state."""
+    finals: list[State] = []
+    for number, layer in enumerate(stack.layers):
+        sides, last = [], []
+        for weights, backward in zip(
+            layer, {"forward": [False], "backward": [True], "both": [False, True]}[config.direction], strict=True
+        ):
+            state, outputs = zeros(weights), []
+            for vector in reversed(x) if backward else x:
+                state = cell(weights, vector, state)
+                outputs.append(state[0])
+            sides.append(outputs[::-1] if backward else outputs)
+            last.append(state)
+        joined = [torch.cat(states) for states in zip(*sides, strict=True)]
+        x = [a + b for a, b in zip(x, joined, strict=True)] if config.residual and number else joined
+        final = tuple(torch.cat(parts) for parts in zip(*last, strict=True))
+        finals.append(final if config.handover == "all" else final[:1])
+    return x, finals
+
+
+def advance(stack: Any, residual: bool, x: Tensor, state: list[State]) -> tuple[Tensor, list[State]]:
+    """One step of all layers."""
+    new = []
+    for number, ((weights,), before) in enumerate(zip(stack.layers, state, strict=True)):
+        new.append(cell(weights, x, before))
+        x = x + new[-1][0] if residual and number else new[-1][0]
+    return x, new
+
+
+def first_state(bridge: Any, stack: Any, config: RNNDecoderConfig, finals: list[State]) -> list[State]:
+    state: list[State] = []
+    for number, (weights,) in enumerate(stack.layers):
+        nothing = zeros(weights)
+        if config.initial_state == "zero":
+            state.append(nothing)
+        elif config.initial_state == "copy":
+            handed = finals[number]
+            state.append(tuple(handed[k] if k < len(handed) else nothing[k] for k in range(len(nothing))))
+        else:
+            handed = finals[number] if number < len(finals) else (finals[-1][0],)
+            parts = []
+            for k in range(len(nothing)):
+                linear = bridge.projections[number * len(nothing) + k]
+                source = handed[k] if k < len(handed) else handed[-1]
+                parts.append(torch.tanh(linear.weight @ source + linear.bias))
+            state.append(tuple(parts))
+    return state
+
+
+def score_of(attention: Any, config: RNNDecoderConfig, query: Tensor, key: Tensor, place: int) -> Tensor:
+    """Luong et al. 2015, section 3.1; Bahdanau et al. 2015, appendix A.1.2."""
+    s = attention.score
+    if config.score == "dot":
+        return query @ key
+    if config.score == "scaled_dot":
+        return query @ key / math.sqrt(len(query))
+    if config.score == "general":
+        return key @ (s.proj.weight @ query)
+    if config.score == "concat":
+        return s.v.weight[0] @ torch.tanh(s.proj.weight @ torch.cat([query, key]) + s.proj.bias)
+    if config.score == "additive":
+        return s.v.weight[0] @ torch.tanh(s.query_proj.weight @ query + s.key_proj.weight @ key)
+    return (s.proj.weight @ query)[place]
+
+
+def attend(attention: Any, config: RNNDecoderConfig, query: Tensor, states: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The context, and the weights ``[h s]``."""
+    keys = values = states
+    if config.project:
+        query = attention.q_proj.weight @ query + attention.q_proj.bias
+        keys = [attention.k_proj.weight @ state + attention.k_proj.bias for state in states]
+        values = [attention.v_proj.weight @ state + attention.v_proj.bias for state in states]
+    contexts, weights = [], []
+    for head in range(config.num_heads):
+
+        def cut(x: Tensor, head: int = head) -> Tensor:
+            return x.chunk(config.num_heads)[head]
+
+        scores = [score_of(attention, config, cut(query), cut(key), place) for place, key in enumerate(keys)]
+        total = sum(math.exp(score) for score in scores)
+        row = [math.exp(score) / total for score in scores]
+        context = torch.zeros_like(cut(values[0]))
+        for weight, value in zip(row, values, strict=True):
+            context = context + weight * cut(value)
+        contexts.append(context)
+        weights.append(row)
+    context = torch.cat(contexts)
+    if config.project:
+        context = attention.out_proj.weight @ context + attention.out_proj.bias
+    return context, torch.tensor(weights, dtype=torch.float64)
+
+
+def reference(
+    model: Any, config: EncoderDecoderConfig, source: list[int], target: list[int]
+) -> tuple[Tensor, Tensor | None]:
+    """Logits ``[t v]`` and attention weights ``[h t s]`` for one sentence without padding."""
+    encoder, decoder, settings = model.encoder, model.decoder, config.decoder
+    if isinstance(config.encoder, RNNEncoderConfig):
+        states, finals = read(encoder.stack, config.encoder, [encoder.embed.tokens.weight[token] for token in source])
+    else:  # the Transformer's encoder has its own proof; what it hands over in place of a final state is the mean
+        states = list(model.encode(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)).states[0])
+        finals = [(sum(states[1:], states[0]) / len(states),)]
+    state = first_state(decoder.bridge, decoder.stack, settings, finals)
+    summary = finals[-1][0]
+    output, rows, weights = decoder.output, [], []
+    fed = torch.zeros(decoder.combine.out_features, dtype=torch.float64) if settings.input_feeding else None
+    for token in target:
+        x = decoder.embed.tokens.weight[token]
+        if settings.attention in ("none", "peeky"):
+            peek = [summary] if settings.attention == "peeky" else []
+            h, state = advance(decoder.stack, settings.residual, torch.cat([*peek, x]), state)
+            read_out = torch.cat([*peek, h])
+        elif settings.attention == "bahdanau":
+            context, row = attend(decoder.cross_attn, settings, state[-1][0], states)
+            h, state = advance(decoder.stack, settings.residual, torch.cat([x, context]), state)
+            pairs = decoder.maxout.weight @ torch.cat([h, context, x]) + decoder.maxout.bias
+            read_out = torch.stack([torch.maximum(pairs[2 * k], pairs[2 * k + 1]) for k in range(len(pairs) // 2)])
+            weights.append(row)
+        else:
+            h, state = advance(decoder.stack, settings.residual, x if fed is None else torch.cat([x, fed]), state)
+            context, row = attend(decoder.cross_attn, settings, h, states)
+            read_out = torch.cat([context, h])
+            if settings.attention == "luong":
+                read_out = torch.tanh(decoder.combine.weight @ read_out)
+            if settings.input_feeding:
+                fed = read_out
+            weights.append(row)
+        rows.append(output.weight @ read_out + output.bias)
+    return torch.stack(rows), torch.stack(weights, dim=1) if weights else None
+
+
+def make(config: EncoderDecoderConfig) -> Seq2Seq:
+    """A model in float64 whose every number, biases too, is drawn at random."""
+    model = build(config, vocab_size=VOCAB, pad_id=0, seed=0).double().eval()
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(0.7 * torch.randn(parameter.shape, generator=draw, dtype=torch.float64))
+    return model
+
+
+SOURCES = [[5, 3, 9, 7, 4], [6, 12, 8], [10]]
+TARGETS = [[1, 4, 7, 11], [1, 9, 3, 5], [1, 12, 12, 2]]
+
+
+@torch.no_grad()
+def assert_like_the_formulas(
+    close: Close, encoder: RNNEncoderConfig | TransformerConfig, decoder: RNNDecoderConfig
+) -> None:
+    """A padded batch through the model, each sentence alone through the formulas."""
+    config = EncoderDecoderConfig(encoder=encoder, decoder=decoder)
+    model = make(config)
+    padded = torch.tensor([row + [0] * (7 - len(row)) for row in SOURCES])
+    mask, target = padded != 0, torch.tensor(TARGETS)
+    logits = model(padded, target, source_mask=mask)
+    maps = model.attention_maps(padded, target, source_mask=mask)
+    for number, (source, words) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        expected, weights = reference(model, config, source, words)
+        close(logits[number], expected)
+        if weights is None:
+            assert maps.cross == ()
+        else:
+            close(maps.cross[0][number, :, :, : len(source)], weights)
+
+
+ENCODERS: dict[str, dict[str, Any]] = {
+    "forward": {},
+    "backward": {"direction": "backward"},
+    "both": {"direction": "both", "hidden_dim": 3},
+    "deep": {"num_layers": 2},
+    "deep both residual": {"direction": "both", "hidden_dim": 3, "num_layers": 2, "residual": True},
+    "deep backward residual": {"direction": "backward", "num_layers": 3, "residual": True},
+}
+
+
+@pytest.mark.parametrize(("reader", "writer"), list(itertools.product(("lstm", "gru"), repeat=2)))
+@pytest.mark.parametrize("handover", ["hidden", "all"])
+@pytest.mark.parametrize("initial", ["zero", "copy", "project"])
+@pytest.mark.parametrize("shape", ENCODERS)
+def test_encoder_and_bridge(close: Close, shape: str, initial: Any, handover: Any, reader: Any, writer: Any) -> None:
+    """Every direction, depth, cell and handover, read through the attention (all states) and the bridge (the last)."""
+    encoder = RNNEncoderConfig(**{"embed_dim": 5, "hidden_dim": 6} | ENCODERS[shape], cell=reader, handover=handover)
+    decoder = RNNDecoderConfig(
+        embed_dim=7,
+        hidden_dim=6,
+        cell=writer,
+        initial_state=initial,
+        num_layers=encoder.num_layers,
+        residual=encoder.residual,
+    )
+    assert_like_the_formulas(close, encoder, decoder)
+
+
+DECODERS: dict[str, dict[str, Any]] = (
+    {
+        "plain": {"attention": "none"},
+        "peeky": {"attention": "peeky"},
+        "textbook": {},
+        "textbook sliced heads": {"num_heads": 2},
+        "textbook projected heads": {"num_heads": 3, "project": True, "score": "scaled_dot"},
+        "textbook projected additive": {"num_heads": 2, "project": True, "score": "additive", "score_dim": 5},
+    }
+    | {
+        f"luong {score}{' feeding' * feeding}": {"attention": "luong", "score": score, "input_feeding": feeding}
+        for score in ("dot", "general", "concat", "location", "additive")
+        for feeding in (False, True)
+    }
+    | {f"bahdanau {score}": {"attention": "bahdanau", "score": score} for score in ("additive", "dot", "concat")}
+)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoder(close: Close, name: str, kind: Any, depth: int) -> None:
+    deep: dict[str, Any] = {"cell": kind, "num_layers": depth, "residual": depth > 1}
+    decoder = RNNDecoderConfig(**{"embed_dim": 7, "hidden_dim": 6} | DECODERS[name], **deep)
+    assert_like_the_formulas(close, RNNEncoderConfig(embed_dim=5, hidden_dim=6, handover="all", **deep), decoder)
+
+
+@pytest.mark.parametrize("name", ["plain", "peeky", "luong general", "luong concat feeding", "bahdanau additive"])
+def test_decoder_of_another_width_and_depth(close: Close, name: str) -> None:
+    """The encoder's states are wider than the decoder's, and the decoder has a layer that the encoder has not."""
+    encoder = RNNEncoderConfig(embed_dim=5, hidden_dim=3, direction="both", num_layers=2, handover="all")
+    decoder = RNNDecoderConfig(
+        **{"embed_dim": 7, "hidden_dim": 4} | DECODERS[name], num_layers=3, initial_state="project"
+    )
+    assert_like_the_formulas(close, encoder, decoder)
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "peeky", "textbook projected heads", "luong general feeding", "bahdanau additive"]
+)
+def test_decoder_of_a_transformer_encoder(close: Close, name: str) -> None:
+    decoder = RNNDecoderConfig(
+        **{"embed_dim": 7, "hidden_dim": 6} | DECODERS[name], num_layers=2, initial_state="project"
+    )
+    assert_like_the_formulas(close, TransformerConfig(dim=8, num_heads=2, ffn_dim=11), decoder)
+
+
+@pytest.mark.parametrize("attention", ["luong", "bahdanau"])
+def test_zero_start(close: Close, attention: Any) -> None:
+    decoder = RNNDecoderConfig(embed_dim=7, hidden_dim=6, attention=attention, initial_state="zero")
+    assert_like_the_formulas(close, RNNEncoderConfig(embed_dim=5, hidden_dim=6), decoder)
+
+
+def test_the_textbook_by_hand(close: Close) -> None:
+    """One unit wide, every number readable: h = 1 after a saturated LSTM, weights 1/4 and 3/4."""
+    config = EncoderDecoderConfig(
+        encoder=RNNEncoderConfig(embed_dim=1, hidden_dim=1),
+        decoder=RNNDecoderConfig(embed_dim=1, hidden_dim=1, initial_state="zero"),
+    )
+    model: Any = build(config, vocab_size=3, pad_id=0, seed=0).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        # The decoder: gates wide open, the candidate alone decides, c = 1, h = tanh(1).
+        recurrent = model.decoder.stack.layers[0][0]
+        recurrent.bias_ih_l0.copy_(torch.tensor([40.0, -40.0, 40.0, 40.0]))
+        model.decoder.output.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
+        h = math.tanh(1)
+        # The encoder's states are made by hand: tanh(1) * state is ln 1 and ln 3, so the weights are 1/4 and 3/4.
+        states = torch.tensor([[[0.0], [math.log(3) / h]]], dtype=torch.float64)
+        memory = model.encode(torch.tensor([[1, 2]]), torch.ones(1, 2, dtype=torch.bool))
+        memory = type(memory)(states, memory.mask, memory.final)
+        logits, _ = model.step(torch.tensor([1]), model.start(memory))
+    expected = torch.tensor([[0.75 * math.log(3) / h, h, 0.0]], dtype=torch.float64)
+    close(logits, expected)

@@ -1,0 +1,235 @@
+"""The laws that every model keeps, whatever it is made of: `zoo` and `variant` come from conftest.py."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, load_model, save_model
+from torch import Tensor
+
+from selfattn.models.protocol import DecoderState, Seq2Seq
+
+Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+
+PRIMES = (1, 2, 3, 5, 7)
+lengths_of_rows = st.lists(st.sampled_from(PRIMES), min_size=1, max_size=3)
+target_length = st.sampled_from(PRIMES[:4])
+seeds = st.integers(0, 2**16)
+few = settings(max_examples=3)
+
+
+def logits_of(model: Seq2Seq, case: Any) -> Tensor:
+    logits: Tensor = model(case.source, case.target, source_mask=case.source_mask)
+    return logits
+
+
+def step_through(model: Seq2Seq, state: DecoderState, target: Tensor) -> tuple[Tensor, DecoderState]:
+    rows = []
+    for token in target.unbind(dim=1):
+        logits, state = model.step(token, state)
+        rows.append(logits)
+    return torch.stack(rows, dim=1), state
+
+
+@few
+@given(lengths=lengths_of_rows, t=target_length, seed=seeds)
+@torch.no_grad()
+def test_forward_is_stacked_steps(close: Close, zoo: Any, variant: str, lengths: list[int], t: int, seed: int) -> None:
+    model, case = zoo.model(variant), zoo.case(lengths, t, seed)
+    logits = logits_of(model, case)
+    assert logits.shape == (len(lengths), t, zoo.vocab)
+    assert logits.dtype == torch.float64
+    stepped, _ = step_through(model, model.start(model.encode(case.source, case.source_mask)), case.target)
+    close(stepped, logits)
+
+
+@few
+@given(lengths=lengths_of_rows, seed=seeds, extra=st.sampled_from((2, 3, 5)), fill=st.integers(0, 22))
+@torch.no_grad()
+def test_padding_and_neighbours_change_nothing(
+    close: Close, zoo: Any, variant: str, lengths: list[int], seed: int, extra: int, fill: int
+) -> None:
+    model, case = zoo.model(variant), zoo.case(lengths, 3, seed)
+    logits = logits_of(model, case)
+    wider = case.padded(max(lengths) + extra, fill)
+    close(logits_of(model, wider), logits)
+    stepped, _ = step_through(model, model.start(model.encode(wider.source, wider.source_mask)), wider.target)
+    close(stepped, logits)
+    for row, length in enumerate(lengths):
+        alone = case.pick([row]).padded(length, fill)
+        assert alone.source_mask.all()
+        close(logits_of(model, alone), logits[[row]])
+
+
+@few
+@given(seed=seeds, order=st.permutations(range(4)))
+@torch.no_grad()
+def test_order_in_the_batch_changes_nothing(close: Close, zoo: Any, variant: str, seed: int, order: list[int]) -> None:
+    model, case = zoo.model(variant), zoo.case([5, 2, 7, 3], 3, seed)
+    close(logits_of(model, case.pick(order)), logits_of(model, case)[order])
+
+
+@few
+@given(lengths=lengths_of_rows, seed=seeds)
+@torch.no_grad()
+def test_ids_at_padding_cannot_be_felt(zoo: Any, variant: str, lengths: list[int], seed: int) -> None:
+    model, case = zoo.model(variant, torch.float32), zoo.case([7, *lengths], 3, seed)
+    for fill in (zoo.pad, zoo.vocab - 1):
+        assert torch.equal(logits_of(model, case.padded(7, fill)), logits_of(model, case))
+
+
+@few
+@given(seed=seeds, t=st.sampled_from((3, 5, 7)), data=st.data())
+@torch.no_grad()
+def test_the_future_does_not_leak(zoo: Any, variant: str, seed: int, t: int, data: st.DataObject) -> None:
+    model, case = zoo.model(variant, torch.float32), zoo.case([5, 3], t, seed)
+    changed = data.draw(st.integers(1, t - 1))
+    before = logits_of(model, case)
+    case.target[:, changed:] = 3 + (case.target[:, changed:] - 3 + 7) % 20
+    after = logits_of(model, case)
+    assert torch.equal(after[:, :changed], before[:, :changed])
+    assert (after[:, changed] != before[:, changed]).any(dim=-1).all()  # and the token itself is read
+
+
+@few
+@given(lengths=st.lists(st.sampled_from(PRIMES), min_size=3, max_size=3), seed=seeds, data=st.data())
+@torch.no_grad()
+def test_rows_can_be_picked_and_repeated_midway(
+    close: Close, zoo: Any, variant: str, lengths: list[int], seed: int, data: st.DataObject
+) -> None:
+    model, case = zoo.model(variant), zoo.case(lengths, 5, seed)
+    rows = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=5))
+    after = data.draw(st.integers(0, 3))
+    memory = model.encode(case.source, case.source_mask)
+    _, state = step_through(model, model.start(memory), case.target[:, :after]) if after else (0, model.start(memory))
+    picked, _ = step_through(model, state.reorder(torch.tensor(rows)), case.target[rows, after:])
+    close(picked, logits_of(model, case.pick(rows))[:, after:])
+    from_memory, _ = step_through(model, model.start(memory.reorder(torch.tensor(rows))), case.target[rows])
+    close(from_memory, logits_of(model, case.pick(rows)))
+
+
+@torch.no_grad()
+def test_a_state_is_never_changed_in_place(zoo: Any, variant: str) -> None:
+    model, case = zoo.model(variant), zoo.case([3, 5], 3, 0)
+    state = model.start(model.encode(case.source, case.source_mask))
+    _, state = model.step(case.target[:, 0], state)
+    kept = copy.deepcopy(state)
+    first, _ = step_through(model, state, case.target[:, 1:])
+    step_through(model, state, case.target.flip(1))
+    assert torch.equal(step_through(model, state, case.target[:, 1:])[0], first)
+    assert torch.equal(step_through(model, kept, case.target[:, 1:])[0], first)
+
+
+def gradients(model: Seq2Seq, case: Any, rows: list[int]) -> dict[str, Tensor]:
+    model.zero_grad()
+    logits_of(model, case)[rows].log_softmax(dim=-1)[..., 2::3].sum().backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+
+def test_a_neighbour_without_tokens_changes_nothing(close: Close, zoo: Any, variant: str) -> None:
+    """Law 4 for whole models: a row that is all padding gives finite numbers, and its neighbours do not feel it."""
+    model, case = copy.deepcopy(zoo.model(variant)), zoo.case([5, 3, 2], 3, 0)
+    case.source_mask[1] = False
+    assert logits_of(model, case).isfinite().all()
+    expected = gradients(model, case.pick([0, 2]), [0, 1])
+    actual = gradients(model, case, [0, 2])
+    assert actual.keys() == expected.keys()
+    for name in expected:
+        close(actual[name], expected[name])
+    for gradient in gradients(model, case, [0, 1, 2]).values():
+        assert gradient.isfinite().all()
+    source, nothing, target = case.source[[1]], case.source_mask[[1]], case.target[[1]]
+    shorter = model(source[:, :2], target, source_mask=nothing[:, :2])
+    close(model(source, target, source_mask=nothing), shorter)  # and nothing is read from its padding
+
+
+def test_nan_at_padding_cannot_be_felt(zoo: Any, variant: str) -> None:
+    """Law 5 for whole models: the embedding of padding may even be NaN, forward and in gradients."""
+    model, case = zoo.fresh(zoo.untied(variant)).eval(), zoo.case([5, 3, 7], 3, 0).padded(7, zoo.pad)
+    logits, clean = logits_of(model, case), gradients(model, case, [0, 1, 2])
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = torch.nan
+    assert torch.equal(logits_of(model, case), logits)
+    dirty = gradients(model, case, [0, 1, 2])
+    for name, gradient in clean.items():
+        assert torch.equal(dirty[name], gradient), name
+
+
+def test_dropout_is_off_in_eval_and_on_in_training(zoo: Any, variant: str) -> None:
+    model, case = zoo.fresh(zoo.dropping(variant, 0.5)), zoo.case([5, 3], 3, 0)
+    plain = zoo.fresh(zoo.variants[variant]).eval()
+    assert torch.equal(logits_of(model.eval(), case), logits_of(plain, case))
+    torch.manual_seed(0)
+    first, second = (logits_of(model.train(), case) for _ in range(2))
+    assert not torch.equal(first, second)
+    torch.manual_seed(0)
+    assert torch.equal(logits_of(model, case), first)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_dtypes_run(zoo: Any, variant: str, dtype: torch.dtype) -> None:
+    model, case = copy.deepcopy(zoo.model(variant, torch.float32)).to(dtype), zoo.case([5, 3], 3, 0)
+    expected = logits_of(zoo.model(variant, torch.float32), case)
+    logits = logits_of(model, case)
+    stepped, _ = step_through(model, model.start(model.encode(case.source, case.source_mask)), case.target)
+    assert logits.dtype == stepped.dtype == dtype
+    tolerance = 0.2 if dtype == torch.bfloat16 else 1e-4  # bfloat16 keeps eight bits of each of many numbers
+    for actual in (logits, stepped):
+        torch.testing.assert_close(actual.float(), expected, rtol=tolerance, atol=tolerance)
+    for gradient in gradients(model, case, [0, 1]).values():
+        assert gradient.isfinite().all()
+
+
+def test_mixed_precision_runs(zoo: Any, variant: str) -> None:
+    model, case = copy.deepcopy(zoo.model(variant, torch.float32)), zoo.case([5, 3], 3, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = logits_of(model, case)
+        stepped, _ = step_through(model, model.start(model.encode(case.source, case.source_mask)), case.target)
+    for actual in (mixed, stepped):
+        torch.testing.assert_close(actual.float(), logits_of(model, case), rtol=0.2, atol=0.2)
+    mixed.float().logsumexp(dim=-1).sum().backward()
+    assert all(p.grad is None or (p.grad.isfinite().all() and p.grad.dtype == p.dtype) for p in model.parameters())
+
+
+@torch.no_grad()
+def test_weights_survive_the_disk(zoo: Any, variant: str, tmp_path: Path) -> None:
+    """Shared weights are written once, and are still shared when read back."""
+    model, case = zoo.model(variant, torch.float32), zoo.case([5, 3], 3, 0)
+    save_model(model, str(tmp_path / "model.safetensors"))
+    other = zoo.fresh(zoo.variants[variant], seed=1).eval()
+    assert not torch.equal(logits_of(other, case), logits_of(model, case))
+    load_model(other, str(tmp_path / "model.safetensors"))
+    assert torch.equal(logits_of(other, case), logits_of(model, case))
+    written = sum(tensor.numel() for tensor in load_file(tmp_path / "model.safetensors").values())
+    assert written == sum(parameter.numel() for parameter in other.parameters())
+
+
+@torch.no_grad()
+def test_a_copy_is_independent(zoo: Any, variant: str) -> None:
+    model, case = zoo.model(variant), zoo.case([5, 3], 3, 0)
+    before, copied = logits_of(model, case), copy.deepcopy(model)
+    for parameter in copied.parameters():
+        parameter.zero_()
+    assert len(list(copied.parameters())) == len(list(model.parameters()))  # what was shared still is
+    assert torch.equal(logits_of(model, case), before)
+    assert not torch.equal(logits_of(copied, case), before)
+
+
+@torch.no_grad()
+def test_decoder_only_is_a_language_model(close: Close, zoo: Any, decoder_only_variant: str) -> None:
+    """With a source of no tokens, and the same whether there is none or it is all padding."""
+    model, case = zoo.model(decoder_only_variant), zoo.case([3, 3], 5, 0)
+    nothing, no_mask = case.source[:, :0], case.source_mask[:, :0]
+    logits = model(nothing, case.target, source_mask=no_mask)
+    stepped, _ = step_through(model, model.start(model.encode(nothing, no_mask)), case.target)
+    close(stepped, logits)
+    close(model(case.source, case.target, source_mask=torch.zeros_like(case.source_mask)), logits)

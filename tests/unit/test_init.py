@@ -1,0 +1,184 @@
+"""The table of first values in selfattn/layers/init.py, row by row, on every parameter of every preset."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import selfattn.layers.init
+from selfattn.layers import initialise
+from selfattn.models.build import build
+from selfattn.models.config import (
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    ModelConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+)
+from selfattn.models.presets import PRESETS
+
+T5 = TransformerConfig(position="t5", norm="rms", activation="swiglu", qk_norm=True, num_layers=2)
+CONFIGS: dict[str, ModelConfig] = {name: preset.config for name, preset in PRESETS.items()} | {
+    "t5": EncoderDecoderConfig(encoder=T5, decoder=T5, share_embeddings=True, tie_output=True),
+    "learned": DecoderOnlyConfig(stack=TransformerConfig(position="learned", score="general"), tie_output=True),
+    "bahdanau": EncoderDecoderConfig(
+        encoder=RNNEncoderConfig(cell="gru", direction="both", hidden_dim=64, num_layers=2),
+        decoder=RNNDecoderConfig(attention="bahdanau", cell="gru", score="additive", initial_state="project"),
+    ),
+    "luong": EncoderDecoderConfig(
+        encoder=RNNEncoderConfig(), decoder=RNNDecoderConfig(attention="luong", score="concat")
+    ),
+    "location": EncoderDecoderConfig(
+        encoder=RNNEncoderConfig(), decoder=RNNDecoderConfig(attention="luong", score="location")
+    ),
+}
+
+
+def is_uniform(weight: Tensor, bound: float) -> None:
+    """Within the bound, reaching near it, and as wide and as central as a uniform draw of this size has to be."""
+    assert weight.abs().max() <= bound
+    assert weight.abs().max() > bound * 0.9 ** (200 / weight.numel())
+    assert abs(float(weight.mean())) < 5 * bound / math.sqrt(3 * weight.numel())
+    if weight.numel() >= 200:
+        assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.15)
+
+
+def is_xavier(weight: Tensor) -> None:
+    is_uniform(weight, math.sqrt(6 / sum(weight.shape)))
+
+
+def check_embedding(module: nn.Embedding, name: str, weight: Tensor) -> None:
+    rows = weight
+    if module.padding_idx is not None:
+        assert (weight[module.padding_idx] == 0).all()
+        rows = torch.cat([weight[: module.padding_idx], weight[module.padding_idx + 1 :]])
+    std = module.embedding_dim**-0.5
+    assert float(rows.std()) == pytest.approx(std, rel=5 / math.sqrt(2 * rows.numel()))
+    assert abs(float(rows.mean())) < 5 * std / math.sqrt(rows.numel())
+    assert (rows != 0).all()
+
+
+def gates(module: nn.LSTM | nn.GRU, parameter: Tensor) -> tuple[Tensor, ...]:
+    count = 4 if isinstance(module, nn.LSTM) else 3
+    assert len(parameter) == count * module.hidden_size
+    return parameter.chunk(count)
+
+
+def check_recurrent_input(module: nn.LSTM | nn.GRU, name: str, weight: Tensor) -> None:
+    for gate in gates(module, weight):
+        is_xavier(gate)
+
+
+def check_recurrent_recurrent(module: nn.LSTM | nn.GRU, name: str, weight: Tensor) -> None:
+    for gate in gates(module, weight):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(len(gate)), rtol=0, atol=1e-5)
+
+
+def check_recurrent_bias(module: nn.LSTM | nn.GRU, name: str, bias: Tensor) -> None:
+    """The forget gate is the second; PyTorch adds two biases, so one of them holds the 1."""
+    for number, gate in enumerate(gates(module, bias)):
+        is_forget = isinstance(module, nn.LSTM) and number == 1 and name.startswith("bias_ih")
+        assert (gate == (1.0 if is_forget else 0.0)).all()
+
+
+def check_norm(module: nn.Module, name: str, parameter: Tensor) -> None:
+    assert (parameter == (1.0 if name == "weight" else 0.0)).all()
+
+
+def check_zero(module: nn.Module, name: str, parameter: Tensor) -> None:
+    assert (parameter == 0).all()
+
+
+# One entry for each row of the docstring's table, in its order: the kinds of module, the names, what must hold.
+RECURRENT, NORMS = (nn.LSTM, nn.GRU), (nn.LayerNorm, nn.RMSNorm)
+ROWS: dict[str, tuple[tuple[type[nn.Module], ...], str, Callable[..., None]]] = {
+    "Linear.weight": ((nn.Linear,), "weight", lambda module, name, weight: is_xavier(weight)),
+    "Linear.bias": ((nn.Linear,), "bias", check_zero),
+    "Embedding.weight": ((nn.Embedding,), "weight", check_embedding),
+    "LSTM, GRU input weights": (RECURRENT, "weight_ih", check_recurrent_input),
+    "LSTM, GRU recurrent weights": (RECURRENT, "weight_hh", check_recurrent_recurrent),
+    "LSTM, GRU biases": (RECURRENT, "bias", check_recurrent_bias),
+    "LayerNorm, RMSNorm": (NORMS, "", check_norm),
+}
+
+
+def test_the_rows_are_those_of_the_documentation() -> None:
+    body = (selfattn.layers.init.__doc__ or "").split("====\n")
+    documented = [re.split(r" {2,}", line)[0].replace("``", "") for line in body[2].splitlines() if "  " in line]
+    documented = [row for row in documented if not row.startswith("=")]
+    assert documented == list(ROWS)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_parameter_has_one_row_and_keeps_it(name: str) -> None:
+    model = build(CONFIGS[name], vocab_size=64, pad_id=3, seed=0)
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    seen: set[int] = set()
+    for module in model.modules():
+        for parameter_name, parameter in module.named_parameters(recurse=False):
+            tied = isinstance(module, nn.Linear) and id(parameter) in embeddings
+            rows = [
+                check
+                for kinds, prefix, check in ROWS.values()
+                if isinstance(module, kinds) and parameter_name.startswith(prefix)
+            ]
+            assert len(rows) == 1, f"{type(module).__name__}.{parameter_name}"
+            if not tied:
+                rows[0](module, parameter_name, parameter.detach())
+            seen.add(id(parameter))
+    assert seen == {id(parameter) for parameter in model.parameters()}
+
+
+def test_all_rows_are_met_by_these_models() -> None:
+    met = {
+        row
+        for config in CONFIGS.values()
+        for module in build(config, vocab_size=11, pad_id=0, seed=0).modules()
+        for name, _ in module.named_parameters(recurse=False)
+        for row, (kinds, prefix, _) in ROWS.items()
+        if isinstance(module, kinds) and name.startswith(prefix)
+    }
+    assert met == set(ROWS)
+
+
+def test_shared_weights_are_one_and_are_embeddings() -> None:
+    model = build(CONFIGS["t5"], vocab_size=64, pad_id=0, seed=0)
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.num_embeddings == 64]
+    outputs = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == 64 and m.in_features == 64]
+    assert len(tables) == 1
+    assert tables[0].weight is next(m.weight for m in outputs if m.weight is tables[0].weight)
+    check_embedding(tables[0], "weight", tables[0].weight.detach())
+
+
+def test_an_output_before_its_embedding_is_still_an_embedding() -> None:
+    """The order in which modules were made does not decide."""
+    model = nn.ModuleDict({"output": nn.Linear(32, 64), "table": nn.Embedding(64, 32, padding_idx=0)})
+    model["output"].weight = model["table"].weight
+    initialise(model, torch.Generator().manual_seed(0))
+    check_embedding(model["table"], "weight", model["table"].weight.detach())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_seed_decides_everything_and_nothing_else_does(name: str) -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = build(CONFIGS[name], vocab_size=64, pad_id=0, seed=0)
+    assert torch.equal(torch.get_rng_state(), before)  # dropout, say, does not feel how large the model is
+    torch.manual_seed(2)
+    second, other = (build(CONFIGS[name], vocab_size=64, pad_id=0, seed=seed) for seed in (0, 1))
+    for (parameter_name, a), b, c in zip(
+        first.named_parameters(), second.parameters(), other.parameters(), strict=True
+    ):
+        assert torch.equal(a, b), parameter_name
+        assert a.dim() == 1 or not torch.equal(a, c), parameter_name
+
+
+def test_an_unknown_module_is_an_error() -> None:
+    with pytest.raises(ValueError, match="initialise: no rule for 'weight' of Conv1d"):
+        initialise(nn.Conv1d(2, 3, 5), torch.Generator())

@@ -1,0 +1,138 @@
+"""Feed-forward, norms, embeddings and Transformer blocks: shapes, errors, dropout, caches. Formulas: tests/parity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention import Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal, sliding_window_mask
+from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock, make_norm
+
+Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def make_block(**settings: Any) -> TransformerBlock:
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(12, num_heads=3, position=settings.pop("position", None))
+    return TransformerBlock(12, self_attn=attention, feed_forward=FeedForward(12, 17), **settings).double()
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
+def test_feed_forward_keeps_the_shape_and_minds_its_own_position(activation: Any) -> None:
+    block = FeedForward(3, 5, activation=activation).double()
+    x = draw(2, 7, 3)
+    changed = x.clone()
+    changed[1, 4] += 1
+    difference = (block(changed) - block(x)).abs().sum(dim=-1) > 0
+    assert difference.nonzero().tolist() == [[1, 4]]
+
+
+def test_feed_forward_drops_inside() -> None:
+    block = FeedForward(3, 5, dropout=0.5)
+    nn.init.zeros_(block.fc2.weight)
+    x = torch.ones(2, 7, 3)
+    assert torch.equal(block(x), block.fc2.bias.expand(2, 7, 3))  # what comes after fc2 is not dropped
+    nn.init.ones_(block.fc2.weight)
+    assert not torch.equal(block(x), block(x))
+    assert torch.equal(block.eval()(x), block(x))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: FeedForward(3, 5, activation="elu"), "unknown activation 'elu'; known: relu, gelu, silu, swiglu"),
+        (lambda: make_norm("batch", 3), "unknown norm 'batch'; known: layer, rms"),
+        (lambda: make_block().project_memory(torch.zeros(1, 2, 12)), "this block has no cross-attention"),
+    ],
+    ids=["activation", "norm", "memory"],
+)
+def test_bad_arguments(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_embedding_scales_and_adds_positions() -> None:
+    """Rows (1, 2), (3, 4) times sqrt(4), plus the sines of positions 0 and 5."""
+    table = nn.Embedding(3, 4)
+    with torch.no_grad():
+        table.weight.copy_(torch.arange(12.0).reshape(3, 4))
+    sines = Sinusoidal(4)
+    embed = TokenEmbedding(table, sines, scale=True)
+    ids = torch.tensor([[1, 2]])
+    torch.testing.assert_close(embed(ids), 2 * table.weight[ids] + sines(torch.tensor([0, 1])))
+    torch.testing.assert_close(
+        embed(ids, torch.tensor([[0, 5]])), 2 * table.weight[ids] + sines(torch.tensor([[0, 5]]))
+    )
+    assert torch.equal(TokenEmbedding(table)(ids), table.weight[ids])
+    assert TokenEmbedding(table, Learned(7, 4)).double()(ids).dtype == torch.float64
+
+
+def test_embedding_adds_positions_in_the_dtype_of_the_table() -> None:
+    embed = TokenEmbedding(nn.Embedding(3, 4).bfloat16(), Sinusoidal(4))
+    assert embed(torch.tensor([[1, 2]])).dtype == torch.bfloat16
+
+
+def test_embedding_drops_only_in_training() -> None:
+    embed = TokenEmbedding(nn.Embedding(3, 4), Sinusoidal(4), dropout=0.5)
+    ids = torch.tensor([[1, 2, 0, 1, 2]])
+    assert (embed(ids) == 0).any()
+    assert torch.equal(embed.eval()(ids), embed(ids))
+
+
+@pytest.mark.parametrize("position", [None, Rotary(4), RelativeBias(3)], ids=["none", "rotary", "t5"])
+@pytest.mark.parametrize("window", [None, 3])
+def test_a_block_goes_on_from_its_cache(close: Close, position: Any, window: int | None) -> None:
+    """7 positions at once are 2, 1 and 4 positions, each after the cache of the last."""
+    block = make_block(position=position)
+    x, cache, pieces = draw(2, 7, 12), None, []
+    for piece, where in zip(x.split([2, 1, 4], dim=1), torch.arange(7).split([2, 1, 4]), strict=True):
+        mask = None if window is None else sliding_window_mask(len(where), int(where[-1]) + 1, window)
+        output = block(piece, cache=cache, mask=mask, causal=window is None, positions=where)
+        pieces.append(output.x)
+        cache = output.cache
+    mask = None if window is None else sliding_window_mask(7, 7, window)
+    whole = block(x, mask=mask, causal=window is None)
+    close(torch.cat(pieces, dim=1), whole.x)
+    close(cache.key, whole.cache.key)
+    close(cache.value, whole.cache.value)
+
+
+def test_weights_come_when_asked_for(close: Close) -> None:
+    block = make_block(cross_attn=MultiHeadAttention(12, 5, num_heads=3))
+    memory = block.project_memory(draw(2, 11, 5))
+    plain = block(draw(2, 7, 12), causal=True, memory=memory)
+    asked = block(draw(2, 7, 12), causal=True, memory=memory, need_weights=True)
+    assert plain.self_weights is None
+    assert plain.cross_weights is None
+    assert asked.self_weights.shape == (2, 3, 7, 7)
+    assert asked.cross_weights.shape == (2, 3, 7, 11)
+    close(asked.x, plain.x)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> None:
+    """With parts that return nothing there is nothing to drop; with any one of them alive there is."""
+    cross = MultiHeadAttention(12, num_heads=3)
+    block = make_block(cross_attn=cross, dropout=0.5, norm_first=norm_first)
+    x = draw(2, 7, 12)
+    memory = block.project_memory(draw(2, 11, 12))
+    lasts = [block.self_attn.out_proj, cross.out_proj, block.feed_forward.fc2]
+
+    def is_random() -> bool:
+        return not torch.equal(block(x, memory=memory).x, block(x, memory=memory).x)
+
+    for alive in (None, *lasts):
+        for last in lasts:
+            nn.init.normal_(last.weight) if last is alive else nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+        assert is_random() == (alive is not None)
+    block.eval()
+    assert not is_random()

@@ -1,0 +1,246 @@
+"""Model configurations: they check themselves, travel as JSON, and are changed by dotted paths."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import subprocess
+import sys
+import typing
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.errors import UserError
+from selfattn.models.config import (
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    RNNDecoderConfig,
+    RNNEncoderConfig,
+    TransformerConfig,
+    config_from_dict,
+    config_to_dict,
+    override,
+)
+from selfattn.models.presets import PRESETS
+
+RNN = EncoderDecoderConfig(encoder=RNNEncoderConfig(), decoder=RNNDecoderConfig())
+HYBRID = EncoderDecoderConfig(
+    encoder=TransformerConfig(), decoder=RNNDecoderConfig(initial_state="project", score="general")
+)
+MIXED = EncoderDecoderConfig(encoder=RNNEncoderConfig(direction="both"), decoder=TransformerConfig(num_kv_heads=1))
+LONE = DecoderOnlyConfig(stack=TransformerConfig(window=3, norm="rms"), bidirectional_prefix=True, tie_output=True)
+CONFIGS = {name: preset.config for name, preset in PRESETS.items()} | {
+    "rnn": RNN,
+    "hybrid": HYBRID,
+    "mixed": MIXED,
+    "lone": LONE,
+}
+KINDS = (RNNEncoderConfig, RNNDecoderConfig, TransformerConfig, EncoderDecoderConfig, DecoderOnlyConfig)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_json_and_back(name: str) -> None:
+    written = json.dumps(config_to_dict(CONFIGS[name]), allow_nan=False)
+    assert config_from_dict(json.loads(written)) == CONFIGS[name]
+
+
+def test_a_setting_that_is_left_out_has_its_default() -> None:
+    """So that a run saved before a setting existed still loads."""
+    written = {"kind": "decoder-only", "stack": {"kind": "transformer", "dim": 32}}
+    assert config_from_dict(written) == DecoderOnlyConfig(stack=TransformerConfig(dim=32))
+
+
+def bad_values(annotation: Any) -> list[Any]:
+    options = typing.get_args(annotation) if typing.get_origin(annotation) not in (None, Literal) else (annotation,)
+    values: list[Any] = [] if type(None) in options else [None]
+    for option in options:
+        if option is bool:
+            values += [0, 1, "true"]
+        elif option is int:
+            values += [0, -1, 1.5, 2.0, "3", True, math.nan, [1]]
+        elif option is float:
+            values += [-0.1, 1.0, 7, math.nan, math.inf, "0.1", False]
+        elif typing.get_origin(option) is Literal:
+            values += ["nope", "", 3, True, ["lstm"], {}]
+        elif dataclasses.is_dataclass(option):
+            values += ["transformer", {}, 3, RNN, TransformerConfig]
+    if options == (RNNEncoderConfig, TransformerConfig):
+        values.append(RNNDecoderConfig())
+    if options == (RNNDecoderConfig, TransformerConfig):
+        values.append(RNNEncoderConfig())
+    assert len(values) > 2, annotation  # the kind of this field is known here
+    return values
+
+
+BAD = [
+    (kind, name, value)
+    for kind in KINDS
+    for name, annotation in typing.get_type_hints(kind).items()
+    for value in bad_values(annotation)
+]
+
+
+def test_every_field_is_tried() -> None:
+    assert {(kind, name) for kind, name, _ in BAD} == {
+        (kind, field.name) for kind in KINDS for field in dataclasses.fields(kind)
+    }
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), BAD, ids=lambda x: getattr(x, "__name__", repr(x)[:20]))
+def test_a_bad_value_is_named(kind: Any, name: str, value: Any) -> None:
+    needed = {EncoderDecoderConfig: vars(RNN), DecoderOnlyConfig: vars(LONE)}.get(kind, {})
+    with pytest.raises(UserError, match=rf"^{kind.__name__}\.{name}: ") as caught:
+        kind(**{**needed, name: value})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "message"),
+    [
+        (RNN, {"decoder.input_feeding": True}, "RNNDecoderConfig.input_feeding: only with attention 'luong'"),
+        (RNN, {"decoder.num_heads": 3}, "RNNDecoderConfig.num_heads: 3 does not divide hidden_dim 128"),
+        (RNN, {"share_embeddings": True, "encoder.embed_dim": 5}, "EncoderDecoderConfig.share_embeddings: .* 5, .* 32"),
+        (
+            RNN,
+            {"encoder.hidden_dim": 64},
+            "EncoderDecoderConfig.decoder.initial_state: .* width is 64 .* 128 .*project",
+        ),
+        (RNN, {"encoder.direction": "both"}, "EncoderDecoderConfig.decoder.initial_state: .* width is 256 .* 128"),
+        (RNN, {"decoder.num_layers": 2}, "EncoderDecoderConfig.decoder.initial_state: .* num_layers is 1 .* 2"),
+        (HYBRID, {"decoder.initial_state": "copy"}, "EncoderDecoderConfig.decoder.initial_state: .* needs an RNN enc"),
+        (HYBRID, {"decoder.score": "dot"}, "EncoderDecoderConfig.decoder.score: 'dot' .* 64 .* 128; use 'general'"),
+        (HYBRID, {"decoder.score": "scaled_dot"}, "EncoderDecoderConfig.decoder.score: 'scaled_dot' needs equal"),
+        (
+            HYBRID,
+            {"decoder.num_heads": 3, "decoder.hidden_dim": 129},
+            "EncoderDecoderConfig.decoder.num_heads: 3 does not divide the encoder's width 64",
+        ),
+        (RNN, {"tie_output": True}, "EncoderDecoderConfig.tie_output: .*'textbook' .* width 256, .* has 32"),
+        (RNN, {"tie_output": True, "decoder.attention": "none"}, "tie_output: .*'none' .* width 128, .* has 32"),
+        (RNN, {"tie_output": True, "decoder.attention": "peeky"}, "tie_output: .*'peeky' .* width 256, .* has 32"),
+        (MIXED, {"decoder.num_heads": 5}, "TransformerConfig.num_heads: 5 does not divide dim 64"),
+        (LONE, {"stack.num_kv_heads": 3}, "TransformerConfig.num_kv_heads: 3 does not divide num_heads 4"),
+        (LONE, {"stack.dim": 5, "stack.num_heads": 1}, "TransformerConfig.dim: sinusoidal positions need an even"),
+        (LONE, {"stack.dim": 12, "stack.position": "rotary"}, "TransformerConfig.dim: rotary needs an even head width"),
+        (LONE, {"stack.score": "location"}, "DecoderOnlyConfig.stack.score: 'location'"),
+    ],
+)
+def test_settings_that_do_not_go_together(config: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        override(config, settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tie_output": True, "decoder.embed_dim": 256},
+        {"tie_output": True, "decoder.attention": "none", "decoder.embed_dim": 128},
+        {"tie_output": True, "decoder.attention": "peeky", "decoder.embed_dim": 256},
+        {"tie_output": True, "decoder.attention": "luong"},
+        {"encoder.direction": "both", "encoder.hidden_dim": 64},
+        {"encoder.hidden_dim": 64, "decoder.initial_state": "zero", "decoder.score": "concat"},
+        {"encoder.hidden_dim": 64, "decoder.initial_state": "project", "decoder.project": True},
+        {"encoder.hidden_dim": 64, "decoder.hidden_dim": 64},
+    ],
+)
+def test_settings_that_do_go_together_build_and_run(settings: dict[str, Any]) -> None:
+    """The rules above forbid nothing that works: in pairs, too, that would not work one by one."""
+    import torch
+
+    from selfattn.models.build import build
+
+    model = build(override(RNN, settings), vocab_size=11, pad_id=0, seed=0)
+    source = torch.tensor([[3, 4], [5, 0]])
+    assert model(source, source, source_mask=source != 0).shape == (2, 2, 11)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "run/config.json: kind None is unknown; known: encoder-decoder, decoder-only"),
+        ({"kind": "rnn"}, "run/config.json: kind 'rnn' is unknown"),
+        ({"kind": ["transformer"]}, "run/config.json: kind .* is unknown"),
+        ([], "run/config.json: expected an object"),
+        (None, "run/config.json: expected an object"),
+        ({"kind": "transformer", "dimm": 3}, "run/config.json: transformer has no setting 'dimm'; it has .*dim"),
+        ({"kind": "decoder-only"}, "run/config.json: .*stack"),
+        ({"kind": "decoder-only", "stack": {"dim": 3}}, "run/config.json: kind None is unknown"),
+        ({"kind": "decoder-only", "stack": 3}, "DecoderOnlyConfig.stack: expected TransformerConfig, got 3"),
+        (
+            {"kind": "encoder-decoder", "encoder": {"kind": "rnn-decoder"}, "decoder": {"kind": "rnn-decoder"}},
+            "EncoderDecoderConfig.encoder: expected RNNEncoderConfig or TransformerConfig, got RNNDecoderConfig",
+        ),
+        (
+            {"kind": "transformer", "dim": "64"},
+            "TransformerConfig.dim: expected a whole number of at least 1, got '64'",
+        ),
+    ],
+)
+def test_bad_json(data: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        config_from_dict(data, "run/config.json")
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["kind", "transformer"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["kind", "stack", "encoder", "decoder", "dim", "x"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+kinds = st.sampled_from(["encoder-decoder", "decoder-only", "rnn-encoder", "rnn-decoder", "transformer"])
+
+
+@given(json_values, kinds)
+def test_any_json_is_a_configuration_or_a_user_error(data: Any, kind: str) -> None:
+    for attempt in (data, {**data, "kind": kind} if isinstance(data, dict) else data):
+        with contextlib.suppress(UserError):
+            assert isinstance(config_from_dict(attempt), KINDS)
+
+
+def test_override_changes_what_it_names_and_nothing_else() -> None:
+    changed = override(RNN, {"encoder.hidden_dim": 7, "decoder.hidden_dim": 7, "share_embeddings": True})
+    assert changed == EncoderDecoderConfig(
+        encoder=RNNEncoderConfig(hidden_dim=7), decoder=RNNDecoderConfig(hidden_dim=7), share_embeddings=True
+    )
+    assert RNN.encoder.hidden_dim == 128
+    assert override(RNN, {}) == RNN
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("hidden_dim", r"--set hidden_dim: there is no setting 'hidden_dim' here; there is decoder, encoder, "),
+        ("encoder.hidden", r"--set encoder.hidden: there is no setting 'hidden' here; there is cell, direction, "),
+        ("encoder", r"--set encoder: this is a group of settings"),
+        ("encoder.", r"--set encoder.: there is no setting ''"),
+        ("", r"--set : there is no setting ''"),
+        ("encoder.hidden_dim.x", r"--set encoder.hidden_dim.x: 'hidden_dim' is one setting"),
+        ("output_dim", r"--set output_dim: there is no setting"),
+        ("encoder.output_dim", r"--set encoder.output_dim: there is no setting"),
+    ],
+)
+def test_override_of_what_does_not_exist(path: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        override(RNN, {path: 3})
+
+
+def test_configurations_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        RNN.tie_output = True  # type: ignore[misc]
+
+
+def test_configurations_and_presets_need_no_torch() -> None:
+    code = "import sys, selfattn.models.presets; assert 'torch' not in sys.modules, 'torch'"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,194 @@
+"""Recurrent stacks against PyTorch's own, packed and unpacked, and what they promise about padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from selfattn.layers import RecurrentStack, reverse_padded
+
+Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+
+LENGTHS = [5, 7, 2]
+MASK = torch.arange(7) < torch.tensor(LENGTHS)[:, None]
+few = settings(max_examples=25)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def make(cell: Any, **settings: Any) -> Any:
+    torch.manual_seed(0)
+    return RecurrentStack(3, 5, cell=cell, **settings).double()
+
+
+@pytest.mark.parametrize("all_parts", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "both"])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_reads_like_torch_with_packed_rows(close: Close, cell: Any, direction: Any, all_parts: bool) -> None:
+    """``nn.LSTM`` and ``nn.GRU`` of two layers on packed rows: outputs, final states, gradients."""
+    stack = make(cell, num_layers=2, direction=direction)
+    kind = nn.LSTM if cell == "lstm" else nn.GRU
+    theirs = kind(3, 5, num_layers=2, batch_first=True, bidirectional=direction == "both", dtype=torch.float64)
+    names = {
+        f"{name}_l{layer}{'_reverse' * side}": part
+        for layer, sides in enumerate(stack.layers)
+        for side, rnn in enumerate(sides)
+        for name, part in {key.removesuffix("_l0"): value for key, value in rnn.named_parameters()}.items()
+    }
+    assert names.keys() == dict(theirs.named_parameters()).keys()
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            parameter.copy_(names[name])
+    x, their_x = (draw(3, 7, 3).requires_grad_() for _ in range(2))
+    outputs, state = stack.read(x, MASK, all_parts=all_parts)
+    packed, last = theirs(pack_padded_sequence(their_x, torch.tensor(LENGTHS), batch_first=True, enforce_sorted=False))
+    expected, _ = pad_packed_sequence(packed, batch_first=True)
+    close(outputs, expected)
+    lasts = last if isinstance(last, tuple) else (last,)
+    parts = lasts if all_parts else lasts[:1]
+    sides = len(stack.directions)
+    for layer, ours in enumerate(state):
+        assert len(ours) == len(parts)
+        for mine, part in zip(ours, parts, strict=True):
+            close(mine, torch.cat(list(part[layer * sides : (layer + 1) * sides]), dim=-1))
+    weights = draw(3, 7, stack.output_dim, seed=1)
+    ((outputs * weights).sum() + state[0][-1].sum()).backward()
+    ((expected * weights).sum() + sum(lasts[len(parts) - 1][:sides].sum(dim=(1, 2)))).backward()
+    close(x.grad, their_x.grad)
+    for name, parameter in theirs.named_parameters():
+        close(names[name].grad, parameter.grad)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("all_parts", [False, True])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_backward_is_forward_on_the_reversed_source(close: Close, cell: Any, all_parts: bool, residual: bool) -> None:
+    backward = make(cell, num_layers=2, direction="backward", residual=residual)
+    forward = make(cell, num_layers=2, residual=residual)
+    x, lengths = draw(3, 7, 3), torch.tensor(LENGTHS)
+    outputs, state = backward.read(x, MASK, all_parts=all_parts)
+    expected, last = forward.read(reverse_padded(x, lengths), MASK, all_parts=all_parts)
+    close(outputs, reverse_padded(expected, lengths))
+    for ours, theirs in zip(state, last, strict=True):
+        for part, other in zip(ours, theirs, strict=True):
+            close(part, other)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_residual_adds_the_input_from_the_second_layer_on(close: Close, cell: Any) -> None:
+    stack = make(cell, num_layers=3, residual=True)
+    x = draw(2, 7, 3)
+    first, _ = stack.layers[0][0](x)
+    second = first + stack.layers[1][0](first)[0]
+    third = second + stack.layers[2][0](second)[0]
+    close(stack(x)[0], third)
+    close(stack.read(x, torch.ones(2, 7, dtype=torch.bool))[0], third)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_goes_on_from_a_state(close: Close, cell: Any) -> None:
+    """Reading 7 tokens is reading 2, 1 and 4, each from the state that the last left."""
+    stack = make(cell, num_layers=2)
+    x = draw(3, 7, 3)
+    whole, last = stack(x)
+    state, pieces = None, []
+    for piece in x.split([2, 1, 4], dim=1):
+        outputs, state = stack(piece, state)
+        pieces.append(outputs)
+    close(torch.cat(pieces, dim=1), whole)
+    for ours, theirs in zip(state, last, strict=True):
+        for part, other in zip(ours, theirs, strict=True):
+            close(part, other)
+
+
+def test_an_lstm_state_without_its_cells_starts_them_at_zero(close: Close) -> None:
+    stack = make("lstm")
+    x, h = draw(3, 2, 3), draw(3, 5, seed=1)
+    close(stack(x, ((h,),))[0], stack(x, ((h, torch.zeros_like(h)),))[0])
+
+
+def test_dropout_is_between_layers_only(close: Close) -> None:
+    """Not before the first layer, not after the last, and another mask for each layer."""
+    x, dropped = draw(3, 7, 3), {"dropout": 0.5}
+    torch.manual_seed(0)
+    one, deep = make("lstm", **dropped), make("lstm", num_layers=2, **dropped)
+    close(one(x)[0], one.eval()(x)[0])
+    for run in (lambda: deep(x)[0], lambda: deep.read(x, MASK)[0]):
+        deep.train()
+        assert not torch.equal(run(), run())
+        assert (run()[MASK] != 0).all()
+        deep.eval()
+        assert torch.equal(run(), run())
+
+
+@pytest.mark.parametrize("all_parts", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+def test_padding_is_never_felt(direction: Any, all_parts: bool) -> None:
+    """Not even NaN, forward or in gradients; and where the padding is, outputs are zero."""
+    stack = make("lstm", num_layers=2, direction=direction)
+    results = []
+    for fill in (0.0, torch.nan, torch.inf):
+        stack.zero_grad()
+        x = draw(3, 7, 3).masked_fill(~MASK[..., None], fill).requires_grad_()
+        outputs, state = stack.read(x, MASK, all_parts=all_parts)
+        assert (outputs[~MASK] == 0).all()
+        (outputs.sum() + sum(part.square().sum() for layer in state for part in layer)).backward()
+        results.append([outputs, state[1][0], x.grad, *(parameter.grad.clone() for parameter in stack.parameters())])
+    for result in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(result, results[0], strict=True))
+
+
+@pytest.mark.parametrize("all_parts", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+def test_a_row_without_tokens_hands_over_zeros(direction: Any, all_parts: bool) -> None:
+    stack = make("lstm", num_layers=2, direction=direction)
+    outputs, state = stack.read(draw(2, 3, 3), torch.tensor([[False] * 3, [True] * 3]), all_parts=all_parts)
+    for part in (outputs, *state[0], *state[1]):
+        assert (part[0] == 0).all()
+        assert (part[1] != 0).any()
+
+
+@few
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=5), st.sampled_from([(), (2,), (3, 2)]))
+def test_reversing_keeps_padding_and_undoes_itself(lengths: list[int], tail: tuple[int, ...]) -> None:
+    x = draw(len(lengths), 7, *tail)
+    reversed_x = reverse_padded(x, torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        assert torch.equal(reversed_x[row, :length], x[row, :length].flip(0))
+        assert torch.equal(reversed_x[row, length:], x[row, length:])
+    assert torch.equal(reverse_padded(reversed_x, torch.tensor(lengths)), x)
+
+
+def test_shapes() -> None:
+    stack = RecurrentStack(3, 5, cell="lstm", num_layers=2, direction="both")
+    outputs, state = stack.read(torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool), all_parts=True)
+    assert stack.output_dim == 10
+    assert outputs.shape == (2, 7, 10)
+    assert [[part.shape for part in layer] for layer in state] == [[(2, 10), (2, 10)]] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"cell": "rnn"}, "unknown cell 'rnn'; known: lstm, gru"),
+        ({"direction": "up"}, "unknown direction 'up'; known: forward, backward, both"),
+    ],
+)
+def test_bad_arguments(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RecurrentStack(3, 5, **settings)
+
+
+@pytest.mark.parametrize("direction", ["backward", "both"])
+def test_a_backward_stack_cannot_go_on(direction: Any) -> None:
+    with pytest.raises(ValueError, match="cannot go on from a state"):
+        RecurrentStack(3, 5, direction=direction)(torch.randn(2, 7, 3))
