@@ -79,13 +79,13 @@ def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequ
     """Put examples into one batch.
 
     Args:
-        examples: at least one, with at least one id on each side.
+        examples: at least one, with at least one id in each target. A source may be empty, as a language model's is.
         pad_id: the id that fills up.
         bos_id: the id that `target_in` begins with.
         indices: one number for each example, handed on.
 
     Raises:
-        ValueError: no examples, a side without ids, or not as many indices as examples.
+        ValueError: no examples, a target without ids, or not as many indices as examples.
 
     Example:
         >>> examples = [Example([7, 2], [8, 9, 2]), Example([7, 6, 2], [8, 2])]
@@ -97,8 +97,8 @@ def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequ
     """
     if not examples or len(examples) != len(indices):
         raise ValueError(f"collate needs examples and an index for each, got {len(examples)} and {len(indices)}")
-    if not all(example.source and example.target for example in examples):
-        raise ValueError("collate needs at least one id (such as eos) on each side of every example")
+    if not all(example.target for example in examples):
+        raise ValueError("collate needs at least one id (such as eos) in the target of every example")
     source, source_mask = _padded([example.source for example in examples], pad_id)
     target_in, _ = _padded([[bos_id, *example.target[:-1]] for example in examples], pad_id)
     target_out, target_mask = _padded([example.target for example in examples], pad_id)

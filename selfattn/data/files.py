@@ -15,6 +15,7 @@ from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
 BOOK_SEED = 1984
+_ADVICE = "give at least one line with a pair"
 
 
 def read_pairs(path: str | os.PathLike[str]) -> list[Pair]:
@@ -50,7 +51,7 @@ def read_pairs(path: str | os.PathLike[str]) -> list[Pair]:
         [Pair(source='2/10/93', target='1993-02-10', tag='', spans=())]
     """
     path = Path(path)
-    lines = _lines(path)
+    lines = read_lines(path, _ADVICE)
     parse = _parser(path, lines[0])
     pairs = []
     for number, line in enumerate(lines, 1):
@@ -80,7 +81,7 @@ def is_book_file(path: str | os.PathLike[str]) -> bool:
         True
     """
     path = Path(path)
-    return _parser(path, _lines(path)[0]) is _book_line
+    return _parser(path, read_lines(path, _ADVICE)[0]) is _book_line
 
 
 def book_split(pairs: Sequence[Pair], seed: int = BOOK_SEED) -> tuple[list[Pair], list[Pair]]:
@@ -130,7 +131,16 @@ def seen(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False)
     return [key(pair) in known for pair in test]
 
 
-def _lines(path: Path) -> list[str]:
+def read_lines(path: Path, advice: str) -> list[str]:
+    """Read the lines of a text in UTF-8, unpacked where its name ends in ``.gz``.
+
+    Args:
+        path: the file.
+        advice: what to do where it is empty, for the error message.
+
+    Raises:
+        UserError: the file is missing, a directory, damaged or empty.
+    """
     try:
         data = path.read_bytes()
         if path.suffix == ".gz":
@@ -146,7 +156,7 @@ def _lines(path: Path) -> list[str]:
     data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors put in front
     rows = data.removesuffix(b"\n").split(b"\n")
     if not data.strip():
-        raise UserError(f"{path}: the file is empty; give at least one line with a pair")
+        raise UserError(f"{path}: the file is empty; {advice}")
     lines = []
     for number, row in enumerate(rows, 1):
         try:

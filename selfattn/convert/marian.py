@@ -1,0 +1,252 @@
+"""``transformers``' Marian architecture (``MarianMTModel``, the published opus-mt models) to our model and back.
+
+Junczys-Dowmunt et al. 2018, "Marian"; Tiedemann and Thottingal 2020, "OPUS-MT". Only state dicts and plain values go
+in and out; ``transformers`` is not needed.
+
+**What a target begins with.** There is no ``<bos>``: give ``ids.start_id``, which is the padding, as ``bos_id``. The
+padding's embedding is zero, and there it is a real token; a mask of the target must not be made from ids.
+
+**What generate() means here.** Their ``generate(num_beams=k, length_penalty=a, early_stopping="never",
+max_new_tokens=n)`` is ``beam_search(beam_size=k, length_penalty=LengthPenalty(a, offset=0), max_length=n)`` of
+``selfattn.decoding``, and with ``num_beams=1`` it is ``greedy``. The lengths of both count ``<eos>`` and not the start;
+their ``max_length`` counts the start too. The differences:
+
+- ``early_stopping=False``, their default, stops by an estimate and may miss a better target that is longer; ``True``
+  stops at the first ``k``. Here stopping early never changes the result, as with ``"never"``.
+- ``forced_eos_token_id`` makes a target that reaches the longest length end, at no cost. Here it is cut off, says so
+  (``finished``), and comes after any finished one.
+- ``bad_words_ids`` is applied to log-probabilities. Here :func:`never_write` takes such tokens out of the
+  distribution, so that the others again sum to 1; as Marian itself, which has no padding among its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from selfattn.convert.marian_config import MarianIds, config_from_marian, config_to_marian
+from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder import EncoderDecoder
+from selfattn.models.transformer import TransformerDecoder
+
+# Our names to theirs, in this order.
+_OUTPUT = {"decoder.output.weight": "lm_head.weight", "decoder.output.bias": "final_logits_bias"}
+_RENAMED = (
+    (".embed.tokens.", ".embed_tokens."),
+    (".self_attn_norm.", ".self_attn_layer_norm."),
+    (".cross_attn_norm.", ".encoder_attn_layer_norm."),
+    (".cross_attn.", ".encoder_attn."),
+    (".feed_forward_norm.", ".final_layer_norm."),
+    (".feed_forward.", "."),
+)
+
+_SHARED = "model.shared.weight"
+_TABLES = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
+_POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
+_HEAD = "lm_head.weight"
+
+
+@dataclass(frozen=True, eq=False)
+class Marian:
+    """A model of the Marian architecture, and what it takes to use it.
+
+    Attributes:
+        model: the model.
+        config: what it is made of.
+        ids: sizes of the vocabularies, and the special tokens.
+    """
+
+    model: EncoderDecoder
+    config: EncoderDecoderConfig
+    ids: MarianIds
+
+
+def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Marian:
+    """Make our model from the weights and the configuration of a ``MarianMTModel``.
+
+    The tables of positions, which older checkpoints hold, are compared with the sines that they should be and left
+    out. Of several names for one tied matrix one is enough; where there are more, they must be equal.
+
+    Args:
+        state: what ``MarianMTModel.state_dict()`` gives, or what ``save_pretrained`` writes; copied.
+        config: what ``MarianConfig.to_dict()`` gives, or the values of ``config.json``.
+
+    Returns:
+        The model, in evaluation mode and in the dtype of the weights, on the CPU; its configuration; its ids.
+
+    Raises:
+        UserError: a key is missing or unused, a tensor has another shape than the configuration says, tied tensors
+            differ, dtypes are mixed; and what
+            :func:`~selfattn.convert.marian_config.config_from_marian` raises.
+
+    Example:
+        A model of our own, there and back:
+
+        >>> from selfattn.models.config import TransformerConfig
+        >>> stack = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
+        >>> config = EncoderDecoderConfig(encoder=stack, decoder=stack, share_embeddings=True, tie_output=True)
+        >>> ids = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)
+        >>> model = build(config, vocab_size=11, pad_id=10, seed=0)
+        >>> back = from_marian(*to_marian(Marian(model, config, ids)))
+        >>> all(torch.equal(back.model.state_dict()[name], tensor) for name, tensor in model.state_dict().items())
+        True
+    """
+    ours, ids = config_from_marian(config)
+    model = _built(ours, ids)
+    shapes = {_their_name(name): (name, tensor) for name, tensor in model.state_dict().items()}
+    state = _without_positions(dict(state), ours)
+    for names in _tied(ours):
+        _spread(state, names)
+    if ours.share_embeddings:
+        state.pop(_SHARED, None)
+    missing, unused = sorted(shapes.keys() - state.keys()), sorted(state.keys() - shapes.keys())
+    if missing or unused:
+        raise UserError(f"weights: {_listed(missing, 'missing')}; {_listed(unused, 'unused')}")
+    dtypes = {tensor.dtype for tensor in state.values()}
+    if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
+        raise UserError(f"weights: expected one floating point dtype, got {', '.join(sorted(map(str, dtypes)))}")
+    weights: dict[str, Tensor] = {}
+    for their_name, (name, tensor) in shapes.items():
+        expected = (1, *tensor.shape) if their_name == "final_logits_bias" else tuple(tensor.shape)
+        if tuple(state[their_name].shape) != expected:
+            raise UserError(
+                f"weights: {their_name} has shape {tuple(state[their_name].shape)}, the configuration says {expected}"
+            )
+        weights[name] = state[their_name].reshape(tensor.shape)
+    model.to(dtypes.pop()).load_state_dict(weights)
+    return Marian(model.eval(), ours, ids)
+
+
+def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Write the weights and the configuration of a ``MarianMTModel``.
+
+    Args:
+        marian: the model with the configuration that it was built from.
+
+    Returns:
+        All that ``MarianMTModel(MarianConfig(**config)).load_state_dict(state)`` wants, under every name of tied
+        matrices, tables of positions included; and the configuration. Tensors share memory with the model.
+
+    Raises:
+        UserError: the model was not built from this configuration; and what
+            :func:`~selfattn.convert.marian_config.config_to_marian` raises.
+
+    Example:
+        See :func:`from_marian`.
+    """
+    config = config_to_marian(marian.config, marian.ids)
+    weights = marian.model.state_dict()
+    shapes = {name: tensor.shape for name, tensor in _built(marian.config, marian.ids).state_dict().items()}
+    if shapes != {name: tensor.shape for name, tensor in weights.items()}:
+        differing = sorted(
+            name for name in shapes | weights if name not in weights or weights[name].shape != shapes.get(name)
+        )
+        raise UserError(f"the model was not built from this configuration: it differs in {', '.join(differing)}")
+    state = {_their_name(name): tensor for name, tensor in weights.items()}
+    for names in _tied(marian.config):
+        _spread(state, names)
+    state["final_logits_bias"] = state["final_logits_bias"][None]
+    positions = position_table(config["max_position_embeddings"], config["d_model"])
+    return state | {name: positions.to(state[_HEAD].dtype) for name in _POSITIONS}, config
+
+
+def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
+    """Make some tokens impossible as outputs, in place: their bias in the output layer becomes minus infinity.
+
+    The published models need it for the padding: they were trained without that word, and its logit is always 0.
+
+    Args:
+        model: with a Transformer decoder.
+        tokens: their ids, such as ``ids.never_written`` of what :func:`load_marian` returns.
+
+    Raises:
+        ValueError: the decoder is no Transformer, or an id is outside its vocabulary.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=5, pad_id=0, seed=0)
+        >>> never_write(model, [0])
+        >>> ids = torch.tensor([[1]])
+        >>> model(ids, ids, source_mask=ids > 0)[0, 0, 0].item()
+        -inf
+    """
+    decoder = model.decoder
+    if not isinstance(decoder, TransformerDecoder):
+        raise ValueError(f"never_write: expected a Transformer decoder, got {type(decoder).__name__}")
+    size = decoder.output.out_features
+    for token in tokens:
+        if not 0 <= token < size:
+            raise ValueError(f"never_write: expected an id from 0 to {size - 1}, got {token}")
+        with torch.no_grad():
+            decoder.output.bias[token] = -torch.inf
+
+
+def position_table(length: int, dim: int) -> Tensor:
+    """Return the sines and cosines of the architecture, computed in float64, as float32 ``[length dim]``.
+
+    Example:
+        >>> position_table(1, 4).tolist()
+        [[0.0, 0.0, 1.0, 1.0]]
+    """
+    steps = torch.tensor([10000.0 ** (2 * k / dim) for k in range(dim // 2)], dtype=torch.float64)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] / steps
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).float()
+
+
+def _built(config: EncoderDecoderConfig, ids: MarianIds) -> EncoderDecoder:
+    model = build(config, vocab_size=ids.vocab_size, source_vocab_size=ids.source_vocab_size, pad_id=ids.pad_id, seed=0)
+    assert isinstance(model, EncoderDecoder)
+    return model
+
+
+def _their_name(name: str) -> str:
+    """Translate a parameter's name.
+
+    Example:
+        >>> _their_name("decoder.layers.0.cross_attn.q_proj.bias")
+        'model.decoder.layers.0.encoder_attn.q_proj.bias'
+    """
+    if name in _OUTPUT:
+        return _OUTPUT[name]
+    for ours, theirs in _RENAMED:
+        name = name.replace(ours, theirs)
+    return f"model.{name}"
+
+
+def _tied(config: EncoderDecoderConfig) -> list[list[str]]:
+    """Name the tensors that are one matrix, group by group."""
+    if config.share_embeddings:
+        return [[_SHARED, *_TABLES.values(), *([_HEAD] if config.tie_output else [])]]
+    return [[_TABLES["decoder"], _HEAD]] if config.tie_output else []
+
+
+def _spread(state: dict[str, Tensor], names: list[str]) -> None:
+    """Give all these names the tensor that some of them have."""
+    present = [name for name in names if name in state]
+    for name in present[1:]:
+        if not torch.equal(state[name], state[present[0]]):
+            raise UserError(f"weights: {present[0]} and {name} differ, but the configuration says that they are one")
+    for name in names if present else ():
+        state[name] = state[present[0]]
+
+
+def _without_positions(state: dict[str, Tensor], config: EncoderDecoderConfig) -> dict[str, Tensor]:
+    """Leave the tables of positions out, having seen that they are what is computed here."""
+    assert isinstance(config.encoder, TransformerConfig)
+    expected = position_table(config.encoder.max_length, config.encoder.dim)
+    for name in _POSITIONS:
+        table = state.pop(name, expected)
+        tolerance = max(1e-5, torch.finfo(table.dtype).eps) if table.is_floating_point() else 0.0
+        if table.shape != expected.shape or not torch.allclose(table.cpu().float(), expected, rtol=0, atol=tolerance):
+            raise UserError(f"weights: {name} does not hold the sines of {tuple(expected.shape)} positions and width")
+    return state
+
+
+def _listed(names: list[str], what: str) -> str:
+    return f"{what}: {', '.join(names)}" if names else f"nothing {what}"

@@ -1,0 +1,233 @@
+"""``torch.nn.TransformerEncoderLayer`` and ``TransformerDecoderLayer`` to our block and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from selfattn.attention import MultiHeadAttention
+from selfattn.convert.fill import copied_norm, expect_type, fill, filled
+from selfattn.convert.torch_attention import attention_from_torch, attention_to_torch
+from selfattn.layers import Activation, FeedForward, TransformerBlock
+
+TorchLayer = TypeVar("TorchLayer", nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+
+_FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+_SAME_FUNCTIONS: dict[Any, Activation] = {torch.relu: "relu", F.relu: "relu", F.gelu: "gelu", F.silu: "silu"}
+
+
+def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBlock:
+    """Make the block that computes what ``layer`` computes, with a copy of its weights.
+
+    Args:
+        layer: pre- or post-norm, with relu, gelu or silu, with or without biases, any epsilon.
+
+    Returns:
+        A block without cross-attention, in the same dtype, on the same device, in the same mode. Masks have the
+        opposite sense (``mask=key_mask(~src_key_padding_mask)``); inputs are always batch first.
+
+    Raises:
+        TypeError: ``layer``, or the attention in it, is of a derived class; a norm is no layer norm.
+        ValueError: another activation; two dropouts where a block has one; and what
+            :func:`~selfattn.convert.torch_attention.attention_from_torch` raises.
+
+    Example:
+        >>> theirs = nn.TransformerEncoderLayer(6, 3, dim_feedforward=11, batch_first=True).eval()
+        >>> x = torch.randn(2, 5, 6)
+        >>> torch.allclose(encoder_layer_from_torch(theirs)(x).x, theirs(x), atol=1e-5)
+        True
+    """
+    where = "encoder_layer_from_torch"
+    expect_type(layer, nn.TransformerEncoderLayer, where)
+    dropout = _one_dropout([layer.dropout1, layer.dropout2], where)
+    block = _block(layer, None, dropout, where)
+    block.self_attn_norm = copied_norm(layer.norm1, f"{where}: norm1")
+    block.feed_forward_norm = copied_norm(layer.norm2, f"{where}: norm2")
+    return block.train(layer.training)
+
+
+def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBlock:
+    """Make the block that computes what ``layer`` computes, with a copy of its weights.
+
+    Args:
+        layer: as for :func:`encoder_layer_from_torch`.
+
+    Returns:
+        A block with cross-attention, in the same dtype, on the same device, in the same mode. PyTorch's layer is
+        causal only where it is given a mask that is; here ``causal=True`` says so.
+
+    Raises:
+        TypeError: as for :func:`encoder_layer_from_torch`.
+        ValueError: likewise.
+
+    Example:
+        >>> theirs = nn.TransformerDecoderLayer(6, 3, dim_feedforward=11, batch_first=True).eval()
+        >>> x, memory = torch.randn(2, 5, 6), torch.randn(2, 7, 6)
+        >>> ours = decoder_layer_from_torch(theirs)
+        >>> torch.allclose(ours(x, memory=ours.project_memory(memory)).x, theirs(x, memory), atol=1e-5)
+        True
+    """
+    where = "decoder_layer_from_torch"
+    expect_type(layer, nn.TransformerDecoderLayer, where)
+    dropout = _one_dropout([layer.dropout1, layer.dropout2, layer.dropout3], where)
+    block = _block(layer, attention_from_torch(layer.multihead_attn), dropout, where)
+    block.self_attn_norm = copied_norm(layer.norm1, f"{where}: norm1")
+    block.cross_attn_norm = copied_norm(layer.norm2, f"{where}: norm2")
+    block.feed_forward_norm = copied_norm(layer.norm3, f"{where}: norm3")
+    return block.train(layer.training)
+
+
+def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLayer:
+    """Make the ``nn.TransformerEncoderLayer`` that computes what ``block`` computes, with a copy of its weights.
+
+    Args:
+        block: without cross-attention; layer norms; relu, gelu or silu; plain attention.
+
+    Returns:
+        A layer with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
+
+    Raises:
+        ValueError: the block has something that PyTorch's has not; the message says what.
+
+    Example:
+        >>> block = TransformerBlock(6, self_attn=MultiHeadAttention(6, num_heads=3), feed_forward=FeedForward(6, 11))
+        >>> encoder_layer_to_torch(block).linear1
+        Linear(in_features=6, out_features=11, bias=True)
+    """
+    where = "encoder_layer_to_torch"
+    if block.cross_attn is not None:
+        raise ValueError(f"{where}: this block has cross-attention; use decoder_layer_to_torch")
+    theirs = _layer(nn.TransformerEncoderLayer, block, where)
+    theirs.norm1 = copied_norm(block.self_attn_norm, f"{where}: self_attn_norm")
+    theirs.norm2 = copied_norm(block.feed_forward_norm, f"{where}: feed_forward_norm")
+    return theirs.train(block.training)
+
+
+def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLayer:
+    """Make the ``nn.TransformerDecoderLayer`` that computes what ``block`` computes, with a copy of its weights.
+
+    Args:
+        block: with cross-attention to a memory of its own width; otherwise as for :func:`encoder_layer_to_torch`.
+
+    Returns:
+        A layer with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
+
+    Raises:
+        ValueError: the block has something that PyTorch's has not; the message says what.
+
+    Example:
+        >>> block = TransformerBlock(
+        ...     6,
+        ...     self_attn=MultiHeadAttention(6, num_heads=3),
+        ...     cross_attn=MultiHeadAttention(6, num_heads=3),
+        ...     feed_forward=FeedForward(6, 11),
+        ... )
+        >>> decoder_layer_to_torch(block).multihead_attn.num_heads
+        3
+    """
+    where = "decoder_layer_to_torch"
+    if block.cross_attn is None:
+        raise ValueError(f"{where}: this block has no cross-attention; use encoder_layer_to_torch")
+    theirs = _layer(nn.TransformerDecoderLayer, block, where)
+    theirs.multihead_attn = attention_to_torch(block.cross_attn)
+    if theirs.multihead_attn.kdim != theirs.multihead_attn.embed_dim:
+        raise ValueError(
+            f"{where}: nn.TransformerDecoderLayer has one width, but the block is "
+            f"{theirs.multihead_attn.embed_dim} wide and its memory {theirs.multihead_attn.kdim}"
+        )
+    theirs.norm1 = copied_norm(block.self_attn_norm, f"{where}: self_attn_norm")
+    theirs.norm2 = copied_norm(block.cross_attn_norm, f"{where}: cross_attn_norm")
+    theirs.norm3 = copied_norm(block.feed_forward_norm, f"{where}: feed_forward_norm")
+    return theirs.train(block.training)
+
+
+def _block(
+    layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
+    cross_attn: MultiHeadAttention | None,
+    dropout: float,
+    where: str,
+) -> TransformerBlock:
+    """Make the block, all but its norms."""
+    has_bias = layer.linear1.bias is not None
+    activation = _activation(layer.activation, where)
+    weights = {
+        f"{ours}.{name}": tensor
+        for ours, theirs in (("fc1", layer.linear1), ("fc2", layer.linear2))
+        for name, tensor in theirs.state_dict().items()
+    }
+    feed_forward = filled(
+        lambda: FeedForward(
+            layer.linear1.in_features,
+            layer.linear1.out_features,
+            activation=activation,
+            dropout=layer.dropout.p,
+            bias=has_bias,
+        ),
+        weights,
+    )
+    return TransformerBlock(
+        layer.linear1.in_features,
+        self_attn=attention_from_torch(layer.self_attn),
+        cross_attn=cross_attn,
+        feed_forward=feed_forward,
+        norm_first=layer.norm_first,
+        dropout=dropout,
+    )
+
+
+def _layer(kind: type[TorchLayer], block: TransformerBlock, where: str) -> TorchLayer:
+    """Make PyTorch's layer, all but its norms and the cross-attention."""
+    feed_forward = block.feed_forward
+    if feed_forward.activation == "swiglu":
+        raise ValueError(f"{where}: nn.{kind.__name__} has no gate, and this block's activation is swiglu")
+    self_attn = attention_to_torch(block.self_attn)
+    biases = {
+        "self_attn": self_attn.in_proj_bias is not None,
+        "feed_forward": feed_forward.fc1.bias is not None,
+    }
+    if block.cross_attn is not None:
+        biases["cross_attn"] = block.cross_attn.q_proj.bias is not None
+    if len(set(biases.values())) > 1:
+        raise ValueError(f"{where}: nn.{kind.__name__} has biases everywhere or nowhere, this block has: {biases}")
+    with torch.device("meta"):
+        theirs = kind(
+            self_attn.embed_dim,
+            self_attn.num_heads,
+            feed_forward.fc1.out_features,
+            dropout=block.dropout.p,
+            activation=_FUNCTIONS[feed_forward.activation],
+            batch_first=True,
+            norm_first=block.norm_first,
+            bias=biases["self_attn"],
+        )
+    theirs.self_attn = self_attn
+    theirs.dropout.p = feed_forward.dropout.p
+    fill(theirs.linear1, feed_forward.fc1.state_dict())
+    fill(theirs.linear2, feed_forward.fc2.state_dict())
+    return theirs
+
+
+def _activation(function: object, where: str) -> Activation:
+    """Name an activation function or module."""
+    if isinstance(function, nn.ReLU):
+        return "relu"
+    if isinstance(function, nn.SiLU):
+        return "silu"
+    if isinstance(function, nn.GELU) and function.approximate == "none":
+        return "gelu"
+    for known, name in _SAME_FUNCTIONS.items():
+        if function is known:
+            return name
+    raise ValueError(f"{where}: the activation {function} has no counterpart; known: relu, gelu, silu")
+
+
+def _one_dropout(parts: list[nn.Dropout], where: str) -> float:
+    """Return the one probability with which the outputs of a layer's parts are dropped."""
+    found = {part.p for part in parts}
+    if len(found) > 1:
+        raise ValueError(f"{where}: a block drops the outputs of its parts with one probability, got {sorted(found)}")
+    return parts[0].p

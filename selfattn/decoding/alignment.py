@@ -1,0 +1,108 @@
+"""Which source token each token of a given target looks at: attention as word alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from selfattn.decoding.prepare import check_source, check_target, evaluating
+from selfattn.models.protocol import Seq2Seq
+
+Link = tuple[int, int]
+
+
+@torch.inference_mode()
+def alignments(
+    model: Seq2Seq,
+    source: Tensor,
+    source_mask: Tensor,
+    target_in: Tensor,
+    target_out: Tensor,
+    target_mask: Tensor,
+    *,
+    eos_id: int,
+    layer: int = -1,
+    head: int | None = None,
+    shifted: bool = False,
+) -> list[list[Link]]:
+    r"""Link every token of given targets to the source token that it attends to most (forced decoding).
+
+    .. math:: i(k) = \arg\max_i a_{r(k), i}
+
+    The row :math:`r(k)` is that of the step which predicts token ``k``; shifted, that of the next step, which reads
+    it. The two differ in what they align: a state that has read a token often looks at where that token came from,
+    not at what comes next (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation").
+    Try both.
+
+    ``<eos>`` is linked on neither side: attention likes to rest on the source's. The lowest position wins a tie.
+
+    Args:
+        model: a model with attention to its source; put into evaluation mode for the call and back after it.
+        source: ids ``[b s]``, int64.
+        source_mask: bool ``[b s]``, True = real token.
+        target_in: ids ``[b t]``, int64, what the model reads: ``<bos>`` and the target without its last token.
+        target_out: ids ``[b t]``, int64: the target, ``<eos>`` behind it.
+        target_mask: bool ``[b t]``, True = real token, of both.
+        eos_id: the token that ends sources and targets.
+        layer: which layer's attention, counted from the end where negative; default the last. In a deep Transformer
+            the last but one often aligns best (Garg et al. 2019).
+        head: which head; default the mean over heads.
+        shifted: take the row of the step that reads a token instead of the one that predicts it; default False. The
+            last token of a target without ``<eos>`` is read by no step and gets no link.
+
+    Returns:
+        For each sentence its links ``(source position, target position)``, from 0, in the order of the target. A
+        token that attends to no source token but ``<eos>`` gets no link.
+
+    Raises:
+        ValueError: the model has no attention to its source, or no such layer or head, or a tensor is not as
+            described.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> source = torch.tensor([[5, 6, 2]])
+        >>> target_in, target_out = torch.tensor([[1, 7, 8, 9]]), torch.tensor([[7, 8, 9, 2]])
+        >>> links = alignments(model, source, source > 0, target_in, target_out, target_out > 0, eos_id=2)[0]
+        >>> [k for _, k in links], {i for i, _ in links} <= {0, 1}
+        ([0, 1, 2], True)
+    """
+    check_source(source, source_mask)
+    check_target(source, target_mask, target_in=target_in, target_out=target_out)
+    with evaluating(model):
+        maps = model.attention_maps(source, target_in, source_mask=source_mask).cross
+    if not maps:
+        raise ValueError(f"{type(model).__name__} has no attention to its source, so there is nothing to align by")
+    if not -len(maps) <= layer < len(maps):
+        raise ValueError(f"layer must be from {-len(maps)} to {len(maps) - 1}, got {layer}")
+    weights = maps[layer]
+    if head is not None and not 0 <= head < weights.shape[1]:
+        raise ValueError(f"head must be from 0 to {weights.shape[1] - 1}, got {head}")
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    rows = weights.mean(dim=1) if head is None else weights[:, head]
+
+    words = source_mask & (source != eos_id)
+    linked = target_mask & (target_out != eos_id)
+    if shifted:
+        rows = rows.roll(-1, dims=1)
+        linked = linked & F.pad(target_mask[:, 1:], (0, 1), value=False)
+    links: list[list[Link]] = [[] for _ in range(len(source))]
+    if words.any():
+        most, places = rows.masked_fill(~words[:, None, :], 0.0).max(dim=-1)
+        for sentence, k in (linked & (most > 0)).nonzero().tolist():
+            links[sentence].append((int(places[sentence, k]), k))
+    return links
+
+
+def to_pharaoh(links: Iterable[Link]) -> str:
+    """Write the links of one sentence as ``i-k`` with spaces between, source position first (Pharaoh format).
+
+    Example:
+        >>> to_pharaoh([(0, 0), (2, 1), (1, 2)])
+        '0-0 2-1 1-2'
+    """
+    return " ".join(f"{i}-{k}" for i, k in links)

@@ -1,0 +1,203 @@
+"""Beam search: at every step the most probable beginnings, several for each sentence, for a whole batch at once."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from selfattn.decoding.hypotheses import Hypothesis, NBest
+from selfattn.decoding.length_penalty import NO_PENALTY, LengthPenalty
+from selfattn.decoding.prepare import check_source, evaluating, length_limits
+from selfattn.decoding.probabilities import log_probabilities, top
+from selfattn.models.protocol import Seq2Seq
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Seq2Seq,
+    source: Tensor,
+    source_mask: Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_length: int | Sequence[int],
+    beam_size: int,
+    n_best: int = 1,
+    length_penalty: LengthPenalty = NO_PENALTY,
+) -> NBest:
+    r"""Search the targets with the best :math:`\log p(y \mid x) / lp(|y|)`, for every source of a batch.
+
+    At every step each sentence's hypotheses are continued by every token. Of all continuations together, those among
+    the ``beam_size`` most probable that end with ``<eos>`` are finished, and the ``beam_size`` most probable of those
+    that do not go on (as in ``transformers`` and fairseq). The penalty ranks what is finished; it plays no part in
+    who goes on, since all of those are equally long.
+
+    A sentence is finished when no hypothesis that goes on can become better than the worst of its ``n_best`` finished
+    ones: its log-probability can only fall, and the penalty cannot grow beyond that of the best length still allowed.
+    So stopping early never changes the result. It then leaves the batch. A penalty that grows with length makes that
+    bound loose, and a ``max_length`` that is close to what is needed makes it tight again.
+
+    Without a penalty a beam of 1 is greedy decoding, and so it is with a negative alpha; a penalty above 0 lets it go
+    on behind its first ``<eos>``. A beam with room for all beginnings finds the best target there is.
+
+    Args:
+        model: any model of the protocol; only encode, start and step are called. It is put into evaluation mode for
+            the call and back after it.
+        source: ids ``[b s]``, int64.
+        source_mask: bool ``[b s]``, True = real token.
+        bos_id: the token that every target begins with.
+        eos_id: the token that ends a target.
+        max_length: the most steps, ``<eos>`` counted; one number, or one for each source; at least 1.
+        beam_size: hypotheses that go on at each step; at least 1.
+        n_best: hypotheses to return for each source, from 1 to ``beam_size``; default 1.
+        length_penalty: default none.
+
+    Returns:
+        For each source its hypotheses, best first. One that is cut off at ``max_length`` is worth less than any
+        finished one. The lowest id wins a tie.
+
+    Raises:
+        ValueError: a number is out of its range, there are not as many limits as sources, or source and mask are not
+            as described.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
+        >>> found = beam_search(
+        ...     model, source, source != 0, bos_id=1, eos_id=2, max_length=7, beam_size=5, n_best=3,
+        ...     length_penalty=LengthPenalty(0.6),
+        ... )
+        >>> [len(hypotheses) for hypotheses in found.sentences]
+        [3, 3]
+        >>> first, second, _ = found.sentences[0]
+        >>> (first.finished, first.score) >= (second.finished, second.score)
+        True
+    """
+    check_source(source, source_mask)
+    limits = length_limits(max_length, len(source))
+    if beam_size < 1:
+        raise ValueError(f"beam_size must be at least 1, got {beam_size}")
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best must be from 1 to beam_size {beam_size}, got {n_best}")
+    found = [_Sentence(limit, n_best, length_penalty) for limit in limits]
+    with evaluating(model):
+        state = model.start(model.encode(source, source_mask))
+        token = torch.full((len(source),), bos_id, dtype=torch.int64, device=source.device)
+        beam = _Beam(
+            list(range(len(source))),
+            torch.zeros(len(source), 1, dtype=torch.float64),
+            torch.zeros(len(source), 1, 0, dtype=torch.int64),
+        )
+        while True:
+            logits, state = model.step(token, state)
+            # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
+            values, ids = top(log_probabilities(logits), beam_size + 1)
+            rows, beam = beam.advance(values.double().cpu(), ids.cpu(), eos_id, beam_size, found)
+            if not beam.sentences:
+                break
+            state = state.reorder(rows.to(source.device))
+            token = beam.prefixes[..., -1].flatten().to(source.device)
+    return NBest([sentence.hypotheses() for sentence in found])
+
+
+@dataclass(frozen=True)
+class _Beam:
+    """The hypotheses that go on: as many, ``w``, for each of ``n`` sentences, most probable first; all on the CPU.
+
+    Attributes:
+        sentences: which ones they are.
+        totals: log-probabilities, float64 ``[n w]``.
+        prefixes: what is written so far, int64 ``[n w length]``.
+    """
+
+    sentences: list[int]
+    totals: Tensor
+    prefixes: Tensor
+
+    def advance(
+        self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, found: list[_Sentence]
+    ) -> tuple[Tensor, _Beam]:
+        """Continue by the best tokens of each hypothesis; tell the sentences what is finished.
+
+        Args:
+            values: log-probabilities of the best tokens, ``[(n w) m]``.
+            ids: the tokens.
+            eos_id: the token that ends a target.
+            beam_size: how many may go on.
+            found: of every sentence.
+
+        Returns:
+            For each hypothesis that goes on the row that it came from, and the new beam.
+        """
+        (n, w), m = self.totals.shape, values.shape[-1]
+        totals = (self.totals[:, :, None] + values.view(n, w, m)).flatten(1)
+        totals, order = totals.sort(dim=1, descending=True, stable=True)
+        parents, tokens = order // m, ids.view(n, w * m).gather(1, order)
+        ends = tokens == eos_id
+        for row, place in ends[:, :beam_size].nonzero().tolist():
+            prefix = self.prefixes[row, parents[row, place]].tolist()
+            found[self.sentences[row]].add(prefix, totals[row, place].item(), finished=True)
+
+        go_on = ends.int().argsort(dim=1, stable=True)[:, : min(beam_size, w * (m - 1))]
+        totals, parents, tokens = (part.gather(1, go_on) for part in (totals, parents, tokens))
+        length = self.prefixes.shape[-1] + 1
+        prefixes = self.prefixes.gather(1, parents[..., None].expand(-1, -1, length - 1))
+        prefixes = torch.cat([prefixes, tokens[..., None]], dim=-1)
+        kept: list[int] = []
+        for row, (number, best) in enumerate(zip(self.sentences, totals[:, 0].tolist(), strict=True)):
+            sentence = found[number]
+            if length == sentence.limit:
+                for prefix, total in zip(prefixes[row].tolist(), totals[row].tolist(), strict=True):
+                    sentence.add(prefix, total, finished=False)
+            elif sentence.can_improve(best, length):
+                kept.append(row)
+        rows = torch.arange(n)[:, None] * w + parents
+        return rows[kept].flatten(), _Beam([self.sentences[row] for row in kept], totals[kept], prefixes[kept])
+
+
+@dataclass
+class _Sentence:
+    """What is known of one sentence.
+
+    Attributes:
+        limit: longest length allowed.
+        n_best: how many hypotheses are wanted.
+        penalty: what the log-probability is divided by.
+        finished: the best that end with ``<eos>``, best first; of equal ones the first found.
+        cut_off: likewise, of those that do not.
+    """
+
+    limit: int
+    n_best: int
+    penalty: LengthPenalty
+    finished: list[Hypothesis] = field(default_factory=list)
+    cut_off: list[Hypothesis] = field(default_factory=list)
+
+    def add(self, ids: list[int], log_probability: float, *, finished: bool) -> None:
+        """Take a hypothesis in, if it is possible at all and among the best."""
+        if log_probability == -math.inf:
+            return
+        score = log_probability / self.penalty(len(ids) + finished)
+        kept = self.finished if finished else self.cut_off
+        bisect.insort(kept, Hypothesis(ids, log_probability, score, finished), key=lambda other: -other.score)
+        del kept[self.n_best :]
+
+    def can_improve(self, log_probability: float, length: int) -> bool:
+        """Say whether a hypothesis of this length and log-probability can end among the best; equal is not better."""
+        if log_probability == -math.inf:
+            return False
+        if len(self.finished) < self.n_best:
+            return True
+        largest = max(self.penalty(length + 1), self.penalty(self.limit))  # the penalty is monotonic
+        return log_probability / largest > self.finished[-1].score
+
+    def hypotheses(self) -> list[Hypothesis]:
+        """Return the best: finished ones first."""
+        return (self.finished + self.cut_off)[: self.n_best]

@@ -1,0 +1,45 @@
+"""What a long hypothesis is granted: log-probabilities only fall, so that without it a search prefers short ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LengthPenalty:
+    r"""What a hypothesis' log-probability is divided by, as a function of its length.
+
+    .. math:: lp(n) = \left(\frac{o + n}{o + 1}\right)^\alpha
+
+    With the offset 5 this is equation 14 of Wu et al. 2016, "Google's Neural Machine Translation System"; with the
+    offset 0 it is :math:`n^\alpha`, as in ``transformers`` and fairseq. ``n`` counts tokens, ``<eos>`` among them.
+
+    Args:
+        alpha: 0 is no penalty, the search for the most probable target; the larger, the longer the targets; 0.6 with
+            the offset 5 is Vaswani et al. 2017's (section 6.1). Below 0 it favours short ones.
+        offset: from 0, default 5.
+
+    Raises:
+        ValueError: alpha or offset is not finite, or the offset is negative.
+
+    Example:
+        >>> LengthPenalty(1.0)(7), LengthPenalty(1.0, offset=0)(7), LengthPenalty(0.0)(7)
+        (2.0, 7.0, 1.0)
+    """
+
+    alpha: float
+    offset: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.alpha):
+            raise ValueError(f"LengthPenalty: alpha must be finite, got {self.alpha}")
+        if not 0.0 <= self.offset < math.inf:
+            raise ValueError(f"LengthPenalty: offset must be finite and not negative, got {self.offset}")
+
+    def __call__(self, length: int) -> float:
+        """Return the divisor for a length of at least 1."""
+        return float(((self.offset + length) / (self.offset + 1)) ** self.alpha)
+
+
+NO_PENALTY = LengthPenalty(0.0)

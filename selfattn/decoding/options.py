@@ -1,0 +1,71 @@
+"""How an output is decoded, as one frozen dataclass. Imports no torch, so that the command line can list it at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from selfattn.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingOptions:
+    """How an output is decoded: greedily, by beam search, or by sampling.
+
+    Attributes:
+        beam: hypotheses that go on at each step; default 1, greedy decoding.
+        length_penalty: alpha of :class:`selfattn.decoding.length_penalty.LengthPenalty`, of a beam; default 0, none.
+        n_best: outputs for each input, at most as many as the beam is wide; default 1.
+        sample: draw every token instead of searching; default False.
+        temperature: divides the logits before drawing; above 0, default 1.
+        top_k: draw from so many tokens only, the most probable; default all.
+        top_p: draw from the fewest most probable tokens that together reach this share; in (0, 1], default all.
+        seed: of the drawing. Every input has its own stream, so that neither the batch nor the other inputs matter.
+        max_length: most tokens of an output, its end counted; default what the run was trained for.
+
+    Raises:
+        UserError: a value is out of its range, or two of them do not go together.
+
+    Example:
+        >>> DecodingOptions(beam=5, n_best=3).n_best
+        3
+        >>> DecodingOptions(top_k=5)
+        Traceback (most recent call last):
+        ...
+        selfattn.errors.UserError: top_k: says how to draw; it needs sample
+    """
+
+    beam: int = 1
+    length_penalty: float = 0.0
+    n_best: int = 1
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "n_best", "top_k", "max_length"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name}: expected a whole number of at least 1, got {value}")
+        if not 0.0 < self.temperature < math.inf:
+            raise UserError(f"temperature: expected a number above 0, got {self.temperature}; greedy is the limit at 0")
+        if self.top_p is not None and not 0.0 < self.top_p <= 1.0:
+            raise UserError(f"top_p: expected a share in (0, 1], got {self.top_p}")
+        if not math.isfinite(self.length_penalty):
+            raise UserError(f"length_penalty: expected a finite number, got {self.length_penalty}")
+        if self.n_best > self.beam:
+            raise UserError(f"n_best: {self.n_best} outputs need a beam of at least {self.n_best}, got {self.beam}")
+        if self.length_penalty and self.beam == 1:
+            raise UserError("length_penalty: ranks the outputs of a beam; give a beam of 2 or more")
+        if self.sample and self.beam > 1:
+            raise UserError("sample: draws one output, a beam searches the best; give one of them")
+        if not self.sample:
+            for name, default in (("temperature", 1.0), ("top_k", None), ("top_p", None), ("seed", 0)):
+                if getattr(self, name) != default:
+                    raise UserError(f"{name}: says how to draw; it needs sample")
+
+
+GREEDY = DecodingOptions()

@@ -1,0 +1,96 @@
+"""What every way of decoding begins with: checked arguments, and a model in evaluation mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put every part of a model into evaluation mode, and afterwards back into the mode that it was in.
+
+    Example:
+        >>> model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval())
+        >>> with evaluating(model):
+        ...     [part.training for part in model]
+        [False, False]
+        >>> [part.training for part in model]
+        [True, False]
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def check_source(source: Tensor, source_mask: Tensor) -> None:
+    """Check a batch of sources: ids ``[b s]`` int64 and mask ``[b s]`` bool, at least one row.
+
+    Raises:
+        ValueError: one of them is something else; the message says what.
+
+    Example:
+        >>> check_source(torch.tensor([[5, 2]]), torch.tensor([[1, 1]]))
+        Traceback (most recent call last):
+        ...
+        ValueError: expected source_mask [b s] of torch.bool and shape (1, 2), got torch.int64 and (1, 2)
+    """
+    if source.dim() != 2 or source.dtype != torch.int64 or not len(source):
+        raise ValueError(
+            f"expected source [b s] of torch.int64 with at least one row, got {source.dtype} and {tuple(source.shape)}"
+        )
+    if source_mask.shape != source.shape or source_mask.dtype != torch.bool:
+        raise ValueError(
+            f"expected source_mask [b s] of torch.bool and shape {tuple(source.shape)}, "
+            f"got {source_mask.dtype} and {tuple(source_mask.shape)}"
+        )
+
+
+def check_target(source: Tensor, target_mask: Tensor, **targets: Tensor) -> None:
+    """Check given targets: ids ``[b t]`` int64 by name, and their mask ``[b t]`` bool, as many rows as sources.
+
+    Raises:
+        ValueError: one of them is something else; the message says what.
+
+    Example:
+        >>> check_target(torch.zeros(1, 3), torch.ones(1, 2, dtype=torch.bool), target_in=torch.tensor([1, 5]))
+        Traceback (most recent call last):
+        ...
+        ValueError: expected target_in [b t] of torch.int64 and shape (1, 2), got torch.int64 and (2,)
+    """
+    if target_mask.dim() != 2 or target_mask.dtype != torch.bool or len(target_mask) != len(source):
+        raise ValueError(
+            f"expected target_mask [b t] of torch.bool with {len(source)} rows, "
+            f"got {target_mask.dtype} and {tuple(target_mask.shape)}"
+        )
+    for name, target in targets.items():
+        if target.shape != target_mask.shape or target.dtype != torch.int64:
+            raise ValueError(
+                f"expected {name} [b t] of torch.int64 and shape {tuple(target_mask.shape)}, "
+                f"got {target.dtype} and {tuple(target.shape)}"
+            )
+
+
+def length_limits(max_length: int | Sequence[int], rows: int) -> list[int]:
+    """Return the longest length allowed for each of ``rows`` sentences.
+
+    Raises:
+        ValueError: a limit is below 1, or there are not as many as rows.
+
+    Example:
+        >>> length_limits(7, 2), length_limits([5, 3], 2)
+        ([7, 7], [5, 3])
+    """
+    limits = [max_length] * rows if isinstance(max_length, int) else list(max_length)
+    if len(limits) != rows:
+        raise ValueError(f"max_length: expected one number, or one for each of {rows} sources, got {len(limits)}")
+    if min(limits) < 1:
+        raise ValueError(f"max_length must be at least 1, got {min(limits)}")
+    return limits

@@ -1,0 +1,241 @@
+"""What it costs to use a model: time to the first token and for each further one, memory, size on disk.
+
+Nothing here is timed when the module is imported, and no figure is worth more than the machine it was taken on.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from selfattn.decoding.greedy import greedy
+from selfattn.errors import UserError
+from selfattn.models.protocol import Seq2Seq
+
+NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
+
+Decode = Callable[[Seq2Seq, Tensor, Tensor, int], object]
+
+
+@dataclass(frozen=True)
+class DecodingTime:
+    """How long targets of one length take.
+
+    Attributes:
+        batch: sources decoded together.
+        source_length: tokens of each source.
+        target_length: tokens written for each.
+        first_token_ms: from the sources to the first token of all of them, median in milliseconds.
+        per_token_ms: for each further token of all of them, median in milliseconds; None where only one is written.
+        tokens_per_second: written for all sources, the first token counted.
+    """
+
+    batch: int
+    source_length: int
+    target_length: int
+    first_token_ms: float
+    per_token_ms: float | None
+    tokens_per_second: float
+
+
+def greedy_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
+    """Decode greedily to a given length, whatever the model would say: a :data:`Decode` that can be timed."""
+    return greedy(model, source, source_mask, bos_id=1, eos_id=NO_END, max_length=length)
+
+
+def decoding_times(
+    model: Seq2Seq,
+    *,
+    vocab_size: int,
+    source_length: int,
+    target_lengths: Sequence[int],
+    batch: int = 1,
+    decode: Decode = greedy_to_length,
+    repeats: int = 5,
+    warm_up: int = 1,
+) -> list[DecodingTime]:
+    """Time decoding against the target's length.
+
+    The decoder runs once for one token and once for all of them; the difference, shared out, is what a further token
+    costs. A decoder whose steps grow with the prefix shows it in a ``per_token_ms`` that grows with the length.
+
+    Args:
+        model: any model of the protocol, on any device.
+        vocab_size: its number of tokens; sources are drawn from it, always the same.
+        source_length: tokens of each source.
+        target_lengths: how many tokens to write; each gives one result.
+        batch: sources decoded together; default 1.
+        decode: ``decode(model, source, source_mask, length)`` writes exactly ``length`` tokens, by any search; default
+            greedily.
+        repeats: measurements of each, of which the median counts; default 5.
+        warm_up: runs before, not counted; default 1.
+
+    Raises:
+        ValueError: a number is not positive (``warm_up`` may be 0), or no length is given.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> times = decoding_times(model, vocab_size=11, source_length=5, target_lengths=[2, 3], repeats=1)
+        >>> [time.target_length for time in times], times[0].first_token_ms > 0
+        ([2, 3], True)
+    """
+    if min(vocab_size, source_length, batch, repeats, *target_lengths) < 1 or not target_lengths or warm_up < 0:
+        raise ValueError("decoding_times: expected sizes and repeats of at least 1, and at least one target length")
+    device = next(model.parameters()).device
+    draw = torch.Generator().manual_seed(0)
+    source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
+    source_mask = torch.ones_like(source, dtype=torch.bool)
+
+    def seconds(length: int) -> float:
+        synchronise(device)
+        started = time.perf_counter()
+        decode(model, source, source_mask, length)
+        synchronise(device)
+        return time.perf_counter() - started
+
+    for _ in range(warm_up):
+        seconds(1)
+    found = []
+    for length in target_lengths:
+        # One token and all of them by turns, so that a busy moment of the machine meets both.
+        pairs = [(seconds(1), seconds(length)) for _ in range(repeats)]
+        first, whole = (statistics.median(times) for times in zip(*pairs, strict=True))
+        further = [(all_of_them - one) / (length - 1) for one, all_of_them in pairs] if length > 1 else []
+        per_token = 1000 * statistics.median(further) if further else None
+        found.append(
+            DecodingTime(
+                batch, source_length, length, 1000 * first, per_token, tokens_per_second=batch * length / whole
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """The most memory that tensors held at one moment.
+
+    Attributes:
+        bytes: more than was held before.
+        method: ``"storages"`` or ``"allocator"``, see :func:`peak_memory`.
+    """
+
+    bytes: int
+    method: Literal["storages", "allocator"]
+
+
+def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -> PeakMemory:
+    """Measure how much more memory tensors hold at the worst moment of a computation than before it.
+
+    On the CPU the storages of all tensors that operations return are followed from birth to death ("storages");
+    scratch space inside a single operation is not seen. The process's resident size would say little: it holds
+    Python and its libraries, and PyTorch keeps freed memory. On a GPU PyTorch's allocator counts ("allocator").
+
+    Args:
+        run: what to measure, such as a training step; it should have run once before, so that gradients and the
+            optimizer's state that stay are not counted as its own.
+        device: where it computes; default the CPU.
+
+    Example:
+        >>> def run():
+        ...     x = torch.ones(1000)  # 4,000 bytes
+        ...     y = x + 1  # and as many again
+        ...     del x, y
+        ...     z = torch.ones(500)
+        >>> peak_memory(run)
+        PeakMemory(bytes=8000, method='storages')
+    """
+    device = torch.device(device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        run()
+        return PeakMemory(torch.cuda.max_memory_allocated(device) - before, "allocator")
+    with _Storages() as storages:
+        run()
+    return PeakMemory(storages.peak, "storages")
+
+
+class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch annotates no modes
+    """Follows the memory behind every tensor that an operation returns."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.held = self.peak = 0
+        self._watched: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with self:  # in inference mode composite operations come whole: what happens inside them counts
+            inside = func.decompose(*args, **(kwargs or {}))
+        if inside is not NotImplemented:
+            return inside
+        given = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        returned = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(returned):
+            if isinstance(leaf, Tensor) and leaf.untyped_storage()._cdata not in given:  # not a view, not in place
+                self._watch(leaf.untyped_storage())
+        return returned
+
+    def _watch(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._watched:
+            return
+
+        def died(_: object) -> None:
+            del self._watched[key]
+            self.held -= size
+
+        self._watched[key] = weakref.ref(storage, died)
+        self.held += size
+        self.peak = max(self.peak, self.held)
+
+
+@dataclass(frozen=True)
+class DiskSize:
+    """What a saved run takes on disk.
+
+    Attributes:
+        weights: bytes of the weights alone (``*.safetensors``).
+        total: bytes of all files.
+    """
+
+    weights: int
+    total: int
+
+
+def disk_size(directory: str | Path) -> DiskSize:
+    """Add up the files of a run directory, folders inside included.
+
+    Raises:
+        UserError: there is no such directory.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = Path(folder, "model.safetensors").write_bytes(bytes(7))
+        ...     size = Path(folder, "config.json").write_bytes(bytes(5))
+        ...     disk_size(folder)
+        DiskSize(weights=7, total=12)
+    """
+    root = Path(directory)
+    if not root.is_dir():
+        raise UserError(f"{root}: no such directory; name the directory of a run")
+    sizes = {path: path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
+    return DiskSize(sum(size for path, size in sizes.items() if path.suffix == ".safetensors"), sum(sizes.values()))
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all it was given: a GPU works on while Python reads the clock."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

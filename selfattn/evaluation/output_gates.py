@@ -1,0 +1,198 @@
+"""Gates on what a model wrote: does it come to an end, does it say one thing only, is it as good as others reached?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from selfattn.evaluation.gates import Gate
+from selfattn.models.config import DecoderOnlyConfig, ModelConfig, TransformerConfig
+
+NGRAM = 4
+Output = Sequence[Hashable]  # token ids, or the characters of a text
+
+Kind = Literal["rnn without attention", "rnn with attention", "transformer"]
+
+
+def output_gates(
+    outputs: Sequence[Output], targets: Sequence[Output], finished: Sequence[bool] | None = None
+) -> list[Gate]:
+    """Ask all questions that need nothing but outputs and targets.
+
+    Args:
+        outputs: what the model wrote, as token ids or texts.
+        targets: what is right, likewise.
+        finished: whether each output came to its ``<eos>``; None where that is not known.
+
+    Raises:
+        ValueError: no outputs, or not as many targets.
+
+    Example:
+        >>> [gate.passed for gate in output_gates(["2008-11-13", "1999-01-02"], ["2008-11-13", "1999-02-01"])]
+        [True, True]
+    """
+    ended = [] if finished is None else [endings(finished)]
+    return [*ended, repetition(outputs, targets), variety(outputs, targets)]
+
+
+def endings(finished: Sequence[bool], *, limit: float = 0.95) -> Gate:
+    """Ask how many outputs come to an end by themselves, rather than being cut off at the longest length allowed.
+
+    Args:
+        finished: for each output whether it ends with ``<eos>``.
+        limit: the share that has to; default 0.95.
+
+    Raises:
+        ValueError: no outputs.
+
+    Example:
+        >>> endings([True, True, False, True]).value
+        0.75
+    """
+    if not finished:
+        raise ValueError("the gate on endings needs at least one output")
+    share = sum(finished) / len(finished)
+    found = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {limit:.0%} should"
+    return Gate("endings", share >= limit, share, limit, found)
+
+
+def repetition_rate(texts: Sequence[Output], n: int = NGRAM) -> float:
+    r"""Mean share of n-grams that their own text has had before (seq-rep-n; Welleck et al. 2020, section 6.1).
+
+    .. math:: 1 - \frac{\text{different n-grams}}{\text{n-grams}}
+
+    Args:
+        texts: token ids or characters; a text of fewer than ``n`` counts as 0.
+        n: default 4.
+
+    Returns:
+        0 for no texts.
+
+    Example:
+        >>> repetition_rate(["2008-11-13"]), round(repetition_rate(["0000000000"]), 3)
+        (0.0, 0.857)
+    """
+    rates = []
+    for text in texts:
+        grams = [tuple(text[start : start + n]) for start in range(len(text) - n + 1)]
+        rates.append(1 - len(set(grams)) / len(grams) if grams else 0.0)
+    return sum(rates) / len(rates) if rates else 0.0
+
+
+def repetition(outputs: Sequence[Output], targets: Sequence[Output], *, above: float = 0.1) -> Gate:
+    """Ask whether outputs go round in circles more than right answers do.
+
+    Args:
+        outputs: what the model wrote.
+        targets: what is right.
+        above: by how much the rate of the outputs may exceed that of the targets; default 0.1.
+
+    Raises:
+        ValueError: no outputs, or not as many targets.
+
+    Example:
+        >>> repetition(["1111111111"], ["2008-11-13"]).passed
+        False
+    """
+    _check(outputs, targets)
+    rate, usual = repetition_rate(outputs), repetition_rate(targets)
+    found = f"{rate:.1%} of the {NGRAM}-grams of an output repeat in it, of a target {usual:.1%}"
+    return Gate("repetition", rate <= usual + above, rate, usual + above, found)
+
+
+def variety(outputs: Sequence[Output], targets: Sequence[Output], *, limit: float = 0.1) -> Gate:
+    """Ask whether different inputs get different answers.
+
+    Args:
+        outputs: what the model wrote.
+        targets: what is right.
+        limit: how many different outputs there must be for each different target; default 0.1.
+
+    Raises:
+        ValueError: no outputs, or not as many targets.
+
+    Example:
+        >>> variety(["a"] * 20, [str(number) for number in range(20)]).value
+        0.05
+    """
+    _check(outputs, targets)
+    different, expected = (len({tuple(text) for text in texts}) for texts in (outputs, targets))
+    found = f"{different:,} different outputs where there are {expected:,} different targets"
+    return Gate("variety", different / expected >= limit, different / expected, limit, found)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What others reached.
+
+    Attributes:
+        metric: its name in the record.
+        value: what was published.
+        floor: below this something is broken, not merely worse.
+        source: who published it, on what.
+    """
+
+    metric: str
+    value: float
+    floor: float
+    source: str
+
+
+_BOOK = "Saito 2018, section 8.2, the book's code on the book's dates after 10 epochs (an RNN with attention)"
+PUBLISHED: dict[tuple[str, Kind], Published] = {
+    ("dates", "rnn with attention"): Published("exact_match", 1.0, 0.95, _BOOK),
+    ("dates", "transformer"): Published("exact_match", 1.0, 0.95, _BOOK),
+    ("multi30k en-de test2016", "rnn with attention"): Published(
+        "bleu_lowercased_tokenised", 38.1, 35.0, "Caglayan et al. 2017, text only"
+    ),
+    ("multi30k en-de test2016", "transformer"): Published(
+        "bleu_lowercased_tokenised", 41.02, 38.0, "Wu et al. 2021, Transformer-Tiny, text only"
+    ),
+}
+
+
+def published_floor(task: str, config: ModelConfig, value: float) -> Gate | None:
+    """Ask whether a model of its kind gets near what others published: a broken training is no evidence.
+
+    Args:
+        task: as in :data:`PUBLISHED`.
+        config: of the model; its decoder's family decides what it is compared with.
+        value: of the metric that :data:`PUBLISHED` names.
+
+    Returns:
+        None where nothing is published for the task and kind.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> published_floor("dates", PRESETS["transformer"].config, 0.61).passed
+        False
+        >>> published_floor("dates", PRESETS["rnn-plain"].config, 0.61) is None
+        True
+    """
+    published = PUBLISHED.get((task, kind_of(config)))
+    if published is None:
+        return None
+    found = (
+        f"{published.metric} {value:.4g}, at least {published.floor:.4g} expected: published is {published.value:.4g} "
+        f"({published.source})"
+    )
+    return Gate("published floor", value >= published.floor, value, published.floor, found)
+
+
+def kind_of(config: ModelConfig) -> Kind:
+    """Say to which kind of model published figures are to be compared.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> kind_of(PRESETS["transformer-encoder-rnn-decoder"].config)
+        'rnn with attention'
+    """
+    if isinstance(config, DecoderOnlyConfig) or isinstance(config.decoder, TransformerConfig):
+        return "transformer"
+    return "rnn without attention" if config.decoder.attention in ("none", "peeky") else "rnn with attention"
+
+
+def _check(outputs: Sequence[Output], targets: Sequence[Output]) -> None:
+    if not outputs or len(outputs) != len(targets):
+        raise ValueError(f"expected as many outputs as targets, at least one; got {len(outputs)} and {len(targets)}")

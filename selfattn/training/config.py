@@ -1,0 +1,128 @@
+"""Everything that decides how a model is trained. Imports no torch, so that the command line can list it at once."""
+
+from __future__ import annotations
+
+import math
+import typing
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from selfattn.errors import UserError
+
+ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt"]
+Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How a model is trained.
+
+    Attributes:
+        seed: of every random stream of the run (order of the data, first weights, dropout).
+        epochs: how many; after each the model is validated.
+        items_per_epoch: pairs in an epoch; default for a file all of it.
+        batch_size: pairs in a batch.
+        max_tokens: most tokens in a batch, source and target with padding; default no limit.
+        lr: the highest learning rate.
+        schedule: how the rate falls after the warm-up.
+        warmup: share of all steps over which the rate rises from zero.
+        weight_decay: of AdamW; biases, norms and embeddings never decay.
+        betas: of AdamW.
+        clip_norm: the gradient is scaled down to this norm where it is longer; 0 leaves it.
+        label_smoothing: probability mass spread evenly over the vocabulary.
+        teacher_forcing: probability that the model reads the right token before the next, and not its own guess; see
+            :mod:`selfattn.training.forcing`.
+        teacher_forcing_end: the same at the last step, reached in equal steps; default: it stays as it is.
+        precision: float32, or bfloat16 where autocast allows it (weights stay float32).
+        validation_items: unseen pairs for the validation after each epoch.
+        target_exact_match: stop when the validation reaches this share; default: never stop early.
+
+    Raises:
+        UserError: a value is out of its range.
+
+    Example:
+        >>> TrainingConfig(epochs=3).lr
+        0.003
+        >>> TrainingConfig(lr=-1.0)
+        Traceback (most recent call last):
+        ...
+        selfattn.errors.UserError: lr: expected a number above 0, got -1.0
+    """
+
+    seed: int = 0
+    epochs: int = 10
+    items_per_epoch: int | None = None
+    batch_size: int = 128
+    max_tokens: int | None = None
+    lr: float = 3e-3
+    schedule: ScheduleName = "linear"
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip_norm: float = 1.0
+    label_smoothing: float = 0.0
+    teacher_forcing: float = 1.0
+    teacher_forcing_end: float | None = None
+    precision: Precision = "float32"
+    validation_items: int = 1000
+    target_exact_match: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "items_per_epoch", "batch_size", "max_tokens", "validation_items"):
+            optional = name in ("items_per_epoch", "max_tokens")
+            self._check(name, int, lambda x: x >= 1, "a whole number of at least 1", optional=optional)
+        self._check("seed", int, lambda x: True, "a whole number")
+        self._check("lr", float, lambda x: x > 0, "a number above 0")
+        for name in ("weight_decay", "clip_norm"):
+            self._check(name, float, lambda x: x >= 0, "a number of at least 0")
+        for name in ("warmup", "label_smoothing"):
+            self._check(name, float, lambda x: 0 <= x < 1, "a share in [0, 1)")
+        for name in ("teacher_forcing", "teacher_forcing_end"):
+            optional = name == "teacher_forcing_end"
+            self._check(name, float, lambda x: 0 <= x <= 1, "a probability in [0, 1]", optional=optional)
+        self._check("target_exact_match", float, lambda x: 0 < x <= 1, "a share in (0, 1]", optional=True)
+        for name, choices in (("schedule", ScheduleName), ("precision", Precision)):
+            options = typing.get_args(choices)
+            self._check(name, str, lambda x, options=options: x in options, f"one of {', '.join(options)}")
+        self._check("betas", tuple, _are_betas, "two numbers in [0, 1)")
+
+    def _check(self, name: str, kind: type, holds: Any, expected: str, *, optional: bool = False) -> None:
+        value = getattr(self, name)
+        if value is None and optional:
+            return
+        right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
+        finite = not isinstance(value, float) or math.isfinite(value)
+        if not (right_kind and finite and holds(value)):
+            raise UserError(f"{name}: expected {expected}, got {value!r}")
+
+
+def _are_betas(values: tuple[Any, ...]) -> bool:
+    return len(values) == 2 and all(isinstance(value, float | int) and 0 <= value < 1 for value in values)
+
+
+def training_from_dict(data: Any, where: str) -> TrainingConfig:
+    """Make the configuration from the JSON object that a run directory keeps.
+
+    Args:
+        data: names and values, as ``dataclasses.asdict`` gives them; what is missing has its default.
+        where: what to call the place in an error message.
+
+    Raises:
+        UserError: a setting is unknown or out of its range.
+
+    Example:
+        >>> from dataclasses import asdict
+        >>> training_from_dict(asdict(TrainingConfig(lr=0.5)), "config.json").lr
+        0.5
+    """
+    names = {field.name for field in fields(TrainingConfig)}
+    if not isinstance(data, dict) or not set(data) <= names:
+        odd = ", ".join(sorted(set(data) - names)) if isinstance(data, dict) else repr(data)
+        raise UserError(f"{where}: training: unknown settings: {odd}; restore the file or train again")
+    values: dict[str, Any] = dict(data)
+    if isinstance(values.get("betas"), list):
+        values["betas"] = tuple(values["betas"])
+    try:
+        return TrainingConfig(**values)
+    except UserError as error:
+        raise UserError(f"{where}: training: {error}") from None

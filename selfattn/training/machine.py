@@ -1,0 +1,87 @@
+"""What a run was made with: versions, machine, commit. Kept with every result, so that it can be made again."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+from babel import core as babel_core
+
+from selfattn import __version__
+
+_LIBRARIES = ("torch", "numpy", "babel", "safetensors")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what decides a result.
+
+    Example:
+        >>> list(versions())
+        ['selfattn', 'python', 'torch', 'numpy', 'babel', 'safetensors', 'cldr']
+    """
+    found = {"selfattn": __version__, "python": platform.python_version()}
+    found |= {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    cldr: Any = babel_core.get_global("cldr")  # type: ignore[arg-type]  # a key that the stubs do not list
+    return found | {"cldr": str(cldr["version"])}
+
+
+def machine() -> dict[str, str | int | None]:
+    """Return what the machine is: platform, CPU, cores this process may use, threads of torch, memory in bytes.
+
+    Example:
+        >>> list(machine())
+        ['platform', 'cpu', 'cores', 'threads', 'memory']
+    """
+    return {
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+        "cores": _cores(),
+        "threads": torch.get_num_threads(),
+        "memory": _memory(),
+    }
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout that this package runs from, with ``-dirty`` where it has changes; or None."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return described.stdout.strip() or None
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(("model name", "Hardware")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def _cores() -> int:
+    # Where the system can say it: the cores that this process may use, which in a container can be fewer.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return None

@@ -1,0 +1,114 @@
+"""What the training loop tells those who watch it: a progress bar, a run directory, a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from selfattn.models.protocol import Seq2Seq
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is going to happen: known when the first epoch's batches have been cut."""
+
+    epochs: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step of the optimizer.
+
+    Attributes:
+        epoch: counted from 1.
+        step: counted from 1, over all epochs.
+        total_steps: of the whole training.
+        loss: of this batch, nats a token.
+        lr: learning rate used.
+        tokens_per_second: real target tokens, in this epoch so far.
+    """
+
+    epoch: int
+    step: int
+    total_steps: int
+    loss: float
+    lr: float
+    tokens_per_second: float
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One epoch and the validation after it: a line of ``metrics.jsonl``.
+
+    Attributes:
+        epoch: counted from 1.
+        step: steps so far.
+        tokens: real target tokens trained on so far.
+        seconds: of training so far; neither the drawing of examples nor validation counts.
+        train_loss: mean over the epoch, nats a token, with label smoothing where there is some.
+        valid_loss: nats a token, without label smoothing.
+        measures: quality on the validation by name, such as ``exact_match``.
+        tokens_per_second: real target tokens a second in this epoch.
+        lr: of the last step.
+    """
+
+    epoch: int
+    step: int
+    tokens: int
+    seconds: float
+    train_loss: float
+    valid_loss: float
+    tokens_per_second: float
+    lr: float
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the flat JSON object of this report; a measure ``x`` becomes ``valid_x``.
+
+        Example:
+            >>> EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"exact_match": 0.5}).to_json()["valid_exact_match"]
+            0.5
+        """
+        values = {name: value for name, value in vars(self).items() if name != "measures"}
+        return values | {f"valid_{name}": value for name, value in self.measures.items()}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How quality on the validation is measured, and which of the figures says what is best.
+
+    Attributes:
+        figures: gives figures by name for a model and its validation loss (nats a token); called after every epoch.
+        criterion: the name of the figure that decides.
+        higher_is_better: whether more of it is better; default True.
+
+    Example:
+        >>> import math
+        >>> perplexity = Measure(lambda model, loss: {"perplexity": math.exp(loss)}, "perplexity", False)
+        >>> low, high = ({"perplexity": value} for value in (2.0, 3.0))
+        >>> perplexity.value(low) > perplexity.value(high)
+        True
+    """
+
+    figures: Callable[[Seq2Seq, float], Mapping[str, float]]
+    criterion: str
+    higher_is_better: bool = True
+
+    def value(self, figures: Mapping[str, float]) -> float:
+        """Return a number that is the higher the better."""
+        return figures[self.criterion] if self.higher_is_better else -figures[self.criterion]
+
+
+class Observer:
+    """Watches a training; override what you want to see."""
+
+    def started(self, plan: Plan) -> None:
+        """Hear of the plan, before the first step."""
+
+    def stepped(self, report: StepReport) -> None:
+        """Hear of a step."""
+
+    def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
+        """Hear of an epoch; `model` has this epoch's weights, the best so far where `is_best`."""

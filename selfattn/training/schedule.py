@@ -1,0 +1,48 @@
+"""The learning rate as a pure function of the step."""
+
+from __future__ import annotations
+
+import math
+
+from selfattn.training.config import ScheduleName
+
+
+def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_steps: int) -> float:
+    r"""Give the share of the highest learning rate that step ``step`` uses.
+
+    With :math:`w` warm-up steps of :math:`n` in all, the factor rises as :math:`k / w` while :math:`k \le w`. After
+    that, with :math:`u = (k - w) / (n + 1 - w)`, which is 0 at the peak and would be 1 one step after the last (so no
+    step is taken with a rate of zero):
+
+    - ``constant``: 1;
+    - ``linear``: :math:`1 - u`;
+    - ``cosine``: :math:`(1 + \cos \pi u) / 2` (Loshchilov and Hutter 2017, without restarts);
+    - ``inverse_sqrt``: :math:`\sqrt{w / k}` (Vaswani et al. 2017, section 5.3), with :math:`w` at least 1.
+
+    Args:
+        schedule: which of them.
+        step: ``k``, counted from 1; beyond ``total_steps`` it counts as ``total_steps``.
+        total_steps: ``n``, at least 1.
+        warmup_steps: ``w``; 0 begins at the peak.
+
+    Raises:
+        ValueError: a number is out of its range.
+
+    Example:
+        >>> [lr_factor("linear", step, total_steps=5, warmup_steps=2) for step in range(1, 6)]
+        [0.5, 1.0, 0.75, 0.5, 0.25]
+    """
+    if step < 1 or total_steps < 1 or not 0 <= warmup_steps <= total_steps:
+        raise ValueError(
+            f"lr_factor: expected step >= 1, total_steps >= 1 and 0 <= warmup_steps <= total_steps, "
+            f"got {step}, {total_steps} and {warmup_steps}"
+        )
+    step = min(step, total_steps)
+    if step <= warmup_steps:
+        return step / warmup_steps
+    if schedule == "constant":
+        return 1.0
+    if schedule == "inverse_sqrt":
+        return math.sqrt(max(warmup_steps, 1) / step)
+    after_peak = (step - warmup_steps) / (total_steps + 1 - warmup_steps)
+    return 1.0 - after_peak if schedule == "linear" else (1.0 + math.cos(math.pi * after_peak)) / 2.0

@@ -1,0 +1,331 @@
+"""The Marian architecture against ``transformers`` with random weights: logits, attention, greedy, beam, round trip."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from selfattn.convert import Marian, MarianIds, from_marian, never_write, to_marian
+from selfattn.convert.marian import position_table
+from selfattn.decoding.beam import beam_search
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.length_penalty import LengthPenalty
+from selfattn.models.build import build
+from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+
+transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
+
+EOS, PAD, VOCAB = 0, 18, 19
+# Long enough for every target here to end by itself.
+LONGEST = 40
+
+
+def theirs(seed: int = 341, **settings: Any) -> Any:
+    """A tiny MarianMTModel with weights large enough for tokens to differ.
+
+    Left to chance, such a model writes one token for ever. Here <eos> likes a number that rises over the first seven
+    positions, and the seeds were looked for: those of this page end their targets, after different lengths.
+    """
+    known: dict[str, Any] = {
+        "vocab_size": VOCAB,
+        "d_model": 12,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 3,
+        "encoder_ffn_dim": 17,
+        "decoder_layers": 3,
+        "decoder_attention_heads": 2,
+        "decoder_ffn_dim": 13,
+        "max_position_embeddings": 64,
+        "pad_token_id": PAD,
+        "decoder_start_token_id": PAD,
+        "eos_token_id": EOS,
+        "forced_eos_token_id": None,
+        "activation_function": "swish",
+        "scale_embedding": True,
+    }
+    config = transformers.MarianConfig(**(known | settings))
+    config._attn_implementation = "eager"  # the only one that hands out attention weights
+    model = transformers.MarianMTModel(config).eval()
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" in name:
+                continue
+            drawn = torch.randn(parameter.shape, generator=draw)
+            if parameter.dim() == 2:
+                table = name.endswith(("shared.weight", "embed_tokens.weight", "lm_head.weight"))
+                parameter.copy_(drawn * (0.4 if table else parameter.shape[1] ** -0.5))
+            else:
+                parameter.copy_(0.1 * drawn + ("norm.weight" in name))
+        model.lm_head.weight[EOS, 1] += 4.0
+        model.final_logits_bias.copy_(0.5 * torch.randn(model.final_logits_bias.shape, generator=draw))
+        model.final_logits_bias[0, EOS] -= 1.0
+    return model
+
+
+def converted(model: Any) -> Marian:
+    return from_marian(model.state_dict(), model.config.to_dict())
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "published": {},
+    "relu": {"seed": 47, "activation_function": "relu"},
+    "gelu": {"activation_function": "gelu"},
+    "unscaled": {"seed": 47, "scale_embedding": False},
+    "two vocabularies": {
+        "seed": 129,
+        "share_encoder_decoder_embeddings": False,
+        "vocab_size": 23,
+        "decoder_vocab_size": VOCAB,
+    },
+    "untied output": {"seed": 211, "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False},
+}
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+LENGTHS = torch.tensor([5, 7, 2, 3])
+MASK = torch.arange(7) < LENGTHS[:, None]
+
+
+def texts(seed: int = 3) -> Tensor:
+    """Sources that end with <eos>, padded on the right."""
+    drawn = torch.randint(1, PAD, MASK.shape, generator=torch.Generator().manual_seed(seed))
+    drawn[torch.arange(len(LENGTHS)), LENGTHS - 1] = EOS
+    return drawn.masked_fill(~MASK, PAD)
+
+
+def prefixes() -> Tensor:
+    """Targets as a decoder reads them: they begin with the padding token."""
+    drawn = torch.randint(1, PAD, (len(LENGTHS), 6), generator=torch.Generator().manual_seed(4))
+    return torch.cat([torch.full((len(LENGTHS), 1), PAD), drawn], dim=1)
+
+
+@kinds
+@torch.no_grad()
+def test_logits_and_attention_weights(kind: str) -> None:
+    reference = theirs(**KINDS[kind])
+    model = converted(reference).model
+    source, target = texts(), prefixes()
+    expected = reference(input_ids=source, attention_mask=MASK.long(), decoder_input_ids=target, output_attentions=True)
+    torch.testing.assert_close(model(source, target, source_mask=MASK), expected.logits, rtol=1e-4, atol=1e-4)
+    maps = model.attention_maps(source, target, source_mask=MASK)
+    real = MASK[:, None, :, None].expand_as(maps.encoder[0])  # theirs has rows for padding too
+    for ours, attentions in (
+        (maps.encoder, expected.encoder_attentions),
+        (maps.decoder, expected.decoder_attentions),
+        (maps.cross, expected.cross_attentions),
+    ):
+        assert len(ours) == len(attentions) > 0
+        for layer, attention in zip(ours, attentions, strict=True):
+            if ours is maps.encoder:
+                attention = attention.where(real[:, :1].expand_as(attention), layer)
+            torch.testing.assert_close(layer, attention, rtol=1e-4, atol=1e-5)
+
+
+def cut(sequences: Tensor) -> list[list[int]]:
+    """What generate() returned, without the start, <eos> and what lies behind it."""
+    rows = [row[1:] for row in sequences.tolist()]
+    assert all(EOS in row for row in rows), "a target did not end: this would test nothing"
+    return [row[: row.index(EOS)] for row in rows]
+
+
+@kinds
+@torch.no_grad()
+def test_greedy(kind: str) -> None:
+    reference = theirs(**KINDS[kind])
+    marian = converted(reference)
+    found = greedy(
+        marian.model, texts(), MASK, bos_id=marian.ids.start_id, eos_id=marian.ids.eos_id, max_length=LONGEST
+    )
+    expected = reference.generate(
+        input_ids=texts(),
+        attention_mask=MASK.long(),
+        num_beams=1,
+        do_sample=False,
+        max_new_tokens=LONGEST,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    assert found.ids == cut(expected.sequences)
+    assert len({len(row) for row in found.ids}) > 1
+    assert all(found.finished)
+    for row, (ids, score) in enumerate(zip(found.ids, found.scores, strict=True)):
+        log_probs = [scores[row].log_softmax(dim=-1) for scores in expected.scores]
+        total = sum(step[token].item() for step, token in zip(log_probs, [*ids, EOS], strict=False))
+        assert score == pytest.approx(total, abs=1e-4)
+
+
+@kinds
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, -0.5])
+@torch.no_grad()
+def test_beam(kind: str, alpha: float) -> None:
+    """All four of four hypotheses, and their scores."""
+    reference = theirs(**KINDS[kind])
+    marian = converted(reference)
+    found = beam_search(
+        marian.model,
+        texts(),
+        MASK,
+        bos_id=marian.ids.start_id,
+        eos_id=marian.ids.eos_id,
+        max_length=LONGEST,
+        beam_size=4,
+        n_best=4,
+        length_penalty=LengthPenalty(alpha, offset=0),
+    )
+    expected = reference.generate(
+        input_ids=texts(),
+        attention_mask=MASK.long(),
+        num_beams=4,
+        num_return_sequences=4,
+        length_penalty=alpha,
+        early_stopping="never",
+        max_new_tokens=LONGEST,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    hypotheses = [hypothesis for sentence in found.sentences for hypothesis in sentence]
+    assert [hypothesis.ids for hypothesis in hypotheses] == cut(expected.sequences)
+    assert all(hypothesis.finished for hypothesis in hypotheses)
+    torch.testing.assert_close(
+        torch.tensor([hypothesis.score for hypothesis in hypotheses]), expected.sequences_scores, rtol=1e-4, atol=1e-4
+    )
+
+
+@torch.no_grad()
+def test_words_that_are_never_written() -> None:
+    """The published models' padding has the logit 0; without more ado it would be written."""
+    reference = theirs()
+    reference.final_logits_bias[0, PAD] = 9.0
+    marian = converted(reference)
+
+    def ours() -> list[list[int]]:
+        return greedy(marian.model, texts(), MASK, bos_id=PAD, eos_id=EOS, max_length=LONGEST).ids
+
+    assert any(PAD in row for row in ours())
+    never_write(marian.model, [PAD])
+    expected = reference.generate(
+        input_ids=texts(),
+        attention_mask=MASK.long(),
+        num_beams=1,
+        do_sample=False,
+        max_new_tokens=LONGEST,
+        bad_words_ids=[[PAD]],
+    )
+    assert ours() == cut(expected)
+
+
+@kinds
+def test_there_and_back(kind: str) -> None:
+    """Every number, bit for bit, under every name; and what comes back loads without a complaint."""
+    reference = theirs(**KINDS[kind])
+    state, config = to_marian(converted(reference))
+    assert state.keys() == reference.state_dict().keys()
+    for name, tensor in reference.state_dict().items():
+        assert state[name].dtype == tensor.dtype
+        assert torch.equal(state[name], tensor), name
+    again = transformers.MarianConfig(**config)
+    for name in config:
+        ours, before = getattr(again, name), getattr(reference.config, name)
+        assert ours == before or name == "architectures", name
+    transformers.MarianMTModel(again).load_state_dict(state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_dtypes_are_kept(dtype: torch.dtype) -> None:
+    reference = theirs().to(dtype)
+    marian = converted(reference)
+    assert {parameter.dtype for parameter in marian.model.parameters()} == {dtype}
+    state, _ = to_marian(marian)
+    for name, tensor in reference.state_dict().items():
+        assert state[name].dtype == dtype
+        assert torch.equal(state[name], tensor), name
+
+
+@pytest.mark.parametrize("share", [True, False])
+@torch.no_grad()
+def test_a_model_of_ours(share: bool) -> None:
+    """One that was never theirs, with every setting that they have changed from its default."""
+    common: dict[str, Any] = {
+        "dim": 10,
+        "norm_first": False,
+        "activation": "gelu",
+        "sinusoid_layout": "halves",
+        "scale_embedding": False,
+        "max_length": 32,
+        "dropout": 0.25,
+        "attention_dropout": 0.125,
+        "activation_dropout": 0.375,
+    }
+    config = EncoderDecoderConfig(
+        encoder=TransformerConfig(num_heads=5, num_layers=1, ffn_dim=11, **common),
+        decoder=TransformerConfig(num_heads=2, num_layers=2, ffn_dim=7, **common),
+        share_embeddings=share,
+        tie_output=share,
+    )
+    ids = MarianIds(
+        vocab_size=VOCAB,
+        source_vocab_size=VOCAB if share else 23,
+        start_id=3,
+        eos_id=EOS,
+        pad_id=PAD,
+        never_written=(3,),
+    )
+    model: Any = build(config, vocab_size=VOCAB, source_vocab_size=ids.source_vocab_size, pad_id=PAD, seed=0).eval()
+    state, values = to_marian(Marian(model, config, ids))
+    reference = transformers.MarianMTModel(transformers.MarianConfig(**values)).eval()
+    reference.load_state_dict(state)
+    expected = reference(input_ids=texts(), attention_mask=MASK.long(), decoder_input_ids=prefixes()).logits
+    torch.testing.assert_close(model(texts(), prefixes(), source_mask=MASK), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_result_is_a_copy_in_evaluation_mode() -> None:
+    reference = theirs()
+    model = converted(reference).model
+    assert not any(module.training for module in model.modules())
+    pointers = {parameter.data_ptr() for parameter in reference.parameters()}
+    assert not pointers & {parameter.data_ptr() for parameter in model.parameters()}
+
+
+def test_positions() -> None:
+    """Their table bit for bit; the sines that the model computes in float32, to the accuracy that those have."""
+    module = transformers.models.marian.modeling_marian.MarianSinusoidalPositionalEmbedding(512, 16)
+    table = module.create_weight()
+    assert torch.equal(position_table(512, 16), table)
+    marian = converted(theirs(d_model=16, encoder_attention_heads=2, max_position_embeddings=512))
+    encoder: Any = marian.model.encoder
+    torch.testing.assert_close(encoder.embed.position(torch.arange(512)), table, rtol=0, atol=1e-4)
+
+
+@torch.no_grad()
+def test_cached_steps_far_into_a_text() -> None:
+    """Positions go on from step to step, beyond what the short texts above reach."""
+    reference = theirs()
+    model = converted(reference).model
+    target = torch.randint(1, PAD, (len(LENGTHS), 60), generator=torch.Generator().manual_seed(6))
+    expected = reference(input_ids=texts(), attention_mask=MASK.long(), decoder_input_ids=target).logits
+    state = model.start(model.encode(texts(), MASK))
+    for position, token in enumerate(target.unbind(dim=1)):
+        logits, state = model.step(token, state)
+        torch.testing.assert_close(logits, expected[:, position], rtol=1e-3, atol=1e-3)
+
+
+def test_training_gives_the_same_gradients() -> None:
+    """Of a loss on the logits, in float64; tied matrices collect theirs from three places."""
+    reference = theirs(dropout=0.0).double()
+    marian = converted(reference)
+    weights = torch.randn(len(LENGTHS), 7, VOCAB, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    expected = reference(input_ids=texts(), attention_mask=MASK.long(), decoder_input_ids=prefixes()).logits
+    (expected * weights).sum().backward()
+    (marian.model(texts(), prefixes(), source_mask=MASK) * weights).sum().backward()
+    holder = copy.deepcopy(marian)
+    for slot, parameter in zip(holder.model.parameters(), marian.model.parameters(), strict=True):
+        assert parameter.grad is not None
+        slot.data = parameter.grad
+    moved, _ = to_marian(holder)
+    for name, parameter in reference.named_parameters():
+        if "embed_positions" not in name:
+            torch.testing.assert_close(moved[name], parameter.grad, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: n + m)

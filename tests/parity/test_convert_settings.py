@@ -1,0 +1,133 @@
+"""What our model has to have for other libraries' weights: the settings that go out, and the arguments for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn.attention import Sinusoidal
+from selfattn.convert import Marian, MarianIds, config_to_marian, never_write, to_marian
+from selfattn.errors import UserError
+from selfattn.layers import FeedForward
+from selfattn.models.build import build
+from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, RNNDecoderConfig, TransformerConfig
+
+MARIAN = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
+IDS = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)
+
+
+def pair(encoder: Any = MARIAN, decoder: Any = MARIAN, **settings: Any) -> EncoderDecoderConfig:
+    return EncoderDecoderConfig(encoder=encoder, decoder=decoder, **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_kv_heads", 1),
+        ("norm", "rms"),
+        ("norm_first", True),
+        ("position", "rotary"),
+        ("sinusoid_layout", "interleaved"),
+        ("score", "dot"),
+        ("qk_norm", True),
+        ("window", 3),
+    ],
+)
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_what_the_marian_architecture_has_not(side: str, name: str, value: Any) -> None:
+    config = pair(**{side: dataclasses.replace(MARIAN, **{name: value})})
+    with pytest.raises(UserError, match=f"{side}.{name}: the Marian architecture has .*, got {value!r}"):
+        config_to_marian(config, IDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("activation", "gelu"),
+        ("scale_embedding", False),
+        ("max_length", 7),
+        ("dropout", 0.5),
+        ("attention_dropout", 0.5),
+        ("activation_dropout", 0.5),
+    ],
+)
+def test_what_the_marian_architecture_has_once(name: str, value: Any) -> None:
+    with pytest.raises(UserError, match=f"{name}: the Marian architecture has one for both stacks"):
+        config_to_marian(pair(decoder=dataclasses.replace(MARIAN, **{name: value})), IDS)
+
+
+def test_other_configurations_that_are_not_marian() -> None:
+    with pytest.raises(UserError, match=r"encoder\.activation: the Marian architecture has no gate, got 'swiglu'"):
+        config_to_marian(pair(dataclasses.replace(MARIAN, activation="swiglu")), IDS)
+    with pytest.raises(UserError, match="is a Transformer encoder with a Transformer decoder"):
+        config_to_marian(pair(decoder=RNNDecoderConfig(initial_state="zero", attention="none")), IDS)
+    with pytest.raises(UserError, match="share_embeddings: one table cannot have 13 and 11 rows"):
+        config_to_marian(pair(share_embeddings=True), dataclasses.replace(IDS, source_vocab_size=13))
+
+
+def test_a_model_that_was_built_from_another_configuration() -> None:
+    model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
+    other = pair(dataclasses.replace(MARIAN, num_layers=2))
+    with pytest.raises(UserError, match=r"was not built from this configuration: it differs in encoder\.layers\.1\."):
+        to_marian(Marian(model, other, IDS))
+
+
+def test_a_model_whose_matrices_are_no_longer_tied() -> None:
+    model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
+    with pytest.raises(UserError, match=r"decoder\.embed_tokens\.weight and lm_head\.weight differ"):
+        to_marian(Marian(model, pair(tie_output=True), IDS))
+
+
+def test_ids_that_no_output_has() -> None:
+    model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
+    with pytest.raises(ValueError, match="expected an id from 0 to 10, got 11"):
+        never_write(model, [11])
+    rnn: Any = build(
+        pair(decoder=RNNDecoderConfig(initial_state="zero", attention="none")), vocab_size=11, pad_id=10, seed=0
+    )
+    with pytest.raises(ValueError, match="expected a Transformer decoder, got PlainDecoder"):
+        never_write(rnn, [1])
+
+
+def test_sines_in_two_halves() -> None:
+    """At position 1, width 4: the angles are 1 and 1/100."""
+    expected = torch.tensor([[math.sin(1.0), math.sin(0.01), math.cos(1.0), math.cos(0.01)]])
+    torch.testing.assert_close(Sinusoidal(4, layout="halves")(torch.tensor([1])), expected)
+    with pytest.raises(ValueError, match="unknown layout 'thirds'; known: interleaved, halves"):
+        Sinusoidal(4, layout="thirds")  # type: ignore[arg-type]
+
+
+def test_silu_by_hand() -> None:
+    """x / (1 + e^-x): at ln 3 it is 3/4 ln 3, at 0 it is 0."""
+    block = FeedForward(1, 1, activation="silu", bias=False)
+    assert block.fc1.bias is None
+    assert block.fc2.bias is None
+    with torch.no_grad():
+        block.fc1.weight.fill_(1.0)
+        block.fc2.weight.fill_(1.0)
+        actual = block(torch.tensor([[[math.log(3)], [0.0]]]))
+    torch.testing.assert_close(actual, torch.tensor([[[0.75 * math.log(3)], [0.0]]]))
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_embeddings_with_and_without_their_scale(scale: bool) -> None:
+    model: Any = build(
+        pair(decoder=dataclasses.replace(MARIAN, scale_embedding=scale)), vocab_size=11, pad_id=10, seed=0
+    )
+    assert model.decoder.embed.scale == (math.sqrt(6) if scale else 1.0)
+    assert model.encoder.embed.scale == math.sqrt(6)
+
+
+def test_a_source_with_a_vocabulary_of_its_own() -> None:
+    model: Any = build(pair(), vocab_size=11, source_vocab_size=13, pad_id=10, seed=0)
+    assert model.encoder.embed.tokens.weight.shape == (13, 6)
+    assert model.decoder.embed.tokens.weight.shape == (11, 6)
+    assert model.decoder.output.out_features == 11
+    for config in (pair(share_embeddings=True), DecoderOnlyConfig(stack=MARIAN)):
+        with pytest.raises(ValueError, match="share one embedding, so that source_vocab_size=13 must be vocab_size=11"):
+            build(config, vocab_size=11, source_vocab_size=13, pad_id=10, seed=0)
+        build(config, vocab_size=11, source_vocab_size=11, pad_id=10, seed=0)

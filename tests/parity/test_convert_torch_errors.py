@@ -1,0 +1,192 @@
+"""What cannot be converted from or to PyTorch's own modules: every refusal says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch.nn.functional as F
+from torch import nn
+
+from selfattn.attention import Alibi, MultiHeadAttention
+from selfattn.convert import (
+    attention_from_torch,
+    attention_to_torch,
+    decoder_layer_from_torch,
+    decoder_layer_to_torch,
+    encoder_layer_from_torch,
+    encoder_layer_to_torch,
+    transformer_from_torch,
+    transformer_to_torch,
+)
+from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
+from selfattn.models.build import build
+from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+
+DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13
+# PyTorch says so whenever its encoder cannot take the nested-tensor path, which is not asked for here.
+pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+
+
+def between(module: nn.Transformer) -> Any:
+    embed = TokenEmbedding(nn.Embedding(VOCAB, DIM))
+    return transformer_from_torch(module, source=embed, target=embed, output=nn.Linear(DIM, VOCAB))
+
+
+class OtherAttention(nn.MultiheadAttention):
+    pass
+
+
+class OtherLayer(nn.TransformerEncoderLayer):
+    pass
+
+
+def encoder_layer(**changes: Any) -> nn.TransformerEncoderLayer:
+    layer = nn.TransformerEncoderLayer(DIM, HEADS, FFN)
+    for name, value in changes.items():
+        setattr(layer, name, value)
+    return layer
+
+
+FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)),
+        ValueError,
+        "attention_from_torch: add_bias_kv=True has no counterpart",
+    ),
+    (
+        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_zero_attn=True)),
+        ValueError,
+        "attention_from_torch: add_zero_attn=True has no counterpart",
+    ),
+    (
+        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)),
+        ValueError,
+        "attention_from_torch: kdim=5 and vdim=7 differ",
+    ),
+    (
+        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, dropout=1.0)),
+        ValueError,
+        r"dropout must be in \[0, 1\), got 1.0",
+    ),
+    (
+        lambda: attention_from_torch(OtherAttention(DIM, HEADS)),
+        TypeError,
+        "attention_from_torch: expected MultiheadAttention itself, got OtherAttention",
+    ),
+    (
+        lambda: encoder_layer_from_torch(OtherLayer(DIM, HEADS)),
+        TypeError,
+        "encoder_layer_from_torch: expected TransformerEncoderLayer itself, got OtherLayer",
+    ),
+    (
+        lambda: encoder_layer_from_torch(encoder_layer(self_attn=OtherAttention(DIM, HEADS))),
+        TypeError,
+        "expected MultiheadAttention itself, got OtherAttention",
+    ),
+    (
+        lambda: encoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=F.elu)),
+        ValueError,
+        "encoder_layer_from_torch: the activation <function elu.* known: relu, gelu, silu",
+    ),
+    (
+        lambda: encoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=nn.GELU("tanh"))),
+        ValueError,
+        "the activation GELU.* has no counterpart",
+    ),
+    (
+        lambda: encoder_layer_from_torch(encoder_layer(norm2=nn.RMSNorm(DIM))),
+        TypeError,
+        "encoder_layer_from_torch: norm2: expected LayerNorm itself, got RMSNorm",
+    ),
+    (
+        lambda: encoder_layer_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))),
+        ValueError,
+        r"encoder_layer_from_torch: .* with one probability, got \[0.1, 0.5\]",
+    ),
+    (
+        lambda: decoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS)),  # type: ignore[arg-type]
+        TypeError,
+        "decoder_layer_from_torch: expected TransformerDecoderLayer itself, got TransformerEncoderLayer",
+    ),
+    (
+        lambda: between(nn.Transformer(2 * DIM, 2, 1, 1, 5)),
+        ValueError,
+        "transformer_from_torch: source has width 6, but d_model is 12",
+    ),
+    (
+        lambda: between(nn.Transformer(DIM, 2, 1, 1, 5, custom_encoder=nn.Identity())),
+        TypeError,
+        "transformer_from_torch: encoder: expected TransformerEncoder itself, got Identity",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"), FROM_TORCH_ERRORS, ids=[row[2][:60] for row in FROM_TORCH_ERRORS]
+)
+def test_what_cannot_come_from_torch(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def attention(**settings: Any) -> MultiHeadAttention:
+    return MultiHeadAttention(DIM, **({"num_heads": 2} | settings))
+
+
+def block(**settings: Any) -> TransformerBlock:
+    return TransformerBlock(DIM, **({"self_attn": attention(), "feed_forward": FeedForward(DIM, FFN)} | settings))
+
+
+def model(decoder: Any, encoder: Any = None) -> Any:
+    config = EncoderDecoderConfig(encoder=encoder or TransformerConfig(dim=DIM, num_heads=2), decoder=decoder)
+    return build(config, vocab_size=VOCAB, pad_id=0, seed=0)
+
+
+TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: attention_to_torch(attention(project=False)), "attention_to_torch: .* always projects"),
+    (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
+    (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
+    (lambda: attention_to_torch(attention(score="dot")), "cannot hold the score Dot"),
+    (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
+    (lambda: attention_to_torch(attention(qk_norm=True)), "cannot hold qk_norm=True"),
+    (lambda: attention_to_torch(attention(head_dim=5)), "heads that are together 10 wide for a width of 6"),
+    (lambda: encoder_layer_to_torch(block(cross_attn=attention())), "has cross-attention; use decoder_layer_to_torch"),
+    (lambda: decoder_layer_to_torch(block()), "has no cross-attention; use encoder_layer_to_torch"),
+    (
+        lambda: decoder_layer_to_torch(block(cross_attn=attention(context_dim=5))),
+        "has one width, but the block is 6 wide and its memory 5",
+    ),
+    (
+        lambda: encoder_layer_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))),
+        "nn.TransformerEncoderLayer has no gate",
+    ),
+    (
+        lambda: encoder_layer_to_torch(block(feed_forward=FeedForward(DIM, FFN, bias=False))),
+        "biases everywhere or nowhere, this block has: {'self_attn': True, 'feed_forward': False}",
+    ),
+    (
+        lambda: transformer_to_torch(model(RNNDecoderConfig(initial_state="zero", attention="none"))),
+        "expected a Transformer encoder and decoder, got TransformerEncoder and PlainDecoder",
+    ),
+    (
+        lambda: transformer_to_torch(model(TransformerConfig(dim=DIM, num_heads=2), RNNEncoderConfig(hidden_dim=DIM))),
+        "expected a Transformer encoder and decoder, got RNNEncoder and TransformerDecoder",
+    ),
+    (
+        lambda: transformer_to_torch(model(TransformerConfig(dim=DIM, num_heads=2, window=3))),
+        "nn.Transformer has no sliding window, and this decoder has one of 3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), TO_TORCH_ERRORS, ids=[row[1][:60] for row in TO_TORCH_ERRORS])
+def test_what_cannot_go_to_torch(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_norm_that_is_no_layer_norm_cannot_go_to_torch() -> None:
+    with pytest.raises(TypeError, match="self_attn_norm: expected LayerNorm itself, got RMSNorm"):
+        encoder_layer_to_torch(block(norm="rms"))

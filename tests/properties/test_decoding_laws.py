@@ -1,0 +1,271 @@
+"""What every way of decoding holds for every model: `zoo` and `variant` come from conftest.py."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from selfattn.decoding.alignment import alignments
+from selfattn.decoding.beam import beam_search
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypotheses
+from selfattn.decoding.length_penalty import NO_PENALTY, LengthPenalty
+from selfattn.decoding.sampling import sample
+from selfattn.decoding.scoring import score
+from selfattn.models.build import build
+from selfattn.models.protocol import Seq2Seq
+from selfattn.streams import generator
+
+BOS, EOS, VOCAB, LONGEST = 1, 2, 4, 3
+PRIMES = (1, 2, 3, 5)
+lengths_of_rows = st.lists(st.sampled_from(PRIMES), min_size=1, max_size=3)
+seeds = st.integers(0, 2**16)
+few = settings(max_examples=3, deadline=None)
+fewer = settings(max_examples=2, deadline=None)
+penalties = st.sampled_from((NO_PENALTY, LengthPenalty(0.6), LengthPenalty(1.0, offset=0)))
+
+
+@functools.cache
+def tiny(zoo: Any, variant: str, dtype: torch.dtype = torch.float64) -> Seq2Seq:
+    """The variant with four tokens, and with weights that make some of them likely."""
+    model = build(zoo.variants[variant], vocab_size=VOCAB, pad_id=0, seed=0).to(dtype).eval()
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter += 0.3 * torch.randn(parameter.shape, generator=draw, dtype=dtype)
+            else:
+                parameter *= 2.0
+    return model
+
+
+def sources(lengths: list[int], seed: int) -> tuple[Tensor, Tensor]:
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    drawn = torch.randint(0, VOCAB, mask.shape, generator=torch.Generator().manual_seed(seed))
+    return drawn.masked_fill(~mask, 0), mask
+
+
+@torch.no_grad()
+def every_target(model: Seq2Seq, source: Tensor, penalty: LengthPenalty) -> list[tuple[bool, float, list[int], float]]:
+    """All targets of one source with their probabilities, from one forward pass over all beginnings."""
+    words = [token for token in range(VOCAB) if token != EOS]
+    beginnings = list(itertools.product(words, repeat=LONGEST - 1))
+    target_in = torch.tensor([[BOS, *beginning] for beginning in beginnings])
+    repeated = source.expand(len(beginnings), -1)
+    mask = torch.ones_like(repeated, dtype=torch.bool)
+    log_probs = model(repeated, target_in, source_mask=mask).log_softmax(dim=-1)
+    found: dict[tuple[int, ...], tuple[bool, float, list[int], float]] = {}
+    for beginning, rows in zip(beginnings, log_probs.tolist(), strict=True):
+        for said in [(*beginning[:length], EOS) for length in range(LONGEST)] + [(*beginning, word) for word in words]:
+            total = sum(rows[place][token] for place, token in enumerate(said))
+            finished = said[-1] == EOS
+            ids = list(said[:-1] if finished else said)
+            found[said] = (finished, total / penalty(len(said)), ids, total)
+    return sorted(found.values(), key=lambda one: (not one[0], -one[1]))
+
+
+@few
+@given(length=st.sampled_from(PRIMES), seed=seeds, penalty=penalties)
+def test_beam_search_finds_the_best_of_all_targets(
+    zoo: Any, variant: str, length: int, seed: int, penalty: LengthPenalty
+) -> None:
+    model, (source, mask) = tiny(zoo, variant), sources([length], seed)
+    room = VOCAB * (VOCAB - 1) ** (LONGEST - 1)
+    (found,) = beam_search(
+        model,
+        source,
+        mask,
+        bos_id=BOS,
+        eos_id=EOS,
+        max_length=LONGEST,
+        beam_size=room,
+        n_best=room,
+        length_penalty=penalty,
+    ).sentences
+    expected = every_target(model, source, penalty)[:room]
+    assert [hypothesis.ids for hypothesis in found] == [ids for _, _, ids, _ in expected]
+    for hypothesis, (finished, value, _, total) in zip(found, expected, strict=True):
+        assert hypothesis.finished == finished
+        assert hypothesis.score == pytest.approx(value, abs=1e-9)
+        assert hypothesis.log_probability == pytest.approx(total, abs=1e-9)
+
+
+def assert_same(together: Hypotheses, alone: list[Hypotheses]) -> None:
+    assert together.ids == [one.ids[0] for one in alone]
+    assert together.finished == [one.finished[0] for one in alone]
+    assert together.scores == pytest.approx([one.scores[0] for one in alone], abs=1e-9)
+
+
+@fewer
+@given(lengths=lengths_of_rows, seed=seeds, penalty=penalties)
+def test_a_batch_gives_what_each_sentence_gives_alone(
+    zoo: Any, variant: str, lengths: list[int], seed: int, penalty: LengthPenalty
+) -> None:
+    model, (source, mask) = tiny(zoo, variant), sources(lengths, seed)
+    limits = [1 + (seed + length) % 7 for length in lengths]
+    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS}
+    rows = [(source[[row], :length], mask[[row], :length]) for row, length in enumerate(lengths)]
+
+    search: dict[str, Any] = ends | {"beam_size": 3, "n_best": 2, "length_penalty": penalty}
+    together = beam_search(model, source, mask, max_length=limits, **search)
+    alone = [beam_search(model, *row, max_length=limit, **search) for row, limit in zip(rows, limits, strict=True)]
+    assert [len(hypotheses) for hypotheses in together.sentences] == [len(one.sentences[0]) for one in alone]
+    for place in range(max(map(len, together.sentences))):
+        kept = [row for row, hypotheses in enumerate(together.sentences) if place < len(hypotheses)]
+        chosen = [together.sentences[row][place] for row in kept]
+        expected = [alone[row].sentences[0][place] for row in kept]
+        assert [one.ids for one in chosen] == [one.ids for one in expected]
+        assert [one.score for one in chosen] == pytest.approx([one.score for one in expected], abs=1e-9)
+
+    drawing: dict[str, Any] = ends | {"temperature": 1.3, "top_k": 3}
+    drawn = sample(model, source, mask, max_length=limits, generator=generator(seed, "sampling"), **drawing)
+    stream = generator(seed, "sampling")
+    assert_same(
+        drawn,
+        [
+            sample(model, *row, max_length=limit, generator=stream, **drawing)
+            for row, limit in zip(rows, limits, strict=True)
+        ],
+    )
+    written = greedy(model, source, mask, max_length=5, **ends)
+    assert_same(written, [greedy(model, *row, max_length=5, **ends) for row in rows])
+
+
+def as_targets(found: Hypotheses) -> tuple[Tensor, Tensor, Tensor]:
+    """Padded ``target_in``, ``target_out`` and mask of what was written."""
+    said = [[*ids, EOS] if finished else ids for ids, finished in zip(found.ids, found.finished, strict=True)]
+    width = max(map(len, said))
+    target_out = torch.tensor([ids + [0] * (width - len(ids)) for ids in said])
+    target_in = torch.tensor([[BOS, *ids[:-1]] + [0] * (width - len(ids)) for ids in said])
+    return target_in, target_out, torch.arange(width) < torch.tensor([[len(ids)] for ids in said])
+
+
+@fewer
+@given(lengths=lengths_of_rows, seed=seeds)
+def test_what_is_written_has_the_probability_it_is_said_to_have(
+    zoo: Any, variant: str, lengths: list[int], seed: int
+) -> None:
+    """By teacher forcing: so the caches belonged to the right beginnings all the way."""
+    model, (source, mask) = tiny(zoo, variant), sources(lengths, seed)
+    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
+    written = greedy(model, source, mask, **ends)
+    assert score(model, source, mask, *as_targets(written)).sums == pytest.approx(written.scores, abs=1e-9)
+    drawn = sample(model, source, mask, generator=generator(seed, "sampling"), **ends)
+    assert score(model, source, mask, *as_targets(drawn)).sums == pytest.approx(drawn.scores, abs=1e-9)
+    found = beam_search(model, source, mask, beam_size=4, n_best=4, **ends)
+    hypotheses = [one for sentence in found.sentences for one in sentence]
+    rows = [row for row, sentence in enumerate(found.sentences) for _ in sentence]
+    flat = Hypotheses(
+        [one.ids for one in hypotheses],
+        [one.log_probability for one in hypotheses],
+        [one.finished for one in hypotheses],
+    )
+    assert score(model, source[rows], mask[rows], *as_targets(flat)).sums == pytest.approx(flat.scores, abs=1e-9)
+
+    one_beam = beam_search(model, source, mask, beam_size=1, **ends).best()
+    assert (one_beam.ids, one_beam.finished) == (written.ids, written.finished)
+    assert one_beam.scores == pytest.approx(written.scores, abs=1e-12)
+    assert sample(model, source, mask, generator=generator(seed, "sampling"), top_k=1, **ends) == written
+
+
+@few
+@given(lengths=lengths_of_rows, seed=seeds)
+@torch.no_grad()
+def test_scores_are_the_log_softmax_of_forward(zoo: Any, variant: str, lengths: list[int], seed: int) -> None:
+    model, (source, mask) = tiny(zoo, variant), sources(lengths, seed)
+    target = torch.randint(0, VOCAB, (len(lengths), 5), generator=torch.Generator().manual_seed(seed))
+    target_in = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
+    target_mask = torch.arange(5) < torch.tensor(lengths)[:, None]
+    logits = model(source, target_in, source_mask=mask).tolist()
+    scores = score(model, source, mask, target_in, target, target_mask)
+    for row, length in enumerate(lengths):
+        expected = []
+        for place, token in enumerate(target[row, :length].tolist()):
+            total = math.log(sum(math.exp(logit) for logit in logits[row][place]))
+            expected.append(logits[row][place][token] - total)
+        assert scores.tokens[row].tolist() == pytest.approx(expected + [0.0] * (5 - length), abs=1e-9)
+        assert scores.sums[row] == pytest.approx(sum(expected), abs=1e-9)
+
+
+@few
+@given(lengths=lengths_of_rows, seed=seeds, head=st.booleans(), shifted=st.booleans())
+@torch.no_grad()
+def test_links_are_where_the_attention_is_largest(
+    zoo: Any, variant: str, lengths: list[int], seed: int, head: bool, shifted: bool
+) -> None:
+    model, (source, mask) = tiny(zoo, variant), sources(lengths, seed)
+    target = torch.randint(0, VOCAB, (len(lengths), 5), generator=torch.Generator().manual_seed(seed))
+    target_in = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
+    target_mask = torch.arange(5) < torch.tensor(lengths)[:, None]
+    cross = model.attention_maps(source, target_in, source_mask=mask).cross
+    given: dict[str, Any] = {"eos_id": EOS, "layer": 0, "head": 0 if head else None, "shifted": shifted}
+    arguments = (model, source, mask, target_in, target, target_mask)
+    if not cross:
+        with pytest.raises(ValueError, match="no attention to its source"):
+            alignments(*arguments, **given)
+        return
+    found = alignments(*arguments, **given)
+    for row, length in enumerate(lengths):
+        weights = cross[0][row, 0] if head else cross[0][row].mean(dim=0)
+        words = [place for place in range(length) if source[row, place] != EOS]
+        linked = []
+        for place in range(length):
+            step = place + shifted
+            if target[row, place] != EOS and step < length and words and weights[step, words].max() > 0:
+                linked.append(place)
+        assert [place for _, place in found[row]] == linked
+        for word, place in found[row]:
+            assert word in words
+            assert weights[place + shifted, word] >= weights[place + shifted, words].max() - 1e-12
+
+
+@torch.no_grad()
+def test_an_empty_source_is_a_language_model(zoo: Any, decoder_only_variant: str) -> None:
+    model = tiny(zoo, decoder_only_variant)
+    source, mask = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.bool)
+    found = beam_search(model, source, mask, bos_id=BOS, eos_id=EOS, max_length=LONGEST, beam_size=36)
+    finished, _, ids, total = every_target(model, source, NO_PENALTY)[0]
+    assert (found.best().ids, found.best().finished) == ([ids], [finished])
+    assert found.best().scores == pytest.approx([total], abs=1e-9)
+    target = torch.tensor([[3, EOS]])
+    assert alignments(model, source, mask, target, target, target > 0, eos_id=EOS) == [[]]
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_every_part_is_left_in_the_mode_it_was_in(zoo: Any, mode: bool) -> None:
+    model = zoo.fresh(zoo.dropping("transformer learned", 0.9)).train(mode)
+    model.encoder.train(not mode)
+    before = [module.training for module in model.modules()]
+    source = torch.tensor([[5, 6, 7]])
+    target = torch.tensor([[1, 8, 9]])
+    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 5}
+    everything = torch.ones_like(source, dtype=torch.bool)
+    for call in (
+        lambda: beam_search(model, source, everything, beam_size=3, n_best=3, **ends),
+        lambda: sample(model, source, everything, generator=generator(0, "sampling"), **ends),
+        lambda: score(model, source, everything, target, target, everything).sums,
+        lambda: alignments(model, source, everything, target, target, everything, eos_id=EOS),
+    ):
+        assert call() == call()  # dropout is off
+        assert [module.training for module in model.modules()] == before
+
+
+def test_half_precision_runs_and_equal_rows_agree(zoo: Any) -> None:
+    """In bfloat16 many logits are equal: who wins must not depend on the place in the batch."""
+    model = tiny(zoo, "transformer sinusoidal", torch.bfloat16)
+    source, mask = sources([5, 3], 0)
+    source, mask = source[[0, 1, 0, 1, 0]], mask[[0, 1, 0, 1, 0]]
+    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
+    greedily = greedy(model, source, mask, **ends)
+    assert beam_search(model, source, mask, beam_size=1, **ends).best() == greedily
+    assert all(math.isfinite(value) for value in greedily.scores)
+    first, second, *others = beam_search(model, source, mask, beam_size=3, n_best=3, **ends).sentences
+    assert others == [first, second, first]

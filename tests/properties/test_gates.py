@@ -1,0 +1,317 @@
+"""Sanity gates: every honest model passes, every planted cheat is caught, and by the gate that is meant for it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from selfattn.data.batches import Batch, Example, collate
+from selfattn.evaluation.gates import batch_rows, causal, forward_is_step, model_gates, padding
+from selfattn.evaluation.overfitting import overfitting
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.models.sizing import match, parameters
+
+EOS = 2
+
+
+def batch_of(zoo: Any, seed: int = 0) -> Batch:
+    case = zoo.case([5, 2, 7, 3], 6, seed)
+    target_out = case.target.roll(-1, dims=1)
+    return Batch(
+        case.source, case.source_mask, case.target, target_out, torch.ones_like(target_out).bool(), [0, 1, 2, 3]
+    )
+
+
+class Cheat(Seq2Seq):
+    """An honest model with a part of it replaced."""
+
+    def __init__(self, inner: Seq2Seq) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        return self.inner.encode(source, source_mask)
+
+    def start(self, memory: Memory) -> DecoderState:
+        return self.inner.start(memory)
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        return self.inner.step(token, state)
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        logits: Tensor = self.inner(source, target_in, source_mask=source_mask)
+        return logits
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
+        return self.inner.attention_maps(source, target_in, source_mask=source_mask)
+
+
+class Stepped(Cheat):
+    """What a model would say if `step` were all there is: it cannot see the future, nor differ from itself."""
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        state, steps = self.start(self.encode(source, source_mask)), []
+        for token in target_in.unbind(dim=1):
+            logits, state = self.step(token, state)
+            steps.append(logits)
+        return torch.stack(steps, dim=1)
+
+
+class PeeksOneAhead(Cheat):
+    """The next input token is the right answer: a little of it in the logits gives it away."""
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        logits = super().forward(source, target_in, source_mask=source_mask)
+        told = nn.functional.one_hot(target_in[:, 1:], logits.shape[-1]) * 1e-3
+        return torch.cat([logits[:, :-1] + told, logits[:, -1:]], dim=1)
+
+
+class PeeksWhileTraining(PeeksOneAhead):
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        model = PeeksOneAhead if self.training else Cheat
+        return model.forward(self, source, target_in, source_mask=source_mask)
+
+
+class PeeksFarAhead(Cheat):
+    """The first position sees the last token, nothing else leaks."""
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        logits = super().forward(source, target_in, source_mask=source_mask).clone()
+        logits[:, 0] += 1e-3 * target_in[:, -1:]
+        return logits
+
+
+class NotANumber(Cheat):
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        return super().forward(source, target_in, source_mask=source_mask) * torch.nan
+
+
+class AsksNeighbours(Cheat):
+    """Every row hears the mean of all rows."""
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        logits = super().forward(source, target_in, source_mask=source_mask)
+        return logits + 0.01 * logits.mean(dim=0, keepdim=True)
+
+
+class AsksTheRowAbove(Cheat):
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        logits = super().forward(source, target_in, source_mask=source_mask)
+        return torch.cat([logits[:1], logits[1:] + 0.01 * logits[:-1]])
+
+
+class ReadsPadding(Stepped):
+    """The encoder is told that everything is real."""
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        return self.inner.encode(source, torch.ones_like(source_mask))
+
+
+class CountsPadding(Stepped):
+    """Not what is in the padding is felt, but how much there is."""
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        logits, new = self.inner.step(token, state)
+        return logits * (1 + 0.01 * new.source_mask.shape[1]), new  # type: ignore[attr-defined]
+
+
+class ForgetsPositions(Cheat):
+    """Step by step every token stands at the same place."""
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        logits, new = self.inner.step(token, state)
+        return logits, replace(new, position=torch.zeros_like(new.position))  # type: ignore[attr-defined,type-var]
+
+
+def without_causal_mask(model: Seq2Seq) -> Seq2Seq:
+    """Switch the decoder's causal mask off."""
+
+    def unmasked(forward: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *inputs, causal=False, **named: forward(*inputs, **named)
+
+    for layer in model.decoder.layers:  # type: ignore[union-attr]
+        layer.self_attn.forward = unmasked(layer.self_attn.forward)  # type: ignore[union-attr]
+    return model
+
+
+def transformer(zoo: Any) -> Seq2Seq:
+    model: Seq2Seq = zoo.fresh(zoo.variants["preset transformer"])
+    return model
+
+
+def test_every_honest_model_passes(zoo: Any, variant: str) -> None:
+    model = zoo.model(variant, torch.float32)
+    gates = model_gates(model, batch_of(zoo))
+    assert [gate.name for gate in gates] == ["causal", "padding", "batch", "forward = step"]
+    assert all(gate.passed for gate in gates), gates
+    assert gates[0].value == 0
+
+
+@pytest.mark.parametrize("name", ["rnn-deep-residual", "bahdanau-gru", "transformer", "decoder-only"])
+def test_dropout_is_no_leak(zoo: Any, name: str) -> None:
+    """In training mode units are dropped: the same ones for both targets that are compared."""
+    variant = f"preset {name}"
+    model = zoo.fresh(zoo.dropping(variant, 0.3)).train()
+    chance = torch.get_rng_state()
+    assert all(gate.passed for gate in model_gates(model, batch_of(zoo)))
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), chance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ["rnn-attention", "transformer", "decoder-only"])
+def test_the_limit_of_rounding_fits_the_dtype(zoo: Any, name: str, dtype: torch.dtype) -> None:
+    gates = model_gates(zoo.fresh(zoo.variants[f"preset {name}"]).to(dtype), batch_of(zoo))
+    assert all(gate.passed for gate in gates), gates
+    assert (gates[1].limit < 1e-8) == (dtype == torch.float64)
+
+
+@pytest.mark.parametrize("cheat", [PeeksOneAhead, PeeksFarAhead, PeeksWhileTraining, without_causal_mask])
+def test_a_leak_of_the_future_is_caught(zoo: Any, cheat: Callable[[Seq2Seq], Seq2Seq]) -> None:
+    gate = causal(cheat(transformer(zoo)), batch_of(zoo))
+    assert not gate.passed
+    assert gate.value > gate.limit == 0
+    assert ("in training mode" in gate.reason) == (cheat is PeeksWhileTraining)
+    assert "logits move by" in gate.reason
+
+
+def test_a_model_without_its_causal_mask_fails_nothing_else_but_its_steps(zoo: Any) -> None:
+    gates = model_gates(without_causal_mask(transformer(zoo)), batch_of(zoo))
+    assert [gate.name for gate in gates if not gate.passed] == ["causal", "forward = step"]
+
+
+def test_logits_that_are_no_numbers_fail_everything_and_travel_as_json(zoo: Any) -> None:
+    for gate in model_gates(NotANumber(transformer(zoo)), batch_of(zoo)):
+        assert not gate.passed
+        assert gate.value == math.inf
+        assert json.loads(json.dumps(gate.to_json(), allow_nan=False))["value"] is None
+
+
+@pytest.mark.parametrize("cheat", [AsksNeighbours, AsksTheRowAbove])
+def test_a_model_that_looks_at_its_neighbours_is_caught(zoo: Any, cheat: Callable[[Seq2Seq], Seq2Seq]) -> None:
+    gates = model_gates(cheat(transformer(zoo)), batch_of(zoo))
+    assert [gate.name for gate in gates if not gate.passed] == ["batch", "forward = step"]
+    assert "read alone" in gates[2].reason or "in reverse order" in gates[2].reason
+
+
+@pytest.mark.parametrize("cheat", [ReadsPadding, CountsPadding])
+@pytest.mark.parametrize("name", ["transformer", "rnn-attention", "rnn-bidirectional"])
+def test_a_padding_leak_is_caught(zoo: Any, cheat: Callable[[Seq2Seq], Seq2Seq], name: str) -> None:
+    gates = model_gates(cheat(zoo.fresh(zoo.variants[f"preset {name}"])), batch_of(zoo))
+    assert [gate.name for gate in gates if not gate.passed] == ["padding"]
+    assert "padding, logits change by" in gates[1].reason
+
+
+def test_a_step_that_differs_from_forward_is_caught(zoo: Any) -> None:
+    gates = model_gates(ForgetsPositions(transformer(zoo)), batch_of(zoo))
+    assert [gate.name for gate in gates if not gate.passed] == ["forward = step"]
+
+
+def test_an_untouched_wrapper_is_honest(zoo: Any) -> None:
+    """The cheats above are caught for what they do, not for being wrappers."""
+    for wrapper in (Cheat, Stepped):
+        assert all(gate.passed for gate in model_gates(wrapper(transformer(zoo)), batch_of(zoo)))
+
+
+def test_gates_need_a_future_to_hide_and_leave_the_model_as_it_was(zoo: Any) -> None:
+    batch = batch_of(zoo)
+    short = replace(batch, target_in=batch.target_in[:, :1])
+    with pytest.raises(ValueError, match="at least two tokens"):
+        causal(transformer(zoo), short)
+    for question in (causal, padding, batch_rows, forward_is_step):
+        for mode in (True, False):
+            model = transformer(zoo).train(mode)
+            question(model, batch)
+            assert model.training == mode
+            assert all(parameter.grad is None for parameter in model.parameters())
+
+
+# --- overfitting ------------------------------------------------------------------------------------------------------
+
+VOCAB = 12
+
+
+def examples(count: int = 64) -> list[Example]:
+    """Three tokens, of which the last two are to be written backwards."""
+    draw = torch.Generator().manual_seed(0)
+    return [
+        Example([*row, EOS], [row[2], row[1], EOS])
+        for row in torch.randint(3, VOCAB, (count, 3), generator=draw).tolist()
+    ]
+
+
+def overfit(
+    config: ModelConfig, *, wrapper: Callable[[Seq2Seq], Seq2Seq] = lambda model: model, **settings: Any
+) -> Any:
+    def make() -> Seq2Seq:
+        return wrapper(build(config, vocab_size=VOCAB, pad_id=0, seed=0))
+
+    chosen = {"examples": examples(), "lr": 0.01, "steps": 400} | settings
+    return overfitting(make, pad_id=0, bos_id=1, eos_id=EOS, **chosen)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_knows_64_examples_by_heart(name: str) -> None:
+    gate = overfit(match(PRESETS[name].config, 12_000, lambda config: parameters(config, VOCAB)))
+    assert gate.passed, gate
+    assert gate.value == 1.0
+    assert "of 63 pairs" in gate.reason  # two of the 64 have the same source
+
+
+class DeafToGradients(Cheat):
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        logits = super().forward(source, target_in, source_mask=source_mask)
+        return logits.detach() + 0 * logits
+
+
+def test_what_cannot_learn_is_caught(zoo: Any) -> None:
+    config = zoo.variants["preset transformer"]
+    gate = overfit(config, wrapper=DeafToGradients, steps=40)
+    assert not gate.passed
+    assert gate.value < 0.5
+    assert "after 40 steps" in gate.reason
+    assert not overfit(config, lr=1e-7, steps=40).passed
+    diverged = overfit(config, wrapper=NotANumber, steps=40)
+    assert not diverged.passed
+    assert "after 1 steps" in diverged.reason
+    assert "loss of nan" in diverged.reason
+
+
+def test_a_model_that_saw_the_answers_in_training_cannot_write_them(zoo: Any) -> None:
+    """A causal leak makes the loss fall to nothing, and the outputs nonsense: it is the outputs that count."""
+    gate = overfit(zoo.variants["preset transformer"], wrapper=without_causal_mask, steps=120)
+    assert not gate.passed
+
+
+def test_overfitting_keeps_to_its_budget_and_to_its_own_chance(zoo: Any) -> None:
+    config = zoo.variants["preset rnn-attention"]
+    chance = torch.get_rng_state()
+    with torch.no_grad():
+        assert "after 1 steps" in overfit(config, seconds=0.0).reason
+    assert torch.equal(torch.get_rng_state(), chance)
+    with pytest.raises(ValueError, match="at least one example"):
+        overfit(config, examples=[])
+
+
+def test_a_source_with_two_targets_counts_once(zoo: Any) -> None:
+    same = [Example([5, EOS], [6, EOS]), Example([5, EOS], [7, EOS]), Example([8, EOS], [9, EOS])]
+    gate = overfit(zoo.variants["preset transformer"], examples=same)
+    assert gate.passed
+    assert "2 of 2 pairs" in gate.reason
+
+
+def test_the_batch_of_the_gates_is_an_ordinary_one() -> None:
+    """Gates take what `collate` makes, rows of different lengths on both sides."""
+    batch = collate([Example([5, 6, EOS], [7, EOS]), Example([8, EOS], [9, 10, EOS])], 0, 1, [0, 1])
+    model = build(PRESETS["rnn-attention"].config, vocab_size=VOCAB, pad_id=0, seed=0)
+    assert all(gate.passed for gate in model_gates(model, batch))

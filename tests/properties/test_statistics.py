@@ -1,0 +1,116 @@
+"""Laws of comparisons, for any scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from selfattn.evaluation.paired import holm, sign_flip_p
+from selfattn.evaluation.significance import compare, estimate
+
+NUMBERS = st.floats(-3, 3, allow_subnormal=False, width=32)
+
+
+@st.composite
+def models(draw: Callable[..., Any], *, count: int = 2) -> dict[str, np.ndarray]:
+    """Scores of some models, of 0 and 1 or of any numbers."""
+    items = draw(st.integers(1, 23))
+    values = draw(st.sampled_from([st.sampled_from([0.0, 1.0]), NUMBERS]))
+    shapes = [(draw(st.integers(1, 5)), items) for _ in range(count)]
+    return {name: draw(arrays(np.float64, shape, elements=values)) for name, shape in zip("abc", shapes, strict=False)}
+
+
+def shares(scores: dict[str, np.ndarray]) -> bool:
+    return all(bool(np.isin(one, (0, 1)).all()) for one in scores.values())
+
+
+def same(first: float, second: float) -> bool:
+    return first == pytest.approx(second, rel=1e-6, abs=1e-9)
+
+
+@given(models())
+def test_a_difference_seen_from_the_other_side_is_its_negative(scores: dict[str, np.ndarray]) -> None:
+    there = compare(scores).between("a", "b")
+    back = compare({"b": scores["b"], "a": scores["a"]}).pairs[0].turned()
+    assert (back.first, back.second, back.over) == (there.first, there.second, there.over)
+    for name in ("difference", "low", "high", "p", "p_items"):
+        assert same(getattr(there, name), getattr(back, name))
+
+
+@given(models(), st.randoms(use_true_random=False))
+def test_the_order_of_items_and_of_seeds_is_nothing(scores: dict[str, np.ndarray], random: Any) -> None:
+    items = list(range(scores["a"].shape[1]))
+    random.shuffle(items)
+    mixed = {}
+    for name, one in scores.items():
+        seeds = list(range(len(one)))
+        random.shuffle(seeds)
+        mixed[name] = one[seeds][:, items]
+    before, after = compare(scores), compare(mixed)
+    for name in ("difference", "low", "high", "p", "p_items", "p_holm"):
+        assert same(getattr(before.pairs[0], name), getattr(after.pairs[0], name))
+    for name in scores:
+        one, other = before.estimates[name], after.estimates[name]
+        assert all(same(x, y) for x, y in [(one.mean, other.mean), (one.low, other.low), (one.high, other.high)])
+
+
+@given(models(count=3))
+def test_figures_are_what_they_claim_to_be(scores: dict[str, np.ndarray]) -> None:
+    found = compare(scores)
+    for name, one in found.estimates.items():
+        assert one.mean == pytest.approx(scores[name].mean(), abs=1e-12)
+        assert one.low <= one.mean <= one.high
+        assert not shares(scores) or 0 <= one.low <= one.high <= 1
+    for pair in found.pairs:
+        assert pair.low <= pair.difference <= pair.high
+        assert 0 <= pair.p_items <= pair.p <= pair.p_holm <= 1
+        assert not shares(scores) or -1 <= pair.low <= pair.high <= 1
+        if min(len(scores[pair.first]), len(scores[pair.second])) < 3:
+            assert pair.word == "too few seeds to tell"
+        if pair.word in ("better", "worse"):
+            assert pair.p_holm < 0.05
+            assert not pair.low <= 0 <= pair.high
+            assert (pair.difference > 0) == (pair.word == "better")
+
+
+@given(models(), st.floats(0.1, 10), st.floats(-5, 5))
+def test_another_scale_changes_no_test(scores: dict[str, np.ndarray], factor: float, shift: float) -> None:
+    scaled = {name: factor * one + shift for name, one in scores.items()}
+    assume(not shares(scores) and not shares(scaled))  # they have a scale
+    before, after = compare(scores).pairs[0], compare(scaled).pairs[0]
+    assert after.difference == pytest.approx(factor * before.difference, abs=1e-9)
+    assert after.high - after.low == pytest.approx(factor * (before.high - before.low), abs=1e-7, rel=1e-5)
+
+
+@given(models())
+def test_a_copy_is_never_better(scores: dict[str, np.ndarray]) -> None:
+    pair = compare({"a": scores["a"], "b": scores["a"].copy()}).pairs[0]
+    assert (pair.difference, pair.p) == (0, 1)
+    assert pair.low <= 0 <= pair.high
+
+
+@given(st.integers(2, 5), st.integers(2, 300))
+def test_copies_of_a_run_are_one_run(seeds: int, items: int) -> None:
+    run = np.random.default_rng(items).normal(size=items)
+    one, same_again = estimate([run]), estimate(np.tile(run, (seeds, 1)))
+    assert (same_again.low, same_again.high) == pytest.approx((one.low, one.high), rel=1e-9)
+
+
+@given(st.lists(st.integers(-7, 7), max_size=40))
+def test_signs_turned_round_give_the_same_p(differences: list[int]) -> None:
+    p = sign_flip_p(np.array(differences, dtype=np.int64))
+    assert 0 < p <= 1
+    assert p == pytest.approx(sign_flip_p(-np.array(differences, dtype=np.int64)))
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_keeps_order_and_lies_between_the_p_and_bonferroni(p_values: list[float]) -> None:
+    corrected = holm(p_values)
+    assert [corrected[k] for k in np.argsort(p_values, kind="stable")] == sorted(corrected)
+    assert all(p <= c <= min(1, len(p_values) * p) + 1e-12 for p, c in zip(p_values, corrected, strict=True))

@@ -1,0 +1,250 @@
+"""Pharaoh files, the alignment error rate, and one alignment out of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.decoding.alignment import Link
+from selfattn.errors import UserError
+from selfattn.evaluation.alignment import AlignmentCounts, Method, count_alignment, symmetrise
+from selfattn.evaluation.pharaoh import Links, format_links, parse_links, read_links, write_links
+
+positions = st.tuples(st.integers(0, 6), st.integers(0, 4))
+some_links = st.frozensets(positions, max_size=12)
+gold_links = st.builds(Links, some_links, some_links)
+
+
+def test_error_rate_by_hand() -> None:
+    """Och and Ney 2003: four links, of which one is sure, two more are possible and one is wrong; two are sure."""
+    gold = Links(sure=frozenset({(0, 0), (3, 3)}), possible=frozenset({(1, 1), (1, 2)}))
+    counts = count_alignment([{(0, 0), (1, 1), (1, 2), (2, 2)}], [gold])
+    assert counts == AlignmentCounts(links=4, sure=2, in_sure=1, in_possible=3)
+    assert counts.precision == 3 / 4
+    assert counts.recall == 1 / 2
+    assert counts.aer == pytest.approx(1 - (1 + 3) / (4 + 2))
+
+
+def test_counts_of_sentences_are_added_before_anything_is_divided() -> None:
+    first, second = Links(frozenset({(0, 0)})), Links(frozenset({(0, 0), (1, 1), (2, 2)}))
+    counts = count_alignment([{(0, 0)}, set()], [first, second])
+    assert counts.recall == 1 / 4
+    assert counts.precision == 1
+    assert counts == count_alignment([{(0, 0)}], [first]) + count_alignment([set()], [second])
+
+
+def test_nothing_to_measure_is_none_not_a_figure() -> None:
+    nothing = count_alignment([set()], [Links()])
+    assert (nothing.aer, nothing.precision, nothing.recall) == (None, None, None)
+    only_possible = count_alignment([{(0, 0)}], [Links(possible=frozenset({(0, 0)}))])
+    assert (only_possible.aer, only_possible.recall) == (0, None)
+
+
+def test_sentences_must_be_as_many_on_both_sides() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        count_alignment([set()], [Links(), Links()])
+
+
+@given(gold=gold_links, found=some_links)
+def test_error_rate_lies_between_gold_and_nothing_right(gold: Links, found: frozenset[Link]) -> None:
+    aer = count_alignment([found], [gold]).aer
+    assert aer is None or 0 <= aer <= 1
+    if gold.sure:
+        assert count_alignment([gold.sure], [gold]).aer == 0
+        assert count_alignment([gold.possible], [gold]).aer == 0
+        assert count_alignment([{(9, 9)}], [gold]).aer == 1
+
+
+# --- two directions into one ------------------------------------------------------------------------------------------
+
+FORWARD = {(0, 0), (1, 1), (2, 1), (4, 4)}
+BACKWARD = {(0, 0), (1, 1), (1, 2), (3, 3), (6, 3)}
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("intersection", {(0, 0), (1, 1)}),
+        ("union", FORWARD | BACKWARD),
+        # From (1, 1): below it (2, 1) and right of it (1, 2); from (1, 2) nothing; (3, 3) is no neighbour of any.
+        ("grow-diag", {(0, 0), (1, 1), (2, 1), (1, 2)}),
+        # Forward: (4, 4), both words new. Backward: (3, 3), both new, then (6, 3), whose source is new.
+        ("grow-diag-final", FORWARD | BACKWARD),
+        # (6, 3) may not join: its target has (3, 3) by then.
+        ("grow-diag-final-and", {(0, 0), (1, 1), (2, 1), (1, 2), (4, 4), (3, 3)}),
+    ],
+)
+def test_symmetrising_by_hand(method: Method, expected: set[Link]) -> None:
+    assert symmetrise(FORWARD, BACKWARD, method) == expected
+
+
+def test_a_neighbour_that_brings_no_new_word_stays_out() -> None:
+    """(0, 1) lies next to both, but both of its words have a link."""
+    assert symmetrise({(0, 0), (1, 1), (0, 1)}, {(0, 0), (1, 1)}, "grow-diag") == {(0, 0), (1, 1)}
+
+
+def test_growth_goes_on_from_what_has_grown() -> None:
+    chain = {(number, number) for number in range(5)}
+    assert symmetrise({(0, 0), (1, 1), (3, 3)}, {(0, 0), (2, 2), (4, 4)}, "grow-diag") == chain
+
+
+def by_the_book(forward: frozenset[Link], backward: frozenset[Link], final: str) -> set[Link]:
+    """Koehn's pseudo-code, word for word, on the whole grid."""
+    links, union = set(forward & backward), forward | backward
+    steps = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+    def is_new(link: Link) -> tuple[bool, bool]:
+        return all(e != link[0] for e, _ in links), all(f != link[1] for _, f in links)
+
+    added = True
+    while added:
+        added = False
+        for e in range(7):
+            for f in range(5):
+                if (e, f) in links:
+                    for down, right in steps:
+                        new = (e + down, f + right)
+                        if any(is_new(new)) and new in union:
+                            links.add(new)
+                            added = True
+    for direction in (forward, backward) if final else ():
+        for e in range(7):
+            for f in range(5):
+                if (e, f) in direction and (all if final == "final-and" else any)(is_new((e, f))):
+                    links.add((e, f))
+    return links
+
+
+@given(forward=some_links, backward=some_links)
+def test_growing_is_that_of_the_published_pseudo_code(forward: frozenset[Link], backward: frozenset[Link]) -> None:
+    assert symmetrise(forward, backward, "grow-diag") == by_the_book(forward, backward, "")
+    assert symmetrise(forward, backward, "grow-diag-final") == by_the_book(forward, backward, "final")
+    assert symmetrise(forward, backward, "grow-diag-final-and") == by_the_book(forward, backward, "final-and")
+
+
+@given(forward=some_links, backward=some_links)
+def test_methods_contain_each_other(forward: frozenset[Link], backward: frozenset[Link]) -> None:
+    links = {method: symmetrise(forward, backward, method) for method in get_args(Method)}
+    assert links["intersection"] <= links["grow-diag"] <= links["grow-diag-final-and"] <= links["union"]
+    assert links["grow-diag"] <= links["grow-diag-final"] <= links["union"]
+    for word in (0, 1):  # with `final` no word that had a link in either direction is left without
+        assert {link[word] for link in links["grow-diag-final"]} == {link[word] for link in links["union"]}
+
+
+@given(some_links)
+def test_two_equal_directions_stay_what_they_are(links: frozenset[Link]) -> None:
+    assert all(symmetrise(links, links, method) == links for method in get_args(Method))
+
+
+def test_an_unknown_method_is_told() -> None:
+    with pytest.raises(ValueError, match="unknown method 'grow'; known: intersection, union, grow-diag,"):
+        symmetrise(set(), set(), "grow")  # type: ignore[arg-type]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_links_are_read_from_either_base() -> None:
+    assert parse_links("0-0 3p2") == parse_links("1-1  4p3", base=1) == Links(frozenset({(0, 0)}), frozenset({(3, 2)}))
+    assert parse_links("") == Links()
+    assert parse_links("2-1 2p1").possible == {(2, 1)}  # a sure link is possible anyway
+
+
+@given(gold_links, st.sampled_from((0, 1)))
+def test_links_survive_being_written(links: Links, base: Any) -> None:
+    assert parse_links(format_links(links, base=base), base=base) == links
+
+
+@given(sentences=st.lists(gold_links, min_size=1, max_size=5), base=st.sampled_from((0, 1)))
+def test_files_survive(sentences: list[Links], base: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("links") / "gold"
+    write_links(path, sentences, base=base)
+    assert read_links(path, base=base) == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0-0\n1:2\n", r":2: '1:2' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
+        ("0-0\n\n0-\n", ":3: '0-' is not a link"),
+        ("0-0 -1-2\n", ":1: '-1-2' is not a link"),
+        ("٣-0\n", ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
+    ],
+)
+def test_a_broken_line_is_told_by_its_number(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read_links(path)
+
+
+def test_a_wrong_base_is_found_out(tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_text("1-1 2-2\n0-1\n")
+    with pytest.raises(UserError, match=r":2: 0-1: a position below 1; does this file count from 0\?"):
+        read_links(path, base=1)
+    with pytest.raises(
+        UserError, match=r":1: 2-2: outside its sentences of 2 and 2 words; does this file count from 1\?"
+    ):
+        read_links(path, lengths=[(2, 2), (2, 2)])
+    with pytest.raises(UserError, match="2 lines for 3 sentence pairs"):
+        read_links(path, lengths=[(2, 2)] * 3)
+
+
+def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        read_links(tmp_path / "none")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_links(tmp_path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe0-0")
+    with pytest.raises(UserError, match="not a text in UTF-8"):
+        read_links(tmp_path / "bytes")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_links(tmp_path / "no" / "folder", [Links()])
+
+
+# --- the real gold ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs", "tokens", "sure", "only_possible"),
+    [
+        ("enfr", 447, (7020, 7761), 4038, 13400),
+        ("roen", 248, (5495, 5639), 6198, 0),
+        ("zhen", 450, (11712, 14850), 11238, 178),
+    ],
+)
+def test_real_gold_has_the_counts_of_its_description(
+    shared_data: Callable[[str], Path], name: str, pairs: int, tokens: tuple[int, int], sure: int, only_possible: int
+) -> None:
+    lines = shared_data(f"alignments/{name}/{name}.src-tgt").read_text(encoding="utf-8").splitlines()
+    sides = [line.split("|||") for line in lines]
+    lengths = [(len(source.split()), len(target.split())) for source, target in sides]
+    assert (sum(source for source, _ in lengths), sum(target for _, target in lengths)) == tokens
+    path = shared_data(f"alignments/{name}/{name}.gold")
+    gold = read_links(path, base=1, lengths=lengths)
+    assert len(gold) == pairs
+    assert sum(len(links.sure) for links in gold) == sure
+    assert sum(len(links.possible - links.sure) for links in gold) == only_possible
+    assert count_alignment([links.sure for links in gold], gold).aer == 0
+    assert count_alignment([links.possible for links in gold], gold).aer == 0
+    shifted = [{(source + 1, target) for source, target in links.sure} for links in gold]
+    assert (count_alignment(shifted, gold).aer or 0) > 0.4
+    with pytest.raises(UserError, match=r"does this file count from 1\?"):
+        read_links(path, base=0, lengths=lengths)
+
+
+@pytest.mark.parametrize("language", ["bg", "da", "es", "et", "hu", "it", "nl", "pt", "ru", "sl"])
+def test_tab_separated_gold_is_read_line_by_line(shared_data: Callable[[str], Path], language: str) -> None:
+    for part in ("dev", "test"):
+        path = shared_data(f"alignments/xl-wa/en-{language}.{part}.tsv")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            source, target, links = line.split("\t")
+            lengths = len(source.split()), len(target.split())
+            found = parse_links(links, lengths=lengths, where=f"{path}:{number}")
+            assert found.sure == found.possible != frozenset()

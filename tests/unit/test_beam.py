@@ -1,0 +1,345 @@
+"""Beam search against enumeration and against a plain loop that never stops early, on models that are tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from selfattn.decoding.beam import beam_search
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.decoding.length_penalty import NO_PENALTY, LengthPenalty
+from selfattn.decoding.probabilities import log_probabilities
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+
+VOCAB, BOS, EOS, LONGEST = 5, 1, 2, 4
+PREFIXES = sum(VOCAB**length for length in range(LONGEST))
+
+
+@dataclass(frozen=True)
+class Source(Memory):
+    number: Tensor
+
+
+@dataclass(frozen=True)
+class Prefix(DecoderState):
+    number: Tensor
+    code: Tensor | None  # which of all prefixes; None before <bos>
+
+
+class Table(Seq2Seq):
+    """Logits ``[sentence prefix v]`` looked up; the sentence's number is its source. Counts the rows of each step."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.logits = logits
+        self.rows: list[int] = []
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Source:
+        return Source(source[:, 0])
+
+    def start(self, memory: Memory) -> Prefix:
+        assert isinstance(memory, Source)
+        return Prefix(memory.number, None)
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, Prefix]:
+        assert isinstance(state, Prefix)
+        assert len(token) == len(state.number)
+        self.rows.append(len(token))
+        code = torch.zeros_like(token) if state.code is None else state.code * VOCAB + token + 1
+        return self.logits[state.number, code], Prefix(state.number, code)
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        raise AssertionError("a search has to do without forward")
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
+        raise AssertionError
+
+
+def random_table(seed: int, scale: float, sentences: int = 3) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(sentences, PREFIXES, VOCAB, generator=draw, dtype=torch.float64)
+
+
+def search(table: Tensor | Table, sentences: list[int], **settings: Any) -> list[list[Hypothesis]]:
+    model = table if isinstance(table, Table) else Table(table)
+    source = torch.tensor(sentences)[:, None]
+    mask = torch.ones_like(source, dtype=torch.bool)
+    settings = {"max_length": LONGEST, "beam_size": 3} | settings
+    return beam_search(model, source, mask, bos_id=BOS, eos_id=EOS, **settings).sentences
+
+
+def log_probs_after(table: Tensor, prefix: tuple[int, ...]) -> list[float]:
+    code = 0
+    for token in prefix:
+        code = code * VOCAB + token + 1
+    return log_probabilities(table[code]).tolist()  # type: ignore[no-any-return]
+
+
+def ranked(found: list[Hypothesis], n_best: int) -> list[Hypothesis]:
+    return sorted(found, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))[:n_best]
+
+
+def make(ids: tuple[int, ...], total: float, finished: bool, penalty: LengthPenalty) -> Hypothesis:
+    return Hypothesis(list(ids), total, total / penalty(len(ids) + finished), finished)
+
+
+def everything(table: Tensor, longest: int, penalty: LengthPenalty) -> list[Hypothesis]:
+    """Every target there is, of one sentence."""
+    words = [token for token in range(VOCAB) if token != EOS]
+    found = []
+    for length in range(longest + 1):
+        for ids in itertools.product(words, repeat=length):
+            total = 0.0
+            for place, token in enumerate(ids):
+                total += log_probs_after(table, ids[:place])[token]
+            if length < longest:
+                found.append(make(ids, total + log_probs_after(table, ids)[EOS], True, penalty))
+            else:
+                found.append(make(ids, total, False, penalty))
+    return found
+
+
+def to_the_end(table: Tensor, longest: int, beam_size: int, n_best: int, penalty: LengthPenalty) -> list[Hypothesis]:
+    """Beam search of one sentence, step by step to the longest length whatever was found."""
+    beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    found: list[Hypothesis] = []
+    for _ in range(longest):
+        candidates = [
+            (total + log_prob, prefix, token)
+            for prefix, total in beam
+            for token, log_prob in enumerate(log_probs_after(table, prefix))
+        ]
+        candidates.sort(key=lambda candidate: -candidate[0])  # stable: earlier hypotheses, then lower ids, win a tie
+        for total, prefix, token in candidates[:beam_size]:
+            if token == EOS:
+                found.append(make(prefix, total, True, penalty))
+        beam = [((*prefix, token), total) for total, prefix, token in candidates if token != EOS][:beam_size]
+    found += [make(prefix, total, False, penalty) for prefix, total in beam]
+    return ranked([hypothesis for hypothesis in found if hypothesis.score > -math.inf], n_best)
+
+
+seeds = st.integers(0, 2**16)
+scales = st.sampled_from((0.3, 1.0, 4.0))  # from nearly uniform to nearly certain
+limits = st.integers(1, LONGEST)
+penalties = st.builds(LengthPenalty, st.sampled_from((-0.7, 0.0, 0.6, 1.0, 2.0)), offset=st.sampled_from((0.0, 5.0)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, scale=scales, longest=limits, penalty=penalties, n_best=st.sampled_from((1, 7, 400)))
+def test_with_room_for_all_prefixes_it_is_exact(
+    seed: int, scale: float, longest: int, penalty: LengthPenalty, n_best: int
+) -> None:
+    room = VOCAB * (VOCAB - 1) ** (longest - 1)  # as many as there are continuations at the last step
+    n_best = min(n_best, room)
+    table = random_table(seed, scale, sentences=1)
+    (found,) = search(table, [0], max_length=longest, beam_size=room, n_best=n_best, length_penalty=penalty)
+    expected = ranked(everything(table[0], longest, penalty), n_best)
+    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in found] == [
+        (hypothesis.ids, hypothesis.finished) for hypothesis in expected
+    ]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-12)
+        assert ours.score == pytest.approx(theirs.score, abs=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), seed=seeds, scale=scales, penalty=penalties, beam_size=st.integers(1, 7))
+def test_stopping_early_and_sharing_a_batch_change_nothing(
+    data: st.DataObject, seed: int, scale: float, penalty: LengthPenalty, beam_size: int
+) -> None:
+    """Bit for bit: the loop to the end, sentence by sentence, is the same arithmetic."""
+    table = random_table(seed, scale)
+    if data.draw(st.booleans(), label="ties"):
+        table = (table / scale).round() * scale
+    if data.draw(st.booleans(), label="tokens that cannot come"):
+        table[:, :, 0] = -math.inf
+        table[1, :, 3:] = -math.inf
+    n_best = data.draw(st.integers(1, beam_size), label="n_best")
+    sentences = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=4), label="sentences")
+    longest = data.draw(st.lists(limits, min_size=len(sentences), max_size=len(sentences)), label="longest")
+    found = search(table, sentences, max_length=longest, beam_size=beam_size, n_best=n_best, length_penalty=penalty)
+    assert found == [
+        to_the_end(table[number], limit, beam_size, n_best, penalty)
+        for number, limit in zip(sentences, longest, strict=True)
+    ]
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=seeds, scale=scales, longest=limits, alpha=st.sampled_from((-0.7, 0.0)), ties=st.booleans())
+def test_a_beam_of_one_is_greedy(seed: int, scale: float, longest: int, alpha: float, ties: bool) -> None:
+    table = random_table(seed, scale)
+    if ties:
+        table = (table / scale).round() * scale
+    source = torch.tensor([[2], [0], [1]])
+    settings: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": longest}
+    written = greedy(Table(table), source, source >= 0, **settings)
+    found = beam_search(Table(table), source, source >= 0, beam_size=1, length_penalty=LengthPenalty(alpha), **settings)
+    assert found.best() == written
+
+
+def chain(*steps: dict[int, float]) -> Tensor:
+    """One sentence whose next token depends on how many there are already; what is left goes to token 0."""
+    table = torch.empty(1, PREFIXES, VOCAB, dtype=torch.float64)
+    start = 0
+    for length, step in enumerate(steps):
+        row = [step.get(token, 0.0) for token in range(VOCAB)]
+        row[0] += 1 - sum(row)
+        table[:, start : start + VOCAB**length] = torch.tensor(row, dtype=torch.float64).log()
+        start += VOCAB**length
+    return table
+
+
+# <eos> at once has probability 0.5; else 3, 3, 3 and then <eos> nearly surely: 0.4 for four tokens.
+LATE = chain({EOS: 0.5, 3: 0.4}, {3: 0.999}, {3: 0.999}, {EOS: 0.999})
+
+
+def test_values_by_hand() -> None:
+    ((best, second, third),) = search(LATE, [0], beam_size=5, n_best=3)
+    assert (best.ids, best.finished) == ([], True)
+    assert best.log_probability == best.score == pytest.approx(math.log(0.5))
+    assert (second.ids, second.finished) == ([3, 3, 3], True)
+    assert second.log_probability == pytest.approx(math.log(0.4) + 3 * math.log(0.999))
+    assert third.ids == [0, 3, 3]  # the tenth that is left of the first step
+    assert third.log_probability == pytest.approx(math.log(0.1) + 3 * math.log(0.999))
+
+    long, other, short = search(LATE, [0], n_best=3, length_penalty=LengthPenalty(1.0, offset=0))[0]
+    assert (long.ids, other.ids, short.ids) == ([3, 3, 3], [0, 3, 3], [])  # log(0.1) / 4 is above log(0.5) too
+    assert long.score == pytest.approx((math.log(0.4) + 3 * math.log(0.999)) / 4)  # <eos> counts
+    assert short.score == pytest.approx(math.log(0.5))
+    long, short = search(LATE, [0], n_best=2, length_penalty=LengthPenalty(1.0))[0]
+    assert long.score == pytest.approx((math.log(0.4) + 3 * math.log(0.999)) / (9 / 6))
+    assert short.score == pytest.approx(math.log(0.5) / (6 / 6))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "longest", "steps"),
+    [
+        (0.0, 4, [1]),  # what goes on has 0.4 at most: less than 0.5, and it can only fall
+        (-1.0, 4, [1]),
+        (1.0, 4, [1, 3, 3, 3]),  # log 0.4 over 4 tokens would be better, and is
+        (1.0, 1, [1]),
+        (0.3, 2, [1]),  # log(0.4) / 2 ** 0.3 is below log(0.5)
+        (0.5, 2, [1, 3]),  # log(0.4) / 2 ** 0.5 is above: worth another look
+        (0.3, 4, [1, 3, 3, 3]),
+        (0.1, 4, [1]),  # log(0.4) / 4 ** 0.1 is not
+    ],
+)
+def test_it_stops_as_soon_as_nothing_better_can_come(alpha: float, longest: int, steps: list[int]) -> None:
+    model = Table(LATE)
+    search(model, [0], max_length=longest, length_penalty=LengthPenalty(alpha, offset=0))
+    assert model.rows == steps
+
+
+def test_a_penalty_on_long_ones_does_not_stop_too_soon() -> None:
+    """One token more is not yet the longest: log(0.6) * 2 is above log(0.3), log(0.6) * 4 is below."""
+    second_best = chain({EOS: 0.3, 3: 0.6}, {EOS: 0.99}, {}, {})
+    ((best,),) = search(second_best, [0], length_penalty=LengthPenalty(-1.0, offset=0))
+    assert best.ids == [3]
+    assert best.score == pytest.approx(2 * (math.log(0.6) + math.log(0.99)))
+
+
+def test_it_waits_for_as_many_as_are_wanted() -> None:
+    model = Table(LATE)
+    search(model, [0], n_best=2)
+    assert model.rows == [1, 3, 3, 3]
+
+
+def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
+    at_once = chain({EOS: 0.9}, {}, {}, {})
+    after_two = chain({3: 0.9}, {EOS: 0.9}, {}, {})
+    never = chain({3: 0.9}, {4: 0.9}, {3: 0.9}, {4: 0.9})
+    model = Table(torch.cat([never, at_once, after_two]))
+    found = search(model, [0, 1, 2, 1], beam_size=2)
+    assert model.rows == [4, 4, 2, 2]  # rows: sentences, then two beams for each that is left
+    assert [hypotheses[0].ids for hypotheses in found] == [[3, 4, 3, 4], [], [3], []]
+    assert [hypotheses[0].finished for hypotheses in found] == [False, True, True, True]
+
+
+def test_what_is_cut_off_comes_behind_what_is_finished() -> None:
+    rarely = chain({EOS: 0.02, 3: 0.97}, {EOS: 0.1, 3: 0.9}, {3: 1.0}, {3: 1.0})
+    found = search(rarely, [0], beam_size=5, n_best=5)[0]
+    ended, cut_off = found[:3], found[3:]
+    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in ended] == [([3], True), ([], True), ([0], True)]
+    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in cut_off] == [
+        ([3, 3, 3, 3], False),
+        ([0, 3, 3, 3], False),
+    ]
+    assert cut_off[0].log_probability > ended[0].log_probability
+    alone = search(rarely, [0], beam_size=1)[0]
+    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in alone] == [([3, 3, 3, 3], False)]
+    assert alone[0].log_probability == pytest.approx(math.log(0.97) + math.log(0.9))
+
+
+def test_what_cannot_come_is_not_returned() -> None:
+    certain = chain({EOS: 1.0}, {}, {}, {})
+    model = Table(certain)
+    ((only,),) = search(model, [0], beam_size=4, n_best=4)
+    assert only == Hypothesis([], 0.0, 0.0, True)
+    assert model.rows == [1]
+
+
+def test_length_penalty_by_hand() -> None:
+    gnmt = LengthPenalty(0.6)
+    assert [gnmt(1), gnmt(7)] == [1.0, pytest.approx(2**0.6)]
+    plain = LengthPenalty(2.0, offset=0)
+    assert [plain(1), plain(3)] == [1.0, 9.0]
+    assert NO_PENALTY(1) == NO_PENALTY(17) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam_size": 0}, "beam_size must be at least 1, got 0"),
+        ({"n_best": 0}, "n_best must be from 1 to beam_size 3, got 0"),
+        ({"n_best": 4}, "n_best must be from 1 to beam_size 3, got 4"),
+        ({"max_length": 0}, "max_length must be at least 1, got 0"),
+        ({"max_length": [2, 3]}, "max_length: expected one number, or one for each of 1 sources, got 2"),
+    ],
+)
+def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        search(LATE, [0], **settings)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "offset", "message"),
+    [
+        (math.nan, 5.0, "alpha must be finite, got nan"),
+        (math.inf, 5.0, "alpha must be finite, got inf"),
+        (1.0, -1.0, "offset must be finite and not negative, got -1.0"),
+        (1.0, math.inf, "offset must be finite and not negative, got inf"),
+    ],
+)
+def test_bad_penalties_are_named(alpha: float, offset: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LengthPenalty(alpha, offset)
+
+
+@pytest.mark.parametrize(
+    ("source", "mask", "message"),
+    [
+        (
+            torch.zeros(0, 2, dtype=torch.int64),
+            torch.zeros(0, 2, dtype=torch.bool),
+            r"at least one row, got .*\(0, 2\)",
+        ),
+        (torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool), "of torch.int64 .*, got torch.float32"),
+        (torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool), r"source \[b s\] .*\(3,\)"),
+        (torch.zeros(2, 3, dtype=torch.int64), torch.ones(3, 2, dtype=torch.bool), r"shape \(2, 3\), got .*\(3, 2\)"),
+        (torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3), "of torch.bool .*, got torch.float32"),
+    ],
+)
+def test_bad_sources_are_named(source: Tensor, mask: Tensor, message: str) -> None:
+    for decode in (greedy, beam_search):
+        settings = {"beam_size": 2} if decode is beam_search else {}
+        with pytest.raises(ValueError, match=message):
+            decode(Table(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3, **settings)  # type: ignore[operator]

@@ -1,0 +1,33 @@
+"""The code in README and docs runs as it stands, each page as one program."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NEEDS_A_RUN = "<!-- needs a trained run -->\n"
+PAGES = sorted(
+    page for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if BLOCK.search(page.read_text("utf-8"))
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_pages_code_runs(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    program = []
+    for block in BLOCK.finditer(text):
+        # Keep line numbers, so that a failure points into the page.
+        line = text.count("\n", 0, block.start()) + 1
+        if not text[: block.start()].endswith(NEEDS_A_RUN):
+            program.append(compile("\n" * line + block[1], str(page), "exec"))
+    names: dict[str, object] = {"__name__": "page"}
+    for block_code in program:
+        exec(block_code, names)
+
+
+def test_concepts_is_among_the_pages() -> None:
+    assert ROOT / "docs" / "concepts.md" in PAGES

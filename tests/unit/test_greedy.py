@@ -1,0 +1,133 @@
+"""Batched greedy decoding against a loop over sentences and steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from selfattn.decoding.greedy import greedy
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import DecoderState, Memory, Seq2Seq
+
+VOCAB, BOS, MAX_LENGTH = 11, 1, 7
+LENGTHS = (5, 2, 7, 3, 1)
+
+
+def sources() -> tuple[Tensor, Tensor]:
+    drawn = torch.randint(3, VOCAB, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    return drawn.masked_fill(~mask, 0), mask
+
+
+@torch.inference_mode()
+def one_by_one(
+    model: Seq2Seq, source: Tensor, mask: Tensor, eos: int
+) -> tuple[list[list[int]], list[float], list[bool]]:
+    """Each sentence alone, without padding, token by token."""
+    all_ids, scores, finished = [], [], []
+    for row, row_mask in zip(source, mask, strict=True):
+        alone = row[row_mask][None]
+        state = model.start(model.encode(alone, torch.ones_like(alone, dtype=torch.bool)))
+        token, ids, score, done = torch.tensor([BOS]), [], 0.0, False
+        for _ in range(MAX_LENGTH):
+            logits, state = model.step(token, state)
+            token = logits.argmax(dim=-1)
+            score += logits.log_softmax(dim=-1)[0, token].item()
+            if token.item() == eos:
+                done = True
+                break
+            ids.append(int(token))
+        all_ids.append(ids)
+        scores.append(score)
+        finished.append(done)
+    return all_ids, scores, finished
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_it_equals_the_loop_whichever_token_ends_a_sentence(preset: str) -> None:
+    model = build(PRESETS[preset].config, vocab_size=VOCAB, pad_id=0, seed=5).eval()
+    with torch.no_grad():  # decisive logits: sentences that say different things and end at different times
+        for parameter in model.parameters():
+            parameter.mul_(1.7)
+    source, mask = sources()
+    for eos in range(VOCAB):
+        ids, scores, finished = one_by_one(model, source, mask, eos)
+        found = greedy(model, source, mask, bos_id=BOS, eos_id=eos, max_length=MAX_LENGTH)
+        assert found.ids == ids
+        assert found.finished == finished
+        assert found.scores == pytest.approx(scores, abs=1e-4)
+
+
+@dataclass(frozen=True)
+class _Tape(Memory):
+    tokens: Tensor
+
+
+@dataclass(frozen=True)
+class _Head(DecoderState):
+    tokens: Tensor
+    place: Tensor
+
+
+class Scripted(Seq2Seq):
+    """Writes the source's tokens one after the other, then 2; keeps count of the rows it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        return _Tape(torch.cat([source, torch.full_like(source[:, :1], 2)], dim=1))
+
+    def start(self, memory: Memory) -> DecoderState:
+        assert isinstance(memory, _Tape)
+        return _Head(memory.tokens, torch.zeros(len(memory.tokens), dtype=torch.int64))
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        assert isinstance(state, _Head)
+        self.asked.append(len(token))
+        now = state.tokens.gather(1, state.place[:, None])[:, 0]
+        now = torch.where(now == 0, 2, now)
+        logits = torch.nn.functional.one_hot(now, VOCAB).float() * 100
+        return logits, _Head(state.tokens, state.place + 1)
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        raise AssertionError("greedy decoding has to do without forward")
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> object:  # type: ignore[override]
+        raise AssertionError
+
+
+def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
+    model = Scripted()
+    source = torch.tensor([[5, 6, 7], [8, 0, 0], [0, 0, 0], [9, 10, 0]])
+    found = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=10)
+    assert found.ids == [[5, 6, 7], [8], [], [9, 10]]
+    assert found.finished == [True] * 4
+    assert found.scores == pytest.approx([0.0] * 4, abs=1e-6)
+    assert model.asked == [4, 3, 2, 1]
+
+
+def test_max_length_cuts_off_and_says_so() -> None:
+    source = torch.tensor([[5, 6, 7], [8, 0, 0]])
+    found = greedy(Scripted(), source, source != 0, bos_id=1, eos_id=2, max_length=2)
+    assert found.ids == [[5, 6], [8]]
+    assert found.finished == [False, True]
+    with pytest.raises(ValueError, match="max_length must be at least 1"):
+        greedy(Scripted(), source, source != 0, bos_id=1, eos_id=2, max_length=0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_mode_of_the_model_is_as_before_and_dropout_is_off(training: bool) -> None:
+    model = build(PRESETS["transformer"].config, vocab_size=VOCAB, pad_id=0, seed=0).train(training)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.9
+    source, mask = sources()
+    first, second = (greedy(model, source, mask, bos_id=1, eos_id=2, max_length=5) for _ in range(2))
+    assert first == second
+    assert model.training is training

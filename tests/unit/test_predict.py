@@ -1,0 +1,82 @@
+"""Predictions keep their order, whatever the batches; evaluation and latency count right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from selfattn.data.pairs import Pair
+from selfattn.evaluation import decode as decode_module
+from selfattn.evaluation.evaluate import evaluate
+from selfattn.evaluation.latency import median_ms
+from selfattn.evaluation.predict import predict
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+from selfattn.tokenizers.char import CharTokenizer
+
+TOKENIZER = CharTokenizer.train(["abcdefg 0123456789"])
+TEXTS = ["abc", "", "g" * 23, "a", "   ", "0123456789", "abc", "de fg"]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
+def test_order_is_kept_empty_lines_stay_and_batches_change_nothing(batch_size: int) -> None:
+    model = build(PRESETS["rnn-attention"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
+    found = predict(model, TOKENIZER, TEXTS, max_length=6, batch_size=batch_size)
+    alone = [predict(model, TOKENIZER, [text], max_length=6)[0] for text in TEXTS]
+    assert found == alone
+    assert found[1] == found[4] == ""
+    assert found[0] == found[6] != ""
+
+
+def test_nothing_in_nothing_out() -> None:
+    model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
+    assert predict(model, TOKENIZER, [], max_length=6) == []
+    assert predict(model, TOKENIZER, ["", " "], max_length=6) == ["", ""]
+
+
+def test_long_texts_go_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
+    rows: list[int] = []
+    encode = model.encode
+
+    def counting(source: Tensor, mask: Tensor) -> object:
+        rows.append(source.shape[0])
+        return encode(source, mask)
+
+    monkeypatch.setattr(model, "encode", counting)
+    monkeypatch.setattr(decode_module, "MAX_TOKENS", 60)
+    texts = ["a" * 25, "b", "c", "d" * 25]
+    assert len(predict(model, TOKENIZER, texts, max_length=2)) == 4
+    assert rows == [2, 2]  # three rows of 26 + 1 tokens would be 81
+
+
+def test_evaluation_counts_overall_and_by_tag() -> None:
+    pairs = [Pair("a", "A", "x"), Pair("b", "B", "y"), Pair("c", "C", "x"), Pair("d", "D")]
+    found = evaluate(lambda texts: [text.upper() if text != "c" else "CC" for text in texts], pairs)
+    assert list(found.right) == [True, True, False, True]
+    assert found.character_error_rate == 0.25
+    data = found.to_json()
+    assert data["items"] == 4
+    assert data["metrics"] == {"exact_match": 0.75, "character_error_rate": 0.25}
+    assert {tag: (part["items"], part["exact_match"]["mean"]) for tag, part in data["by_format"].items()} == {
+        "x": (2, 0.5),
+        "y": (1, 1.0),
+    }
+    with pytest.raises(ValueError, match="at least one pair"):
+        evaluate(lambda texts: texts, [])
+
+
+def test_latency_asks_one_at_a_time_and_does_not_count_the_warm_up() -> None:
+    asked: list[list[str]] = []
+    assert median_ms(asked.append, ["a", "b"], warm_up=3) >= 0
+    assert asked == [["a"], ["b"], ["a"], ["a"], ["b"]]
+    with pytest.raises(ValueError, match="at least one text"):
+        median_ms(asked.append, [])
+
+
+def test_the_global_random_state_is_untouched() -> None:
+    model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
+    before = torch.get_rng_state()
+    predict(model, TOKENIZER, TEXTS, max_length=4)
+    assert torch.equal(before, torch.get_rng_state())

@@ -1,0 +1,38 @@
+"""The best of each row, whatever the ties and the neighbours."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from selfattn.decoding.probabilities import log_probabilities, top
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), count=st.integers(1, 14))
+def test_top_is_the_beginning_of_a_stable_sort(data: st.DataObject, count: int) -> None:
+    few_values = st.sampled_from((-math.inf, -1.0, 0.0, 2.0, 3.0))
+    row = st.lists(few_values, min_size=11, max_size=11)
+    scores = torch.tensor(data.draw(st.lists(row, min_size=1, max_size=5)))
+    values, ids = top(scores, count)
+    for row_values, row_ids, row_scores in zip(values.tolist(), ids.tolist(), scores.tolist(), strict=True):
+        assert row_ids == sorted(range(11), key=lambda place: -row_scores[place])[:count]
+        assert row_values == [row_scores[place] for place in row_ids]
+
+
+def test_many_ties_in_a_wide_row() -> None:
+    scores = torch.zeros(3, 8009)
+    scores[1, 7001] = 1.0
+    assert top(scores, 5)[1].tolist() == [[0, 1, 2, 3, 4], [7001, 0, 1, 2, 3], [0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_log_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
+    found = log_probabilities(torch.tensor([[0.0, 0.0, 0.0, -math.inf]], dtype=dtype))
+    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    torch.testing.assert_close(found[0, :3], torch.full((3,), -math.log(3), dtype=found.dtype))
+    assert found[0, 3] == -math.inf

@@ -1,0 +1,117 @@
+"""One attention map as a picture and as text."""
+
+from __future__ import annotations
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import pytest
+import torch
+from rich.console import Console
+
+from selfattn.data.pairs import Span
+from selfattn.report.attention_svg import attention_svg
+from selfattn.report.attention_text import attention_text
+from selfattn.report.tokens import width
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def cells(picture: str) -> list[ET.Element]:
+    return [r for r in ET.fromstring(picture).iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
+
+
+def printed(weights: object, source: list[str], target: list[str], columns: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=columns, color_system=None)
+    console.print(attention_text(weights, source, target, columns=columns))  # type: ignore[arg-type]
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert isinstance(text, str)
+    return text
+
+
+def test_every_weight_is_a_cell_as_dark_as_the_weight() -> None:
+    weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], dtype=torch.float64)
+    found = cells(attention_svg(weights, ["a", " ", "<eos>"], ["x", "<eos>"]))
+    assert [(cell.findtext(f"{SVG}title"), cell.get("fill-opacity")) for cell in found] == [
+        ("x ← a: 0.5000", "0.5"),
+        ("x ← ␣: 0.2500", "0.25"),
+        ("x ← ⏎: 0.2500", "0.25"),
+        ("⏎ ← ␣: 1.0000", "1"),
+    ]
+
+
+def test_the_same_input_gives_the_same_bytes_and_a_file_of_its_own() -> None:
+    def draw() -> str:
+        return attention_svg([[0.3, 0.7]], ["가", "나"], ["다"], title="제목 <b>")
+
+    assert draw() == draw()
+    root = ET.fromstring(draw())
+    assert root.tag == f"{SVG}svg"
+    assert root.findtext(f"{SVG}title") == "제목 <b>"
+
+
+def test_right_to_left_sources_stand_as_they_are_read() -> None:
+    found = cells(attention_svg([[0.1, 0.2, 0.3, 0.4]], ["א", "ב", "<eos>", "1"], ["x"]))
+    left_to_right = sorted(found, key=lambda cell: float(cell.get("x") or 0))
+    read = [(cell.findtext(f"{SVG}title") or "")[4] for cell in left_to_right]
+    assert read == ["1", "⏎", "ב", "א"]
+
+
+def test_gold_spans_are_outlined_and_named() -> None:
+    span = Span("year", source=(1, 3), target=(0, 2))
+    picture = attention_svg([[0.0] * 4] * 3, list("a08b"), list("08-"), [span])
+    root = ET.fromstring(picture)
+    (outline,) = [r for r in root.iter(f"{SVG}rect") if r.get("class") == "am-gold"]
+    lines = sorted({float(line.get("x1") or 0) for line in root.iter(f"{SVG}line")})[:5]
+    assert float(outline.get("x") or 0) == lines[1]
+    assert float(outline.get("width") or 0) == lines[3] - lines[1]
+    assert "year" in [text.text for text in root.iter(f"{SVG}text")]
+
+
+def test_long_tokens_are_turned_and_nothing_overlaps() -> None:
+    root = ET.fromstring(attention_svg([[0.5, 0.5]], ["▁Thursday", "▁November"], ["▁목요일"]))
+    turned = [text for text in root.iter(f"{SVG}text") if "rotate" in (text.get("transform") or "")]
+    assert [text.text for text in turned] == ["▁Thursday", "▁November"]
+    places = sorted(float(text.get("x") or 0) for text in turned)
+    assert all(b - a >= 15 for a, b in pairwise(places))
+
+
+def test_hostile_tokens_stay_text() -> None:
+    picture = attention_svg([[1.0]], ["<script>\x00"], ["&"], [Span("<f>", (0, 1), (0, 1))], title="\x1b<x>")
+    assert "<script>" not in picture
+    texts = {text.text for text in ET.fromstring(picture).iter(f"{SVG}text")}
+    assert {"<script>▫", "&", "<f>", "▫<x>"} <= texts
+
+
+@pytest.mark.parametrize("draw", [attention_svg, attention_text])
+def test_a_wrong_shape_says_what_was_expected(draw: object) -> None:
+    with pytest.raises(ValueError, match=r"expects 2 rows \(target tokens\) of 3 weights .* got rows of \[2\]"):
+        draw([[0.5, 0.5]], ["a", "b", "c"], ["x", "y"])  # type: ignore[operator]
+
+
+def test_text_shades_every_weight_and_names_the_strongest() -> None:
+    lines = printed([[0.0, 0.3, 0.7], [1.0, 0.0, 0.0]], ["a", " ", "<eos>"], ["x", "<eos>"]).splitlines()
+    assert lines == ["  a␣⏎", "x  ░▓  ⏎ 0.70", "⏎ █    a 1.00"]
+
+
+def test_text_keeps_columns_under_wide_characters() -> None:
+    lines = printed([[0.0, 1.0, 0.0]], ["9", "월", "일"], ["x"]).splitlines()
+    assert lines[0] == "  9월일"
+    assert lines[1] == "x  ██    월 1.00"
+
+
+@pytest.mark.parametrize("length", [5, 60, 61, 200])
+def test_text_fits_into_80_columns(length: int) -> None:
+    source = ["년" if k % 3 else "a" for k in range(length)]
+    weights = [[1.0 / length] * length] * 2
+    text = printed(weights, source, ["x", "<eos>"])
+    assert max(map(width, text.splitlines())) <= 80
+    heads = [line.strip() for line in text.splitlines() if re.match(r"^  \S", line) and "0.0" not in line]
+    assert "".join(heads) == "".join(source)
+
+
+def test_text_writes_long_tokens_down_the_column() -> None:
+    lines = printed([[1.0, 0.0]], ["▁day", "a"], ["x"]).splitlines()
+    assert [line.rstrip() for line in lines[:4]] == ["  ▁", "  d", "  a", "  ya"]

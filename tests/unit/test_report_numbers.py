@@ -1,0 +1,101 @@
+"""Numbers on the page: as many digits as the interval supports, never rounder than the truth, in their place."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.report.numbers import (
+    amount,
+    compact,
+    interval_text,
+    measure_text,
+    percent_digits,
+    percent_number,
+    percent_text,
+    share_percent,
+)
+from selfattn.report.record import Estimate, Measure
+from selfattn.report.scale import Scale, even_ticks, quality_scale
+
+estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
+
+
+@pytest.mark.parametrize(
+    ("estimate", "shown"),
+    [
+        (Estimate(0.9998, 0.9991, 1.0), "99.98 % [99.91, 100.00]"),
+        (Estimate(0.612, 0.598, 0.625), "61.2 % [59.8, 62.5]"),
+        (Estimate(0.612, 0.4, 0.8), "61 % [40, 80]"),
+        (Estimate(0.5, 0.49999, 0.50001), "50.000 % [49.999, 50.001]"),
+        (Estimate(1.0, 0.9992, 1.0), "100.00 % [99.92, 100.00]"),
+        (Estimate(0.0, 0.0, 0.037), "0.0 % [0.0, 3.7]"),
+        (Estimate(0.25), "25.00 % [–]"),
+        (None, "–"),
+    ],
+)
+def test_percentages_with_their_intervals(estimate: Estimate | None, shown: str) -> None:
+    assert percent_text(estimate).replace("\u00a0", " ") == shown
+
+
+@given(estimates)
+def test_what_is_shown_covers_what_was_computed(estimate: Estimate) -> None:
+    low, high = (Decimal(text) for text in re.findall(r"[\d.]+", interval_text(estimate)))
+    assert low <= Decimal(str(estimate.low)) * 100
+    assert high >= Decimal(str(estimate.high)) * 100
+    unit = Decimal(1).scaleb(-percent_digits(estimate))
+    assert abs(Decimal(percent_number(estimate)) - Decimal(str(estimate.mean)) * 100) <= unit
+
+
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(0, 3))
+def test_only_all_is_100_and_only_nothing_is_0(share: float, digits: int) -> None:
+    assert 0 < Decimal(share_percent(share, digits).split("\u00a0")[0]) < 100
+
+
+def test_amounts_and_counts() -> None:
+    assert [amount(x) for x in (0, 0.00123, 1.0, 9.96, 12.5, 99.5, 1234.5)] == [
+        "0", "0.0012", "1.0", "10.0", "12", "100", "1,234"
+    ]  # fmt: skip
+    assert [compact(n).replace("\u00a0", " ") for n in (950, 1000, 248_312, 1_523_000, 2 * 10**9)] == [
+        "950", "1.00 k", "248 k", "1.52 M", "2.00 G"
+    ]  # fmt: skip
+    assert measure_text(None) == "–"
+    assert measure_text(Measure(41.2, (41.2,))) == "41"
+    assert measure_text(Measure(41.2, (39.0, 44.1))).replace("\u00a0", " ") == "41 (39–44)"
+
+
+def test_the_scale_of_nines_gives_every_nine_the_same_room() -> None:
+    scale = Scale(floor=1e-4)
+    places = [scale.place(share) for share in (0.0, 0.9, 0.99, 0.999, 0.9999, 1.0)]
+    assert places == pytest.approx([0, 0.25, 0.5, 0.75, 1, 1])
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([Scale(), Scale(floor=1e-4), Scale(floor=0.005)]))
+def test_scales_keep_the_order_and_stay_on_the_axis(a: float, b: float, scale: Scale) -> None:
+    low, high = sorted((a, b))
+    assert 0 <= scale.place(low) <= scale.place(high) <= 1
+
+
+def test_the_scale_is_even_unless_a_model_comes_close_to_all() -> None:
+    assert quality_scale(None, 5000) == Scale()
+    assert quality_scale(0.9, 5000) == Scale()
+    assert quality_scale(1.0, 4) == Scale()
+    assert quality_scale(1.0, 5000) == Scale(floor=0.0001)
+    assert [text for _, text in quality_scale(1.0, 500).ticks] == ["0", "90", "99", "100"]
+
+
+@given(st.floats(1e-3, 1e9), st.booleans())
+def test_ticks_are_few_and_end_inside(highest: float, whole: bool) -> None:
+    ticks = even_ticks(highest, whole=whole)
+    assert ticks[0] == 0
+    assert ticks[-1] <= highest * (1 + 1e-6)
+    assert len(ticks) <= 7
+    assert not whole or all(tick == int(tick) for tick in ticks)
+
+
+def test_an_axis_without_length_has_one_tick() -> None:
+    assert even_ticks(0) == (0.0,)

@@ -1,0 +1,167 @@
+"""The record: a good one survives reading and writing, a broken one is one line that names file and field."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from selfattn.errors import UserError
+from selfattn.report.files import results_json
+from selfattn.report.reading import read_record, record_from_dict, record_to_dict
+from selfattn.report.record import Attention, Record
+
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
+DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"
+BASE = RECORDS["dates"]()
+
+
+def changed(path: str, value: Any = ...) -> dict[str, Any]:
+    """The record with the field at `path` (dots, numbers for lists) set to `value`, or removed."""
+    record = copy.deepcopy(BASE)
+    *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    place: Any = record
+    for part in way:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return record
+
+
+@pytest.mark.parametrize("name", ["dates", "three_seeds", "one_model", "many_models", "hostile"])
+def test_a_record_survives_reading_and_writing(name: str) -> None:
+    data = RECORDS[name]()
+    record = record_from_dict(data)
+    assert record_to_dict(record) == json.loads(results_json(record))
+    again = record_from_dict(json.loads(results_json(record)))
+    assert again == record
+    for key, value in data.items():
+        if key not in ("models", "attention", "differences"):
+            assert record_to_dict(record)[key] == value
+
+
+def test_every_figure_of_a_full_record_comes_back_as_it_was() -> None:
+    written = record_to_dict(record_from_dict(BASE))
+    for model in written["models"]:
+        model.pop("not_measured")
+        for by_format in model["by_format"].values():
+            by_format["exact_match"].pop("runs")
+    assert written == BASE
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where", "problem"),
+    [
+        ("schema", 2, "schema", "reads schema 1, found 2"),
+        ("task", ..., "task", "is missing"),
+        ("task", 7, "task", "expected text, found 7"),
+        ("task", "\ud800", "task", "cannot be written|can be written"),
+        ("created", "yesterday", "created", "ISO 8601"),
+        ("test_items", 0, "test_items", "at least 1"),
+        ("test_items", 4.5, "test_items", "whole number"),
+        ("test_items", True, "test_items", "whole number"),
+        ("colour", "red", "colour", "is not a field"),
+        ("environment", [], "environment", "expected an object"),
+        ("environment/cpu", {}, "environment.cpu", "expected text or"),
+        ("settings/rate", float("nan"), "settings.rate", "finite"),
+        ("settings/rate", {"x": {1, 2}}, "settings.rate.x", "JSON value"),
+        ("models", [], "models", "at least one model"),
+        ("models", "all", "models", "expected a list"),
+        ("models/1", "rnn", "models[1]", "expected an object"),
+        ("models/1/name", "rnn-plain", "models[1].name", "stands twice"),
+        ("models/1/name", "", "models[1].name", "is empty"),
+        ("models/0/seeds", [], "models[0].seeds", "at least one"),
+        ("models/0/parameters", -1, "models[0].parameters", "negative"),
+        ("models/0/attention", "no", "models[0].attention", "true or false"),
+        ("models/0/metrics/exact_match/mean", ..., "models[0].metrics.exact_match.mean", "is missing"),
+        ("models/0/metrics/exact_match/mean", "high", "models[0].metrics.exact_match.mean", "number"),
+        ("models/0/metrics/exact_match/mean", float("inf"), "models[0].metrics.exact_match.mean", "finite"),
+        ("models/0/metrics/exact_match/mean", 0.9, "models[0].metrics.exact_match.mean", "lies outside"),
+        ("models/0/metrics/exact_match/low", ..., "models[0].metrics.exact_match.low", "both ends"),
+        ("models/0/metrics/exact_match/high", 1.5, "models[0].metrics.exact_match", "outside 0 to 1"),
+        ("models/0/metrics/exact_match/runs", [0.3, 0.4], "models[0].metrics.exact_match.runs", "one value a seed"),
+        ("models/0/by_format/ISO/items", ..., "models[0].by_format.ISO.items", "is missing"),
+        ("models/0/by_format/ISO/exact_match/mean", -0.1, "models[0].by_format.ISO.exact_match.mean", "lies outside"),
+        ("models/0/curves/0/seed", 9, "models[0].curves[0].seed", "not among"),
+        ("models/0/curves/0/points/3/step", 1, "models[0].curves[0].points", "backwards"),
+        ("models/0/curves/0/points/3/valid_exact_match", 3.0, "points[3].valid_exact_match", "outside 0 to 1"),
+        ("interval/over", "everything", "interval.over", "expected one of items, seeds and items"),
+        ("attention/examples/0/gold/0/source", [3], "attention.examples[0].gold[0].source", "expected 2 values"),
+        ("attention/examples/0/gold/0/source", [3, 99], "attention.examples[0].gold[0].source", "outside the text"),
+        ("attention/examples/0/models/ghost", {}, "attention.examples[0].models.ghost", "is missing|prediction"),
+        ("attention/examples/0/models/transformer/maps/0/kind", "sideways", "maps[0].kind", "expected one of"),
+        ("attention/examples/0/models/transformer/maps/0/weights/0", [1.0], "maps[0].weights", "rows of"),
+        ("attention/examples/0/models/transformer/maps/0/weights/0/0", 2.0, "maps[0].weights", "outside 0 to 1"),
+        ("differences/0/predictions/ghost", "x", "differences[0].predictions.ghost", "not the name of a model"),
+    ],
+)
+def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any, where: str, problem: str) -> None:
+    with pytest.raises(UserError) as caught:
+        record_from_dict(changed(path, value), "out/results.json")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith("out/results.json: ")
+    if "|" not in problem:
+        assert where in message
+    assert re.search(problem, message)
+
+
+def test_a_model_without_attention_has_no_maps() -> None:
+    record = copy.deepcopy(BASE)
+    shown = record["attention"]["examples"][0]["models"]
+    shown["rnn-plain"] = shown["rnn-attention"]
+    with pytest.raises(UserError, match="said to have no attention"):
+        record_from_dict(record)
+
+
+def test_what_is_not_an_object_is_refused() -> None:
+    with pytest.raises(UserError, match=r"results\.json: record: expected an object"):
+        record_from_dict([])
+
+
+def test_files_that_cannot_be_read_name_themselves(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"absent\.json: cannot be read"):
+        read_record(tmp_path / "absent.json")
+    half = tmp_path / "half.json"
+    half.write_text('{\n"schema": 1,\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"half\.json:3: is not JSON"):
+        read_record(half)
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(UserError, match=r"binary\.json: is not UTF-8"):
+        read_record(binary)
+
+
+def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
+    record = record_from_dict(BASE)
+    point = dataclasses.replace(record.models[0].curves[0].points[0], train_loss=float("nan"))
+    curve = dataclasses.replace(record.models[0].curves[0], points=(point,))
+    model = dataclasses.replace(record.models[0], curves=(curve,))
+    text = results_json(dataclasses.replace(record, models=(model,), attention=Attention(), differences=()))
+    assert "NaN" not in text
+    assert "train_loss" not in text
+    assert record_from_dict(json.loads(text)).models[0].curves[0].points[0].train_loss is None
+
+
+def test_the_documentation_lists_every_field() -> None:
+    documented = set(re.findall(r"[`\"](\w+)[`\"]", DOCS.read_text(encoding="utf-8")))
+    seen: set[str] = set()
+
+    def walk(kind: Any) -> None:
+        if dataclasses.is_dataclass(kind):
+            for name, hint in get_type_hints(kind).items():
+                seen.add(name)
+                walk(hint)
+        for argument in get_args(kind):
+            walk(argument)
+
+    walk(Record)
+    assert seen - documented == set()

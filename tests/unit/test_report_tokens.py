@@ -1,0 +1,92 @@
+"""Tokens as they are drawn: signs for the unseen, the visual order of a line, character differences."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.report.diff import pieces
+from selfattn.report.tokens import drawn, shown, token_places, visual_order, width
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("june 23, 2026", "june 23, 2026"),
+        ("2026년 9월", "2026년 9월"),
+        ("אבג", "גבא"),
+        ("אב 12", "12 בא"),  # numbers stay in their own order
+        ("אב (x) ג", "ג (x) בא"),  # brackets are moved, and turned
+        ("a אב b", "a בא b"),
+        ("٢٣ سبتمبر ٢٠٢٦", "٢٠٢٦ ربمتبس ٢٣"),
+        ("٢٣/٩/٢٠٢٦", "٢٣/٩/٢٠٢٦"),  # a separator between numbers belongs to them
+        ("א 1-2", "1-2 א"),
+        ("א $5", "$5 א"),
+        ("", ""),
+    ],
+)
+def test_lines_stand_as_they_are_read(text: str, seen: str) -> None:
+    tokens = list(text)
+    shapes = [one.strip("\u200d").replace("␣", " ") for one in drawn(tokens)]
+    assert "".join(shapes[k] for k in visual_order(tokens)) == seen
+
+
+def test_the_end_of_a_right_to_left_line_is_at_its_left() -> None:
+    assert visual_order(["א", "ב", "<eos>"]) == [2, 1, 0]
+    assert visual_order(["a", "b", "<eos>"]) == [0, 1, 2]
+
+
+@given(st.lists(st.text(max_size=3), max_size=20))
+def test_the_visual_order_holds_every_token_once(tokens: list[str]) -> None:
+    assert sorted(visual_order(tokens)) == list(range(len(tokens)))
+    assert len(drawn(tokens)) == len(tokens)
+
+
+def test_what_cannot_be_seen_gets_a_sign() -> None:
+    tokens = [" ", "<eos>", "<bos>", "<unk>", "\u00a0", "\u200f", "\x07", "\u0301", "a", "년"]
+    assert [shown(token) for token in tokens] == ["␣", "⏎", "⊢", "□", "⍽", "⇠", "▫", "◌\u0301", "a", "년"]
+
+
+@given(st.text(min_size=1, max_size=5))
+def test_nothing_is_drawn_as_nothing(token: str) -> None:
+    assert shown(token).strip()
+
+
+def test_arabic_letters_keep_the_forms_of_their_word() -> None:
+    zwj = "\u200d"
+    assert drawn(list("سب")) == [f"س{zwj}", f"{zwj}ب"]
+    assert drawn(list("دا")) == ["د", "ا"]  # neither joins its follower
+    assert drawn(list("ab")) == ["a", "b"]
+
+
+def test_characters_of_a_text_are_found_in_its_tokens() -> None:
+    assert token_places([*list("june 23"), "<eos>"], 5, 7) == [5, 6]
+    assert token_places(["<bos>", "ju", "ne", " 23"], 1, 3) == [1, 2]
+    assert token_places(["a", "<unk>", "b"], 1, 2) == [1]
+    assert token_places(["a"], 0, 0) == []
+
+
+def test_widths_are_those_of_a_terminal() -> None:
+    assert [width(text) for text in ("ab", "9월", "e\u0301", "\u200f")] == [2, 3, 1, 0]
+
+
+def test_wrong_characters_are_marked_place_by_place() -> None:
+    assert [(p.kind, p.text) for p in pieces("1998-01-05", "1988-01-06")] == [
+        ("same", "19"),
+        ("wrong", "9"),
+        ("same", "8-01-0"),
+        ("wrong", "5"),
+    ]
+    assert pieces("", "") == ()
+    assert [(p.kind, p.text) for p in pieces("", "ab")] == [("missing", "ab")]
+
+
+@given(st.text(max_size=12), st.text(max_size=12))
+def test_pieces_make_up_both_texts(prediction: str, target: str) -> None:
+    found = pieces(prediction, target)
+    assert "".join(p.text for p in found if p.kind != "missing") == prediction
+    if len(prediction) != len(target):
+        assert "".join(p.text for p in found if p.kind != "wrong") == target
+    assert all(p.text for p in found)
+    assert (prediction == target) == all(p.kind == "same" for p in found)

@@ -1,0 +1,245 @@
+"""Sampling: supports by hand, frequencies against the softmax, and whose chance decides what."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypotheses
+from selfattn.decoding.sampling import sample, token_distribution
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.streams import generator
+
+BOS, EOS = 1, 2
+
+
+@dataclass(frozen=True)
+class Source(Memory):
+    number: Tensor
+
+
+@dataclass(frozen=True)
+class State(DecoderState):
+    number: Tensor
+
+
+class Fixed(Seq2Seq):
+    """At every step the same logits, those of the sentence: ``[sentence v]``. Counts the rows of each step."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.logits = logits
+        self.rows: list[int] = []
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Source:
+        return Source(source[:, 0])
+
+    def start(self, memory: Memory) -> State:
+        assert isinstance(memory, Source)
+        return State(memory.number)
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, State]:
+        assert isinstance(state, State)
+        self.rows.append(len(token))
+        return self.logits[state.number], state
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        raise AssertionError("sampling has to do without forward")
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
+        raise AssertionError
+
+
+PROBABILITIES = torch.tensor([[0.30, 0.05, 0.10, 0.20, 0.05, 0.30]], dtype=torch.float64)
+
+
+def draw(logits: Tensor | Fixed, sentences: list[int], chance: Any, **settings: Any) -> Hypotheses:
+    model = logits if isinstance(logits, Fixed) else Fixed(logits)
+    source = torch.tensor(sentences)[:, None]
+    settings = {"max_length": 7, "generator": chance} | settings
+    return sample(model, source, source >= 0, bos_id=BOS, eos_id=EOS, **settings)
+
+
+def chi_square(counts: list[int], probabilities: list[float]) -> float:
+    """Pearson's statistic; what has probability zero must not have been seen."""
+    total = sum(counts)
+    assert all(count == 0 for count, p in zip(counts, probabilities, strict=True) if p == 0)
+    return sum((count - total * p) ** 2 / (total * p) for count, p in zip(counts, probabilities, strict=True) if p)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [0.30, 0.05, 0.10, 0.20, 0.05, 0.30]),
+        ({"top_k": 1}, [1, 0, 0, 0, 0, 0]),  # of equally probable ones the lower id
+        ({"top_k": 3}, [3 / 8, 0, 0, 2 / 8, 0, 3 / 8]),
+        ({"top_k": 5}, [6 / 19, 1 / 19, 2 / 19, 4 / 19, 0, 6 / 19]),
+        ({"top_k": 6}, [0.30, 0.05, 0.10, 0.20, 0.05, 0.30]),
+        ({"top_k": 99}, [0.30, 0.05, 0.10, 0.20, 0.05, 0.30]),
+        ({"top_p": 0.01}, [1, 0, 0, 0, 0, 0]),
+        ({"top_p": 0.29}, [1, 0, 0, 0, 0, 0]),
+        ({"top_p": 0.31}, [1 / 2, 0, 0, 0, 0, 1 / 2]),
+        ({"top_p": 0.61}, [3 / 8, 0, 0, 2 / 8, 0, 3 / 8]),
+        ({"top_p": 0.92}, [6 / 19, 1 / 19, 2 / 19, 4 / 19, 0, 6 / 19]),
+        ({"top_p": 1.0}, [0.30, 0.05, 0.10, 0.20, 0.05, 0.30]),
+        ({"top_k": 3, "top_p": 0.70}, [1 / 2, 0, 0, 0, 0, 1 / 2]),  # 3/8 + 3/8 reach 0.7; 0.3 + 0.3 would not
+        ({"top_k": 2, "top_p": 1.0}, [1 / 2, 0, 0, 0, 0, 1 / 2]),
+        ({"temperature": 0.5}, [0.09, 0.0025, 0.01, 0.04, 0.0025, 0.09]),  # squares, not yet summing to 1
+        ({"temperature": 0.5, "top_k": 3}, [9 / 22, 0, 0, 4 / 22, 0, 9 / 22]),
+        ({"temperature": 0.5, "top_p": 0.80}, [9 / 22, 0, 0, 4 / 22, 0, 9 / 22]),  # 9/23.5 twice is less
+    ],
+)
+def test_the_distribution_by_hand(settings: dict[str, Any], expected: list[float]) -> None:
+    row = torch.tensor(expected, dtype=torch.float64)
+    found = token_distribution(PROBABILITIES.log() + 3.0, **settings)  # a constant in the logits plays no part
+    torch.testing.assert_close(found, (row / row.sum())[None])
+    assert found.dtype == torch.float64
+    assert ((found > 0) == (row > 0)).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 2**16),
+    temperature=st.sampled_from((1e-310, 1e-3, 0.5, 1.0, 3.0, 1e300)),
+    top_k=st.sampled_from((None, 1, 2, 3, 7)),
+    top_p=st.sampled_from((None, 1e-9, 0.3, 0.9, 1.0)),
+)
+def test_every_row_is_a_distribution_over_the_most_probable(
+    seed: int, temperature: float, top_k: int | None, top_p: float | None
+) -> None:
+    logits = 5 * torch.randn(3, 7, generator=torch.Generator().manual_seed(seed))
+    logits[0, 1:4] = -math.inf
+    found = token_distribution(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+    torch.testing.assert_close(found.sum(dim=-1), torch.ones(3, dtype=torch.float64))
+    assert (found[0, 1:4] == 0).all()
+    for probabilities, row in zip(found, logits, strict=True):
+        support = probabilities > 0
+        assert int(support.sum()) <= (top_k or 7)
+        assert row[support].min() >= row[~support].max() if (~support).any() else True
+        assert probabilities[row.argmax()] == probabilities.max()
+        if top_p is not None and top_p < 1 and int(support.sum()) > 1 and top_k is None:
+            whole = token_distribution(row[None], temperature=temperature)[0]
+            kept = whole[support].sort(descending=True).values
+            assert kept.sum() >= top_p - 1e-12  # enough
+            assert kept[:-1].sum() < top_p + 1e-12  # and not one too many
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.7}], ids=str)
+def test_frequencies_are_those_of_the_distribution(settings: dict[str, Any]) -> None:
+    """Chi-square: of 5 degrees of freedom, or fewer; above 25.7 once in 10,000 seeds."""
+    found = draw(PROBABILITIES.log(), [0] * 4001, generator(0, "sampling"), max_length=1, **settings)
+    counts = Counter(ids[0] if ids else EOS for ids in found.ids)
+    expected = token_distribution(PROBABILITIES.log(), **settings)[0].tolist()
+    assert chi_square([counts[token] for token in range(6)], expected) < 25.7
+
+
+def test_steps_and_sentences_are_independent() -> None:
+    """Chi-square of pairs, 8 degrees of freedom: first and second token; and those of neighbours."""
+    three = torch.tensor([[0.5, 0.3, 0.0, 0.2]], dtype=torch.float64)
+    found = draw(three.log(), [0] * 4001, generator(0, "sampling"), max_length=2).ids
+    cells = [(a, b) for a in (0, 1, 3) for b in (0, 1, 3)]
+    expected = [float(three[0, a] * three[0, b]) for a, b in cells]
+    steps = Counter((first, second) for first, second in found)
+    assert chi_square([steps[cell] for cell in cells], expected) < 31.8
+    neighbours = Counter((found[place][0], found[place + 1][0]) for place in range(0, 4000, 2))
+    assert chi_square([neighbours[cell] for cell in cells], expected) < 31.8
+
+
+logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+sentences = st.lists(st.integers(0, 4), min_size=1, max_size=5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(order=sentences, seed=st.integers(0, 2**16), data=st.data())
+def test_one_stream_gives_the_same_in_batches_of_any_size(order: list[int], seed: int, data: st.DataObject) -> None:
+    longest = data.draw(st.lists(st.sampled_from((1, 2, 5, 7)), min_size=len(order), max_size=len(order)))
+    together = draw(logits, order, generator(seed, "sampling"), max_length=longest)
+    stream = generator(seed, "sampling")
+    alone = [draw(logits, [number], stream, max_length=limit) for number, limit in zip(order, longest, strict=True)]
+    assert together.ids == [one.ids[0] for one in alone]
+    assert together.scores == [one.scores[0] for one in alone]
+    assert together.finished == [one.finished[0] for one in alone]
+
+
+@settings(max_examples=25, deadline=None)
+@given(order=st.permutations(range(5)), seed=st.integers(0, 2**16))
+def test_with_a_stream_for_each_the_order_does_not_matter(order: list[int], seed: int) -> None:
+    def streams(numbers: list[int]) -> list[torch.Generator]:
+        return [generator(seed, f"sampling/{number}") for number in numbers]
+
+    straight = draw(logits, list(range(5)), streams(list(range(5))))
+    mixed = draw(logits, list(order), streams(list(order)))
+    assert mixed.ids == [straight.ids[number] for number in order]
+
+
+def test_what_neighbours_are_does_not_matter() -> None:
+    ends_at_once = torch.full((1, 11), -math.inf, dtype=torch.float64)
+    ends_at_once[0, EOS] = 0.0
+    never_ends = logits[:1].clone()
+    never_ends[0, EOS] = -math.inf
+    table = torch.cat([logits, ends_at_once, never_ends])
+    found = [draw(table, [neighbour, 3], generator(1, "sampling")).ids[1] for neighbour in (0, 5, 6)]
+    assert found[0] == found[1] == found[2]
+
+
+def test_the_seed_decides() -> None:
+    first, again, other = (draw(logits, [0, 1, 2], generator(seed, "sampling")) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+    torch.manual_seed(0)
+    assert draw(logits, [0, 1, 2], generator(0, "sampling")) == first  # and not the global generator
+
+
+@pytest.mark.parametrize("settings", [{"top_k": 1}, {"temperature": 1e-12}, {"top_p": 1e-12}], ids=str)
+def test_at_its_limits_it_is_greedy(settings: dict[str, Any]) -> None:
+    source = torch.arange(5)[:, None]
+    written = greedy(Fixed(logits), source, source >= 0, bos_id=BOS, eos_id=EOS, max_length=7)
+    assert draw(logits, [0, 1, 2, 3, 4], generator(0, "sampling"), **settings) == written
+
+
+def test_scores_are_those_of_the_model_itself() -> None:
+    found = draw(PROBABILITIES.log(), [0] * 5, generator(0, "sampling"), max_length=3, temperature=0.3, top_k=3)
+    for ids, score, finished in zip(found.ids, found.scores, found.finished, strict=True):
+        said = [*ids, EOS] if finished else ids
+        assert score == pytest.approx(float(PROBABILITIES[0, said].log().sum()))
+
+
+def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
+    certain = torch.full((3, 7), -math.inf)
+    certain[0, EOS], certain[1, 5], certain[2, 6] = 0.0, 0.0, 0.0
+    model = Fixed(certain)
+    found = draw(model, [1, 0, 2, 0], generator(0, "sampling"), max_length=[3, 4, 2, 4])
+    assert found == Hypotheses([[5, 5, 5], [], [6, 6], []], [0.0] * 4, [False, True, False, True])
+    assert model.rows == [4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0.0}, "temperature must be above 0 and finite, got 0.0; greedy"),
+        ({"temperature": math.nan}, "temperature must be above 0 and finite, got nan"),
+        ({"temperature": math.inf}, "temperature must be above 0 and finite, got inf"),
+        ({"top_k": 0}, "top_k must be at least 1, got 0"),
+        ({"top_p": 0.0}, r"top_p must be in \(0, 1\], got 0.0"),
+        ({"top_p": 1.5}, r"top_p must be in \(0, 1\], got 1.5"),
+        ({"max_length": 0}, "max_length must be at least 1, got 0"),
+        ({"max_length": [5, 0]}, "max_length must be at least 1, got 0"),
+        ({"generator": []}, "generator: expected one, or one for each of 2 sources, got 0"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw(logits, [0, 1], generator(0, "sampling"), **settings)
+    if settings.keys() <= {"temperature", "top_k", "top_p"}:
+        with pytest.raises(ValueError, match=message):
+            token_distribution(logits, **settings)

@@ -1,0 +1,62 @@
+"""Training settings check themselves and travel as JSON; the command line offers them all."""
+
+from __future__ import annotations
+
+import json
+import typing
+from dataclasses import asdict, fields
+
+import pytest
+
+from selfattn.errors import UserError
+from selfattn.tasks.options import TrainingOptions
+from selfattn.training.config import TrainingConfig, training_from_dict
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0), ("epochs", 1.5), ("epochs", True), ("epochs", None), ("items_per_epoch", 0), ("batch_size", -1),
+        ("max_tokens", 0), ("validation_items", 0), ("seed", 0.5), ("lr", 0.0), ("lr", -1e-3), ("lr", float("nan")),
+        ("lr", float("inf")), ("lr", "fast"), ("schedule", "steps"), ("warmup", 1.0), ("warmup", -0.1),
+        ("weight_decay", -1.0), ("clip_norm", -1.0), ("clip_norm", float("nan")), ("label_smoothing", 1.0),
+        ("precision", "float16"), ("target_exact_match", 0.0), ("target_exact_match", 1.5), ("betas", (0.9,)),
+        ("betas", (0.9, 1.0)), ("betas", "ab"),
+    ],
+)  # fmt: skip
+def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
+    with pytest.raises(UserError, match=f"^{name}: expected .*, got ") as caught:
+        TrainingConfig(**{name: value})  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_it_travels_as_json() -> None:
+    config = TrainingConfig(seed=-3, lr=1, schedule="cosine", betas=(0.8, 0.9), items_per_epoch=7, target_exact_match=1)
+    assert training_from_dict(json.loads(json.dumps(asdict(config))), "x") == config
+
+
+def test_settings_of_an_older_version_have_their_defaults() -> None:
+    assert training_from_dict({"lr": 0.5}, "x") == TrainingConfig(lr=0.5)
+
+
+@pytest.mark.parametrize("data", [None, [], {"speed": 1}, {"lr": "x"}, {"betas": 3}])
+def test_broken_settings_name_the_file(data: object) -> None:
+    with pytest.raises(UserError, match=r"^run/config\.json: training: "):
+        training_from_dict(data, "run/config.json")
+
+
+def test_the_options_are_the_settings_without_those_that_a_run_has_of_its_own() -> None:
+    settings = typing.get_type_hints(TrainingConfig)
+    options = typing.get_type_hints(TrainingOptions)
+    assert set(settings) - set(options) == {"seed", "betas"}
+    assert set(options) < set(settings)
+    assert all(options[name] == settings[name] | None for name in options)
+    assert all(field.default is None for field in fields(TrainingOptions))
+
+
+def test_only_what_is_given_replaces_the_recipe() -> None:
+    recipe = TrainingConfig(lr=0.5, epochs=7)
+    assert TrainingOptions().applied_to(recipe, seed=3) == TrainingConfig(lr=0.5, epochs=7, seed=3)
+    assert TrainingOptions(clip_norm=0.0).applied_to(recipe, seed=0).clip_norm == 0.0
+    with pytest.raises(UserError, match="epochs: expected"):
+        TrainingOptions(epochs=0).applied_to(recipe, seed=0)
