@@ -1,0 +1,52 @@
+"""One sign a model, everywhere: a colour (after Okabe and Ito) and a shape, so that colour is never the only sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SHAPES = ("circle", "square", "triangle", "diamond", "down", "plus", "cross")
+GLYPHS = {"circle": "●", "square": "■", "triangle": "▲", "diamond": "◆", "down": "▼", "plus": "✚", "cross": "✖"}
+COLOURS = 7  # the page's style sheet names them --m0 to --m6, for light and for dark
+ANSI = ("blue", "red", "green", "magenta", "yellow", "cyan", "white")
+_PATHS = {
+    "circle": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
+    "square": "M-4.1,-4.1h8.2v8.2h-8.2z",
+    "triangle": "M0,-5.2L5.2,4.2H-5.2z",
+    "diamond": "M0,-5.6L5.6,0L0,5.6L-5.6,0z",
+    "down": "M0,5.2L5.2,-4.2H-5.2z",
+    "plus": "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
+    "cross": "M-4.8,-2.7L-2.7,-4.8L0,-2.1L2.7,-4.8L4.8,-2.7L2.1,0L4.8,2.7L2.7,4.8L0,2.1L-2.7,4.8L-4.8,2.7L-2.1,0z",
+}
+
+
+@dataclass(frozen=True)
+class Sign:
+    """How one model is drawn: colour number (0 to 6) and shape."""
+
+    colour: int
+    shape: str
+
+    @property
+    def path(self) -> str:
+        """The shape as SVG path data around (0, 0), about 10 px wide."""
+        return _PATHS[self.shape]
+
+    @property
+    def glyph(self) -> str:
+        """The shape as one character of text."""
+        return GLYPHS[self.shape]
+
+
+def signs(names: Sequence[str]) -> dict[str, Sign]:
+    """A sign for every model, in the order given; the first 49 differ from each other.
+
+    Example:
+        >>> signs(["transformer", "rnn-attention"])["rnn-attention"]
+        Sign(colour=1, shape='square')
+    """
+    found = {}
+    for k, name in enumerate(names):
+        colour = k % COLOURS
+        found[name] = Sign(colour, SHAPES[(colour + k // COLOURS) % len(SHAPES)])
+    return found

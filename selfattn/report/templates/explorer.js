@@ -1,0 +1,317 @@
+(function explorer() {
+  const data = page.explorer;
+  if (!data.examples.length) return;
+  document.getElementById("still").remove();
+  const byId = (id) => document.getElementById(id);
+  const state = { example: 0, view: "map", gold: true, row: null, column: null, choice: {} };
+  const panels = [];
+
+  function make(tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  }
+
+  function drawing(tag, attributes) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  }
+
+  /* the weights that the choice of kind, layer and head selects, with the tokens of both axes */
+  function selected(one, choice) {
+    const maps = one.maps.filter((map) => map.kind === choice.kind && map.layer === choice.layer);
+    const chosen = choice.head === "mean" ? maps : maps.filter((map) => map.head === choice.head);
+    const weights = chosen[0].weights.map((row, k) =>
+      row.map((_, j) => chosen.reduce((sum, map) => sum + map.weights[k][j], 0) / chosen.length / 10000));
+    const shifted = { tokens: ["⊢", ...one.target.tokens.slice(0, -1)], order: one.target.tokens.map((_, k) => k), width: one.target.width };
+    shifted.drawn = shifted.tokens;
+    const rows = choice.kind === "encoder" ? one.source : one.target;
+    const columns = choice.kind === "decoder" ? shifted : one.source;
+    return { weights, rows, columns, gold: choice.kind === "cross" ? one.gold : [] };
+  }
+
+  function unique(values) { return [...new Set(values)].sort((a, b) => a - b); }
+
+  /* keep a model's choice as far as this example has such a map */
+  function settle(name, one) {
+    const choice = state.choice[name] || (state.choice[name] = { kind: "cross", layer: null, head: "mean" });
+    const kinds = ["cross", "encoder", "decoder"].filter((kind) => one.maps.some((map) => map.kind === kind));
+    if (!kinds.includes(choice.kind)) choice.kind = kinds[0];
+    const layers = unique(one.maps.filter((map) => map.kind === choice.kind).map((map) => map.layer));
+    if (!layers.includes(choice.layer)) choice.layer = layers[layers.length - 1];
+    const heads = unique(one.maps.filter((map) => map.kind === choice.kind && map.layer === choice.layer).map((map) => map.head));
+    if (choice.head !== "mean" && !heads.includes(choice.head)) choice.head = "mean";
+    return { choice, kinds, layers, heads };
+  }
+
+  function segments(name, what, options, current, pick) {
+    const fieldset = make("fieldset", { class: "segments" }, make("legend", {}, say("x." + what)));
+    for (const [value, text] of options) {
+      const input = make("input", { type: "radio", name: `${what}-${name}`, value });
+      input.checked = value === current;
+      input.addEventListener("change", () => { pick(value); });
+      fieldset.append(make("label", {}, input, make("span", {}, text)));
+    }
+    return fieldset;
+  }
+
+  function choices(name, one, redraw) {
+    const { choice, kinds, layers, heads } = settle(name, one);
+    const box = make("div", { class: "choices" });
+    const pick = (what) => (value) => { choice[what] = value; state.row = state.column = null; redraw(what); };
+    if (kinds.length > 1) box.append(segments(name, "kind", kinds.map((kind) => [kind, say("x.kind." + kind)]), choice.kind, pick("kind")));
+    if (layers.length > 1) box.append(segments(name, "layer", layers.map((layer) => [layer, String(layer + 1)]), choice.layer, pick("layer")));
+    if (heads.length > 1) box.append(segments(name, "head", [["mean", say("x.mean")], ...heads.map((head) => [head, String(head + 1)])], choice.head, pick("head")));
+    if (!box.children.length) box.append(make("span", { class: "quiet" }, say("x.single")));
+    return box;
+  }
+
+  function fieldName(field) { return page.words[root.lang]["x.field." + field] || field; }
+
+  /* heatmap: a grid of cells; the arrow keys move, hover and touch point */
+  function heatmap(panel) {
+    const { name, shown } = panel;
+    const { weights, rows, columns } = shown;
+    const gold = shown.gold || [];
+    const upended = columns.width > 2;
+    const head = rows.width * 8 + 14;
+    const field = gold.length ? 8 + 8 * Math.max(...gold.map((span) => fieldName(span.field).length * (root.lang === "ko" ? 1.6 : 1))) : 0;
+    const least = upended ? 17 : columns.width === 2 ? 16 : 10;
+    const table = make("table", {
+      class: upended ? "map upended" : "map", role: "grid", "aria-label": say("x.map.label", { model: name }),
+      style: `--n:${columns.order.length};--head:${head}px;--field:${field}px;--least:${least}px`,
+    });
+    const group = make("colgroup");
+    if (field) group.append(make("col", { class: "field" }));
+    group.append(make("col", { class: "head" }), ...columns.order.map(() => make("col")));
+    const top = make("tr");
+    if (field) top.append(make("td", { class: "corner" }));
+    top.append(make("td", { class: "corner" }));
+    panel.columnHeads = [];
+    for (const column of columns.order) {
+      const th = make("th", { scope: "col" }, make("span", {}, columns.drawn[column]));
+      panel.columnHeads[column] = th;
+      top.append(th);
+    }
+    const body = make("tbody");
+    panel.rowHeads = [];
+    panel.cells = [];
+    weights.forEach((line, row) => {
+      const tr = make("tr");
+      if (field) {
+        const begins = gold.find((span) => span.rows[0] === row);
+        tr.append(begins ? make("th", { class: "field" }, fieldName(begins.field)) : make("td", { class: "corner" }));
+      }
+      const th = make("th", { scope: "row" }, rows.tokens[row]);
+      panel.rowHeads.push(th);
+      tr.append(th);
+      panel.cells.push([]);
+      columns.order.forEach((column, place) => {
+        const td = make("td", {
+          tabindex: -1, "data-row": row, "data-column": column, style: `--w:${+(100 * line[column]).toFixed(2)}`,
+          "aria-label": `${rows.tokens[row]} ${say("x.reads")} ${columns.tokens[column]}: ${line[column].toFixed(4)}`,
+        });
+        const span = gold.find((one) => one.rows.includes(row) && one.columns.includes(column));
+        if (span) {
+          const left = columns.order[place - 1], right = columns.order[place + 1];
+          if (!span.rows.includes(row - 1)) td.classList.add("g-t");
+          if (!span.rows.includes(row + 1)) td.classList.add("g-b");
+          if (!span.columns.includes(left)) td.classList.add("g-l");
+          if (!span.columns.includes(right)) td.classList.add("g-r");
+        }
+        panel.cells[row][column] = td;
+        tr.append(td);
+      });
+      body.append(tr);
+    });
+    table.append(group, make("thead", {}, top), body);
+    const first = panel.cells[0] && panel.cells[0][columns.order[0]];
+    if (first) first.tabIndex = 0;
+
+    const pointAt = (event) => {
+      const under = document.elementFromPoint(event.clientX, event.clientY);
+      const td = under && under.closest && under.closest("td[data-row]");
+      if (td && table.contains(td)) point(panel, +td.dataset.row, +td.dataset.column);
+    };
+    table.addEventListener("pointerdown", pointAt);
+    table.addEventListener("pointermove", pointAt);
+    table.addEventListener("focusin", (event) => {
+      const td = event.target.closest("td[data-row]");
+      if (td) point(panel, +td.dataset.row, +td.dataset.column);
+    });
+    table.addEventListener("keydown", (event) => {
+      const td = event.target.closest("td[data-row]");
+      if (!td) return;
+      let row = +td.dataset.row, place = columns.order.indexOf(+td.dataset.column);
+      const last = columns.order.length - 1;
+      if (event.key === "ArrowUp") row = Math.max(0, row - 1);
+      else if (event.key === "ArrowDown") row = Math.min(weights.length - 1, row + 1);
+      else if (event.key === "ArrowLeft") place = Math.max(0, place - 1);
+      else if (event.key === "ArrowRight") place = Math.min(last, place + 1);
+      else if (event.key === "Home") place = 0;
+      else if (event.key === "End") place = last;
+      else return;
+      event.preventDefault();
+      panel.cells[row][columns.order[place]].focus();
+    });
+    return table;
+  }
+
+  /* line view: what a target character reads, as lines of that strength */
+  function weave(panel) {
+    const { name, shown } = panel;
+    const { weights, rows, columns } = shown;
+    const longest = Math.max(columns.order.length, rows.order.length);
+    const least = 9 * Math.max(columns.width, rows.width) + 2;
+    const box = make("div", { class: "weave", role: "group", "aria-label": say("x.lines.label", { model: name }), style: `--n:${longest};--least:${Math.max(11, least)}px` });
+    const top = make("div", { class: "line" }), bottom = make("div", { class: "line" });
+    const svg = drawing("svg", { "aria-hidden": "true" });
+    panel.columnHeads = [];
+    panel.rowHeads = [];
+    panel.lines = [];
+    const across = (place, count) => `${(100 * (place + 0.5) / count).toFixed(3)}%`;
+    columns.order.forEach((column) => {
+      const span = make("span", {}, columns.drawn[column]);
+      span.addEventListener("pointerenter", () => point(panel, null, column));
+      panel.columnHeads[column] = span;
+      top.append(span);
+    });
+    rows.order.forEach((row, place) => {
+      const button = make("button", { type: "button" }, rows.drawn[row]);
+      button.addEventListener("pointerenter", () => point(panel, row, null));
+      button.addEventListener("focus", () => point(panel, row, null));
+      button.addEventListener("click", () => point(panel, row, null));
+      panel.rowHeads[row] = button;
+      bottom.append(button);
+      columns.order.forEach((column, above) => {
+        const weight = weights[row][column];
+        if (weight < 0.03) return;
+        const line = drawing("line", {
+          x1: across(above, columns.order.length), y1: 0, x2: across(place, rows.order.length), y2: "100%",
+          "stroke-width": (0.5 + 2.5 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.15 + weight).toFixed(2),
+        });
+        panel.lines.push({ row, column, line });
+        svg.append(line);
+      });
+    });
+    box.append(top, svg, bottom);
+    return box;
+  }
+
+  /* one place is pointed at in all panels that show the same axes */
+  function point(from, row, column) {
+    state.row = row;
+    state.column = column;
+    for (const panel of panels) {
+      if (panel === from || panel.kind === from.kind) mark(panel);
+    }
+  }
+
+  function mark(panel) {
+    const { row, column } = state;
+    const { weights, rows, columns } = panel.shown;
+    const inside = (row === null || row < weights.length) && (column === null || column < columns.tokens.length);
+    const r = inside ? row : null, c = inside ? column : null;
+    panel.rowHeads.forEach((head, k) => head.classList.toggle("here", k === r));
+    panel.columnHeads.forEach((head, k) => head.classList.toggle("here", k === c));
+    (panel.cells || []).forEach((line, k) => line.forEach((td, j) => {
+      td.classList.toggle("here", k === r || j === c);
+      td.classList.toggle("spot", k === r && j === c);
+      if (k === r && j === c) {
+        for (const other of panel.table.querySelectorAll("td[tabindex='0']")) other.tabIndex = -1;
+        td.tabIndex = 0;
+      }
+    }));
+    for (const one of panel.lines || []) {
+      one.line.classList.toggle("dim", (r !== null && one.row !== r) || (r === null && c !== null && one.column !== c));
+    }
+    panel.readout.replaceChildren(...readout(r, c, weights, rows, columns));
+  }
+
+  function readout(row, column, weights, rows, columns) {
+    const token = (axis, k) => make("span", {}, make("b", {}, make("bdi", {}, axis.tokens[k])), make("sub", {}, String(k + 1)));
+    if (row !== null && column !== null) {
+      return [token(rows, row), ` ${say("x.reads")} `, token(columns, column), `: ${weights[row][column].toFixed(4)}`];
+    }
+    if (row !== null) {
+      const best = weights[row].map((weight, k) => [weight, k]).sort((a, b) => b[0] - a[0]).slice(0, 3);
+      const parts = best.flatMap(([weight, k], n) => [n ? ", " : "", token(columns, k), ` ${weight.toFixed(4)}`]);
+      return [token(rows, row), ` ${say("x.reads")} `, ...parts];
+    }
+    return [say(state.view === "map" ? "x.hint" : "x.hint.lines")];
+  }
+
+  function drawPanel(model, example) {
+    const one = example.models[model.name];
+    const section = make("section", { class: "panel", "aria-label": model.name, "data-model": model.name });
+    const svg = drawing("svg", { class: `sign m${model.colour}`, viewBox: "-7 -7 14 14", width: 14, height: 14, "aria-hidden": "true" });
+    svg.append(drawing("path", { d: model.path }));
+    const title = make("h3", { class: "model" }, svg, model.name);
+    section.append(title);
+    if (!one) {
+      section.append(make("p", { class: "note" }, say("x.absent")));
+      return section;
+    }
+    const sign = make("span", { class: one.right ? "right" : "wrong" }, `${one.right ? "✓" : "✗"} ${say(one.right ? "x.right" : "x.wrong")}`);
+    title.append(make("span", { class: "said" }, make("bdi", { class: "mono" }, one.prediction), " ", sign));
+    const panel = { name: model.name, readout: make("p", { class: "readout" }) };
+    const picture = make("div", { class: "scroll" });
+    let controls;
+    const redraw = (what) => {
+      const fresh = choices(model.name, one, redraw);
+      if (controls) controls.replaceWith(fresh); else section.append(fresh);
+      controls = fresh;
+      if (what) controls.querySelector(`input[name="${what}-${CSS.escape(model.name)}"]:checked`).focus();
+      const choice = state.choice[model.name];
+      panel.kind = choice.kind;
+      panel.shown = selected(one, choice);
+      panel.cells = panel.lines = null;
+      panel.table = state.view === "map" ? heatmap(panel) : weave(panel);
+      picture.replaceChildren(panel.table);
+      mark(panel);
+    };
+    panels.push(panel);
+    redraw();
+    const below = make("div", {}, panel.readout);
+    if (example.hasGold && !one.gold) below.append(make("p", { class: "note" }, say("x.nogold")));
+    section.append(picture, below);
+    return section;
+  }
+
+  function draw() {
+    const example = data.examples[state.example];
+    panels.length = 0;
+    byId("position").textContent = `${state.example + 1}/${data.examples.length}`;
+    byId("example").value = state.example;
+    byId("source").textContent = example.source;
+    byId("target").textContent = example.target;
+    byId("format").textContent = example.format;
+    byId("gold-choice").hidden = !example.hasGold || state.view !== "map";
+    byId("panels").replaceChildren(...data.models.map((model) => drawPanel(model, example)));
+    byId("panels").classList.toggle("gold-on", state.gold);
+  }
+
+  function go(to) {
+    state.example = (to + data.examples.length) % data.examples.length;
+    state.row = state.column = null;
+    draw();
+  }
+
+  data.examples.forEach((example, k) => {
+    byId("example").append(make("option", { value: k }, `${k + 1}. ${example.source}`));
+  });
+  byId("example").addEventListener("change", (event) => go(+event.target.value));
+  byId("previous").addEventListener("click", () => go(state.example - 1));
+  byId("next").addEventListener("click", () => go(state.example + 1));
+  byId("gold").addEventListener("change", (event) => {
+    state.gold = event.target.checked;
+    byId("panels").classList.toggle("gold-on", state.gold);
+  });
+  for (const input of document.querySelectorAll("input[name=view]")) {
+    input.addEventListener("change", () => { state.view = input.value; state.row = state.column = null; draw(); });
+  }
+  document.addEventListener("languagechange", draw);
+  draw();
+})();

@@ -1,0 +1,52 @@
+"use strict";
+const page = JSON.parse(document.getElementById("data").textContent);
+const root = document.documentElement;
+root.classList.add("js");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+function say(key, values) {
+  const text = page.words[root.lang][key];
+  return values ? text.replace(/\{(\w+)\}/g, (_, name) => values[name]) : text;
+}
+
+function setLanguage(lang) {
+  root.lang = lang;
+  const column = page.langs.indexOf(lang);
+  for (const element of document.querySelectorAll("[data-w]")) {
+    element.textContent = page.texts[element.dataset.w][column];
+  }
+  for (const element of document.querySelectorAll("[data-wa]")) {
+    const [name, id] = element.dataset.wa.split(" ");
+    element.setAttribute(name, page.texts[id][column]);
+  }
+  document.dispatchEvent(new Event("languagechange"));
+}
+
+function showTheme() {
+  const theme = root.dataset.theme || (dark.matches ? "dark" : "light");
+  document.querySelector(`input[name=theme][value=${theme}]`).checked = true;
+}
+
+for (const input of document.querySelectorAll("input[name=lang]")) {
+  input.addEventListener("change", () => setLanguage(input.value));
+}
+for (const input of document.querySelectorAll("input[name=theme]")) {
+  input.addEventListener("change", () => { root.dataset.theme = input.value; });
+}
+dark.addEventListener("change", showTheme);
+showTheme();
+document.querySelector(`input[name=lang][value=${root.lang}]`).checked = true;
+
+document.getElementById("copy").addEventListener("click", async (event) => {
+  const command = document.getElementById("command");
+  try {
+    await navigator.clipboard.writeText(command.textContent);
+    event.target.textContent = say("x.copied");
+  } catch {
+    getSelection().selectAllChildren(command);
+  }
+});
+
+addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+});

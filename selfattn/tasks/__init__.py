@@ -1,0 +1,1 @@
+"""What is done with models: dates, comparisons, and trained runs as a user meets them."""

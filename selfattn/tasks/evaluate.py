@@ -1,0 +1,57 @@
+"""Test a run of any task, and say the figures in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.errors import UserError
+from selfattn.tasks.dates import evaluate_dates
+from selfattn.tasks.lm import evaluate_lm
+from selfattn.tasks.run import Run
+
+
+def evaluate_run(run: Run, data: Path | None = None, options: DecodingOptions = GREEDY) -> dict[str, Any]:
+    """Test a run: a language model by perplexity, any other by its outputs.
+
+    Args:
+        run: of any task.
+        data: a file of pairs, or of texts for a language model; default what the run was trained on has to offer.
+        options: how to decode; default greedily.
+
+    Raises:
+        UserError: the data are not usable, or a language model is asked to decode.
+    """
+    if not run.is_language_model:
+        return evaluate_dates(run, data, options)
+    if options != GREEDY:
+        raise UserError("evaluate: a language model is measured by perplexity, nothing is decoded; leave --beam out")
+    return evaluate_lm(run, data)
+
+
+def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Write what :func:`evaluate_run` gives as lines."""
+    metrics = found["metrics"]
+    yield f"{found['model']} on {found['data']}: {found['items']:,} items"
+    if "perplexity" in metrics:
+        yield f"perplexity            {metrics['perplexity']:.4f}  a token ({found['tokens']:,}, ends of lines counted)"
+        yield f"bits a character      {metrics['bits_per_character']:.4f}  ({found['characters']:,} characters)"
+        if found["empty_lines"]:
+            yield f"{found['empty_lines']:,} empty lines skipped"
+    else:
+        low, high = found["intervals"]["exact_match"]
+        yield f"exact match           {_percent(metrics['exact_match'])}  [{_percent(low)}, {_percent(high)}]"
+        for name, words in (("unseen", "not in training"), ("unseen_casefold", "not in training, case ignored")):
+            if part := found.get(name):
+                yield f"                      {_percent(part['exact_match']['mean'])}  on {part['items']:,} {words}"
+        yield f"character error rate  {_percent(metrics['character_error_rate'])}"
+    if found["unknown_characters"]:
+        yield f"{found['unknown_characters']:,} characters of the input that the model does not know"
+    for name, part in found.get("by_format", {}).items():
+        yield f"{_percent(part['exact_match']['mean'])}  {name} ({part['items']:,})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:6.2f} %"

@@ -1,0 +1,204 @@
+"""A trained model as a user meets it: load it, ask it, look inside."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from selfattn.data.batches import encode_pairs
+from selfattn.data.pairs import Pair
+from selfattn.decoding.alignment import Link
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.errors import UserError
+from selfattn.evaluation.forced import TargetScore, align_examples, score_examples
+from selfattn.evaluation.language_model import continue_texts
+from selfattn.evaluation.predict import Output, decode_texts
+from selfattn.models.build import build
+from selfattn.models.decoder_only import DecoderOnly
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tasks.attention_view import AttentionView
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.run_dir import RunConfig, RunDirectory
+
+LANGUAGE_MODEL = "lm"  # the task whose runs continue texts instead of answering them
+
+
+class Run:
+    """A model with its tokenizer and settings.
+
+    Made by :func:`load`, or by training.
+
+    Attributes:
+        path: its run directory.
+        config: everything that decided it.
+        model: in evaluation mode.
+        tokenizer: the one it was trained with.
+    """
+
+    def __init__(self, path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer) -> None:
+        self.path = path
+        self.config = config
+        self.model = model
+        self.tokenizer = tokenizer
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether it was trained on texts, not on pairs."""
+        return self.config.task == LANGUAGE_MODEL
+
+    def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
+        """Write the output for each text.
+
+        Args:
+            texts: a list of inputs; one that is empty or only spaces gives an empty output. A language model takes
+                each as the beginning of a text and gives it back with its continuation, even an empty one.
+            options: how to decode; default greedily.
+
+        Returns:
+            One output for each input, in their order.
+
+        Raises:
+            TypeError: a single text instead of a list.
+            UserError: a text is longer than the model can read.
+        """
+        return [outputs[0].text for outputs in self.decode(texts, options)]
+
+    def decode(self, texts: Sequence[str], options: DecodingOptions = GREEDY, *, first: int = 0) -> list[list[Output]]:
+        """Write outputs for each text, with their scores.
+
+        Args:
+            texts: see :meth:`predict`.
+            options: how to decode; default greedily.
+            first: the number of the first text; of many lists one after the other, each with its own, the samples are
+                those of one long list. Default 0.
+
+        Returns:
+            For each input, in their order, its outputs, the best first: ``options.n_best`` of them, fewer where a beam
+            finds fewer, one for an empty input.
+
+        Raises:
+            TypeError: a single text instead of a list.
+            UserError: a text is longer than the model can read.
+        """
+        if isinstance(texts, str):
+            raise TypeError("predict takes a list of texts: run.predict([text])")
+        model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
+        try:
+            if isinstance(model, DecoderOnly) and self.is_language_model:
+                return continue_texts(model, tokenizer, texts, options, context=length, first=first)
+            return decode_texts(model, tokenizer, texts, options, max_length=length, first=first)
+        except ValueError as error:  # positions that the model does not have
+            longest = max(map(len, texts), default=0)
+            raise UserError(f"the model cannot read an input of {longest} characters: {error}") from error
+
+    def score(self, pairs: Sequence[Pair]) -> list[TargetScore]:
+        """Say how probable the target of each pair is, given its source.
+
+        Raises:
+            UserError: the run is a language model, or a text is longer than the model can read.
+        """
+        self._check_takes_pairs("score")
+        try:
+            return score_examples(self.model, self.tokenizer, encode_pairs(pairs, self.tokenizer))
+        except ValueError as error:
+            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
+
+    def align(
+        self, pairs: Sequence[Pair], *, layer: int = -1, head: int | None = None, shifted: bool = False
+    ) -> list[list[Link]]:
+        """Link the target tokens of each pair to the source tokens that they attend to most.
+
+        Args:
+            pairs: sources and the targets that the model is made to write.
+            layer: counted from 0, or from the end where negative; default the last.
+            head: counted from 0; default the mean of the layer's heads.
+            shifted: attention of the step that reads a token instead of the one that writes it; default False.
+
+        Returns:
+            For each pair its links ``(source position, target position)``, counted from 0.
+
+        Raises:
+            UserError: the run is a language model, the model has no attention to its source or no such layer or head,
+                or a text is longer than the model can read.
+        """
+        self._check_takes_pairs("align")
+        examples = encode_pairs(pairs, self.tokenizer)
+        try:
+            return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
+        except ValueError as error:
+            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
+
+    def attention(self, text: str) -> AttentionView:
+        """Show what the model attends to while it writes the output for a text.
+
+        Args:
+            text: an input with something in it.
+
+        Raises:
+            UserError: the model has no attention, or the text is empty.
+        """
+        self._check_takes_pairs("attention")
+        if not text.strip():
+            raise UserError("attention: the text is empty; give an input, such as a date")
+        tokenizer = self.tokenizer
+        prediction = self.predict([text])[0]
+        source_ids = [*tokenizer.encode(text), tokenizer.eos_id]
+        # The target is what the model wrote, so every row of weights belongs to a step that it really made.
+        target_ids = [*tokenizer.encode(prediction), tokenizer.eos_id]
+        device = next(self.model.parameters()).device
+        source = torch.tensor([source_ids], device=device)
+        target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
+        with torch.inference_mode():
+            maps = self.model.attention_maps(source, target_in, source_mask=torch.ones_like(source, dtype=torch.bool))
+        if not maps.cross:
+            raise UserError(f"{self.path}: {self.config.preset} has no attention to show; try a model that has")
+        return AttentionView(
+            source=text,
+            prediction=prediction,
+            source_tokens=self._tokens(source_ids),
+            target_tokens=self._tokens(target_ids),
+            weights=tuple(weights[0].float().cpu() for weights in maps.cross),
+            encoder_weights=tuple(weights[0].float().cpu() for weights in maps.encoder),
+            decoder_weights=tuple(weights[0].float().cpu() for weights in maps.decoder),
+        )
+
+    def unknown(self, texts: Sequence[str]) -> Counter[str]:
+        """Count the characters of the texts that the model does not know."""
+        counts = Counter[str]()
+        if isinstance(self.tokenizer, CharTokenizer):
+            counts = self.tokenizer.unknown(*texts)
+        return counts
+
+    def _check_takes_pairs(self, what: str) -> None:
+        if self.is_language_model:
+            raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
+
+    def _tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the text of each token; specials by name."""
+        special = {self.tokenizer.eos_id, self.tokenizer.unk_id}
+        return tuple(self.tokenizer.pieces([n])[0] if n in special else self.tokenizer.decode([n]) for n in ids)
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Load a trained model.
+
+    Args:
+        path: a run directory, made by training.
+
+    Raises:
+        UserError: a file is missing or broken; the message names it.
+    """
+    directory = RunDirectory(Path(path))
+    config, tokenizer = directory.config(), directory.tokenizer()
+    model = build(config.model, vocab_size=len(tokenizer), pad_id=tokenizer.pad_id, seed=config.training.seed)
+    directory.load_weights(model)
+    model.eval()
+    return Run(directory.path, config, model, tokenizer)

@@ -1,0 +1,240 @@
+"""The attention explorer in a real browser: every control changes what is shown, and what is shown is in the record."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+TRANSFORMER = "#panels [data-model=transformer]"
+RNN = "#panels [data-model=rnn-attention]"
+
+
+def cell(browser: Any, row: int, column: int, panel: str = TRANSFORMER) -> Any:
+    return browser.one(f"{panel} td[data-row='{row}'][data-column='{column}']")
+
+
+def weights(browser: Any, panel: str = TRANSFORMER) -> list[list[float]]:
+    """The weights that the cells of a map tell, row by row, in the order of the source."""
+    told = browser.run(
+        "const rows = {}; for (const td of document.querySelectorAll(arguments[0] + ' td[data-row]')) {"
+        "  const weight = parseFloat(td.ariaLabel.split(': ').pop());"
+        "  (rows[td.dataset.row] ||= {})[td.dataset.column] = weight; } return rows;",
+        panel,
+    )
+    return [[told[row][column] for column in sorted(told[row], key=int)] for row in sorted(told, key=int)]
+
+
+def recorded(data: dict[str, Any], example: int = 0, model: str = "transformer", **which: Any) -> list[list[float]]:
+    """The mean of the maps of the record that fit."""
+    maps = data["attention"]["examples"][example]["models"][model]["maps"]
+    chosen = [one["weights"] for one in maps if all(one[name] == value for name, value in which.items())]
+    return [[sum(values) / len(chosen) for values in zip(*rows, strict=True)] for rows in zip(*chosen, strict=True)]
+
+
+def assert_shown(browser: Any, expected: list[list[float]], panel: str = TRANSFORMER) -> None:
+    shown = weights(browser, panel)
+    assert len(shown) == len(expected)
+    for here, there in zip(shown, expected, strict=True):
+        assert here == pytest.approx(there, abs=0.000051)
+
+
+def test_it_begins_with_the_mean_of_the_last_layer(browser: Any) -> None:
+    data = browser.open()
+    assert_shown(browser, recorded(data, kind="cross", layer=1))
+    assert_shown(browser, recorded(data, model="rnn-attention"), RNN)
+    assert browser.all("#still") == []
+
+
+@pytest.mark.parametrize("head", [0, 3])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_layer_and_head_choose_the_map(browser: Any, layer: int, head: int) -> None:
+    data = browser.open()
+    browser.choose(f"{TRANSFORMER} input[name=layer-transformer][value='{layer}']")
+    browser.choose(f"{TRANSFORMER} input[name=head-transformer][value='{head}']")
+    assert_shown(browser, recorded(data, kind="cross", layer=layer, head=head))
+    assert_shown(browser, recorded(data, model="rnn-attention"), RNN)
+    browser.choose(f"{TRANSFORMER} input[name=head-transformer][value='mean']")
+    assert_shown(browser, recorded(data, kind="cross", layer=layer))
+
+
+def test_self_attention_of_the_decoder_has_what_was_read_as_columns(browser: Any) -> None:
+    data = browser.open()
+    browser.choose(f"{TRANSFORMER} input[value=decoder]")
+    assert_shown(browser, recorded(data, kind="decoder", layer=1))
+    heads = [th.text for th in browser.all(f"{TRANSFORMER} thead th")]
+    assert heads == ["⊢", *"2008-11-13"]
+
+
+def test_the_picker_walks_through_all_examples(browser: Any) -> None:
+    data = browser.open()
+    examples = data["attention"]["examples"]
+    for k, example in enumerate([*examples, examples[0]]):
+        assert browser.text("#source") == example["source"]
+        assert browser.text("#target") == example["target"]
+        assert browser.text("#position") == f"{k % len(examples) + 1}/{len(examples)}"
+        assert_shown(browser, recorded(data, k % len(examples), "rnn-attention"), RNN)
+        browser.one("#next").click()
+    browser.one("#previous").click()
+    browser.one("#previous").click()
+    assert browser.text("#source") == examples[-1]["source"]
+    browser.one("#example").find_elements("css selector", "option")[3].click()
+    assert browser.text("#source") == examples[3]["source"]
+
+
+def test_a_wrong_prediction_is_called_wrong(browser: Any) -> None:
+    browser.open()
+    browser.one("#previous").click()
+    assert browser.text(f"{RNN} h3").endswith("✗ wrong")
+    assert browser.text(f"{TRANSFORMER} h3").endswith("✓ right")
+
+
+def test_pointing_links_row_column_and_value_in_all_panels(browser: Any) -> None:
+    data = browser.open()
+    cell(browser, 1, 24).click()
+    for panel, model, which in (
+        (TRANSFORMER, "transformer", {"layer": 1, "kind": "cross"}),
+        (RNN, "rnn-attention", {}),
+    ):
+        value = recorded(data, model=model, **which)[1][24]
+        assert browser.text(f"{panel} .readout").endswith(f": {value:.4f}")
+        heads = [th.text for th in browser.all(f"{panel} th.here")]
+        assert heads == ["0", "0"]
+        assert len(browser.all(f"{panel} td.spot")) == 1
+
+
+def test_hover_is_enough(browser: Any) -> None:
+    browser.open()
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(browser.driver).move_to_element(cell(browser, 4, 3)).perform()
+    assert browser.text(f"{TRANSFORMER} .readout").startswith("-5 reads r4:")
+
+
+def test_a_finger_is_enough(browser: Any) -> None:
+    browser.open(width=400)
+    target = cell(browser, 2, 20)
+    browser.run("arguments[0].scrollIntoView({block: 'center'})", target)
+    box = browser.run("return arguments[0].getBoundingClientRect().toJSON()", target)
+    point = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    browser.command("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
+    browser.command("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    assert browser.run("return arguments[0].classList.contains('spot')", target)
+    assert browser.text(f"{TRANSFORMER} .readout").startswith("03 reads")
+
+
+def test_the_keyboard_reaches_and_walks_the_map(browser: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    data = browser.open()
+    reached = []
+    for _ in range(60):
+        browser.driver.switch_to.active_element.send_keys(Keys.TAB)
+        active = browser.driver.switch_to.active_element
+        reached.append(active.get_attribute("id") or active.get_attribute("name") or active.tag_name)
+        if active.get_attribute("data-row"):
+            break
+    assert active.tag_name == "td"
+    for one in ("previous", "example", "next", "gold", "view", "head-transformer"):
+        assert one in reached
+    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+    def press(*keys: str) -> tuple[int, int]:
+        for key in keys:
+            browser.driver.switch_to.active_element.send_keys(key)
+        now = browser.driver.switch_to.active_element
+        return int(now.get_attribute("data-row")), int(now.get_attribute("data-column"))
+
+    last = len(data["attention"]["examples"][0]["source"])
+    assert press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT) == (2, 1)
+    assert press(Keys.ARROW_UP, Keys.ARROW_LEFT, Keys.ARROW_LEFT) == (1, 0)
+    assert press(Keys.END) == (1, last)
+    assert press(Keys.ARROW_RIGHT) == (1, last)
+    assert press(Keys.HOME) == (1, 0)
+    assert len(browser.all(f"{TRANSFORMER} td[tabindex='0']")) == 1  # one stop for Tab, where the reader was
+    assert browser.driver.switch_to.active_element.get_attribute("aria-label").startswith("0 reads t: 0.")
+
+
+def test_changing_a_choice_by_keyboard_keeps_the_focus_on_it(browser: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.open()
+    chosen = browser.one(f"{TRANSFORMER} input[name=head-transformer]:checked")
+    browser.run("arguments[0].focus()", chosen)
+    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    active = browser.driver.switch_to.active_element
+    assert (active.get_attribute("name"), active.get_attribute("value")) == ("head-transformer", "0")
+    assert active.is_selected()
+
+
+def outlined(browser: Any) -> set[tuple[int, int]]:
+    found = browser.run(
+        "return [...document.querySelectorAll(arguments[0] + ' td[data-row]')].filter(td =>"
+        " /(?:^|[^\\d.])-?[1-9]\\d*(?:\\.\\d+)?px/.test(getComputedStyle(td).boxShadow))"
+        ".map(td => [+td.dataset.row, +td.dataset.column])",
+        TRANSFORMER,
+    )
+    return {(row, column) for row, column in found}
+
+
+def test_gold_spans_are_outlined_unless_the_reader_turns_them_off(browser: Any) -> None:
+    data = browser.open()
+    edges = set()
+    for span in data["attention"]["examples"][0]["gold"]:
+        (a, b), (c, d) = span["source"], span["target"]
+        edges |= {
+            (row, column) for row in range(c, d) for column in range(a, b) if row in (c, d - 1) or column in (a, b - 1)
+        }
+    assert outlined(browser) == edges
+    assert [th.text for th in browser.all(f"{TRANSFORMER} th.field") if th.text] == ["year", "month", "day"]
+    browser.one("#gold").click()
+    assert outlined(browser) == set()
+
+
+def test_lines_show_what_a_character_reads(browser: Any) -> None:
+    data = browser.open()
+    browser.choose("input[name=view][value=lines]")
+    assert browser.all("#panels table") == []
+    assert not browser.one("#gold-choice").is_displayed()
+    expected = recorded(data, model="rnn-attention")
+    drawn = browser.all(f"{RNN} .weave line")
+    assert len(drawn) == sum(weight >= 0.03 for row in expected for weight in row)
+    browser.all(f"{RNN} .weave button")[2].click()
+    best = sorted(expected[2], reverse=True)[:3]
+    for weight in best:
+        assert f"{weight:.4f}" in browser.text(f"{RNN} .readout")
+    strong = browser.all(f"{RNN} .weave line:not(.dim)")
+    assert len(strong) == sum(weight >= 0.03 for weight in expected[2])
+    assert [one.text for one in browser.all(f"{TRANSFORMER} .weave .here")] == ["0"]
+    browser.choose("input[name=view][value=map]")
+    assert_shown(browser, expected, RNN)
+
+
+@pytest.mark.parametrize("view", ["map", "lines"])
+def test_right_to_left_text_stands_as_it_is_read(browser: Any, view: str) -> None:
+    data = browser.open()
+    browser.choose(f"input[name=view][value={view}]")
+    browser.one("#previous").click()
+    source = data["attention"]["examples"][-1]["source"]
+    heads = browser.all(f"{TRANSFORMER} thead th" if view == "map" else f"{TRANSFORMER} .weave .line:first-child span")
+    line = "".join(one.get_attribute("textContent") for one in heads).replace("\u200d", "")
+    year, rest = line[1:5], line[5:]
+    assert line[0] == "⏎"
+    assert year == source[-4:] == "٢٠٢٦"  # the number reads from left to right
+    assert rest.endswith(source[:4][::-1])  # the first word begins at the right
+
+
+def test_korean_stands_in_its_columns(browser: Any) -> None:
+    for width in (400, 1280):
+        browser.open(width=width)
+        for _ in range(4):
+            browser.one("#next").click()
+        spans = browser.run(
+            "return [...document.querySelectorAll('#panels thead th span')].map(one => [one.textContent,"
+            " one.getBoundingClientRect().left, one.getBoundingClientRect().right])"
+        )
+        first = spans[: len(spans) // 2]
+        assert "".join(text for text, _, _ in first).startswith("2026년␣9월")
+        for here, there in pairwise(first):
+            assert there[1] >= here[2] - 1  # no character lies on its neighbour

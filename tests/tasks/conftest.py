@@ -1,0 +1,83 @@
+"""Small trained runs, and the command line called from inside."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from selfattn.cli import app
+from selfattn.tasks.command import run_app
+from selfattn.tasks.dates import train_dates
+from selfattn.tasks.options import TrainDates, TrainingOptions
+from selfattn.tasks.run import Run
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Done]
+Train = Callable[..., Run]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run `selfattn` with these arguments, and perhaps something on standard input."""
+
+    def call(*arguments: object, stdin: str | bytes = "") -> Done:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        code = 0
+        capsys.readouterr()
+        try:
+            run_app(app, [str(argument) for argument in arguments])
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else 1
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def tiny() -> TrainingOptions:
+    """A training that ends at once."""
+    return TrainingOptions(epochs=2, items_per_epoch=300, batch_size=64, validation_items=20)
+
+
+@pytest.fixture(scope="session")
+def small() -> dict[str, tuple[str, ...]]:
+    """Settings that make three models small."""
+    return {
+        "transformer": ("encoder.dim=16", "decoder.dim=16", "encoder.num_layers=1"),
+        "rnn-plain": ("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
+        "rnn-attention": ("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
+    }
+
+
+@pytest.fixture(scope="session")
+def train(tiny: TrainingOptions, small: dict[str, tuple[str, ...]]) -> Train:
+    """Train a small model into a directory, with these options changed."""
+
+    def call(model: str, out: Path, **changes: object) -> Run:
+        options: dict[str, object] = {"model": model, "out": out, "training": tiny, "set": small[model]}
+        return train_dates(TrainDates(**(options | changes)))  # type: ignore[arg-type]
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def runs(train: Train, small: dict[str, tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """One small run of each kind; do not change their directories."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {model: train(model, folder / model) for model in small}

@@ -1,0 +1,164 @@
+"""Bad input of every kind: one line on standard error, exit code 2, no traceback, nothing that was saved is touched."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.tasks.run import Run
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a run, a run without attention, and files of every bad kind."""
+    shutil.copytree(runs["transformer"].path, tmp_path / "run")
+    shutil.copytree(runs["rnn-plain"].path, tmp_path / "plain")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "blank.txt").write_text("\n")
+    (tmp_path / "no-separator.txt").write_text("may 1, 2001 _2001-05-01\nmay 2, 2001\n")
+    (tmp_path / "no-tab.tsv").write_text("a\tb\nc\n")
+    (tmp_path / "no-key.jsonl").write_text('{"source": "a"}\n')
+    (tmp_path / "no-json.jsonl").write_text('{"source": "a"\n')
+    (tmp_path / "latin.txt").write_bytes("août_08\n".encode("latin-1"))
+    (tmp_path / "broken.gz").write_bytes(b"not gzip")
+    (tmp_path / "few.tsv").write_text("a\tb\n" * 9)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+TRAIN = ("train", "dates", "--quick", "--out", "new")
+COMPARE = ("compare", "dates", "--quick", "--out", "new")
+
+TABLE: list[tuple[tuple[str, ...], str]] = [
+    # commands and flags
+    (("trian",), 'Unknown command "trian". Did you mean "train"?'),
+    (("train", "date"), "Unknown command"),
+    (("--verbose",), 'Unknown command "--verbose"'),
+    (("train", "dates"), "--out"),
+    ((*TRAIN, "--epoch", "3"), "Unknown option: --epoch. Did you mean --epochs?"),
+    ((*TRAIN, "surplus"), "surplus"),
+    (("evaluate",), "RUN"),
+    (("predict",), "RUN"),
+    (("attention", "run"), "TEXT"),
+    # numbers and choices
+    ((*TRAIN, "--epochs", "many"), "--epochs"),
+    ((*TRAIN, "--epochs", "0"), "epochs: expected a whole number of at least 1, got 0"),
+    ((*TRAIN, "--epochs", "1.5"), "--epochs"),
+    ((*TRAIN, "--batch-size", "-3"), "batch_size: expected a whole number of at least 1, got -3"),
+    ((*TRAIN, "--lr", "nan"), "lr: expected a number above 0, got nan"),
+    ((*TRAIN, "--lr", "fast"), "--lr"),
+    ((*TRAIN, "--warmup", "1"), "warmup: expected a share in [0, 1), got 1.0"),
+    ((*TRAIN, "--precision", "float16"), "--precision"),
+    ((*TRAIN, "--schedule", "stairs"), "--schedule"),
+    ((*TRAIN, "--target-exact-match", "2"), "target_exact_match: expected a share in (0, 1], got 2.0"),
+    ((*TRAIN, "--seed", "x"), "--seed"),
+    ((*TRAIN, "--seed", "1.5"), "--seed: expected a whole number, got 1.5"),
+    ((*COMPARE, "--seeds", "1.5"), "--seeds: expected a whole number, got 1.5"),
+    ((*COMPARE, "--seeds", "0"), "--seeds: expected a whole number of at least 1, got 0"),
+    ((*COMPARE, "--test-items", "0"), "--test-items: expected a whole number of at least 1, got 0"),
+    # models and their settings
+    ((*TRAIN, "--model", "transfromer"), "unknown model 'transfromer': did you mean transformer?"),
+    ((*COMPARE, "--models", "transformer,rnn-attenton"), "unknown model 'rnn-attenton': did you mean rnn-attention?"),
+    ((*COMPARE, "--models", "transformer,transformer"), "--models: transformer is named twice"),
+    ((*COMPARE, "--models", ","), "--models: no model given"),
+    ((*TRAIN, "--set", "encoder.dim"), "--set encoder.dim: expected name=value"),
+    ((*TRAIN, "--set", "=3"), "--set =3: expected name=value"),
+    ((*TRAIN, "--set", "encoder.width=3"), "there is no setting"),
+    ((*TRAIN, "--set", "encoder.dim=wide"), "got 'wide'"),
+    ((*TRAIN, "--set", "encoder.dim=0"), "got 0"),
+    ((*TRAIN, "--set", "encoder.num_heads=5"), "5 does not divide"),
+    ((*TRAIN, "--set", "encoder=3"), "encoder"),
+    ((*COMPARE, "--models", "transformer", "--set", "rnn-plain:encoder.dim=3"), "'rnn-plain' is not a model"),
+    # data
+    ((*TRAIN, "--locales", "en_XX"), "en_XX"),
+    ((*TRAIN, "--locales", "english"), "english"),
+    ((*TRAIN, "--locales", "en_US,en_US"), "en_US"),
+    ((*TRAIN, "--locales", ","), "locale"),
+    ((*COMPARE, "--locales", "xx_YY"), "xx_YY"),
+    ((*TRAIN, "--data", "nowhere.txt"), "nowhere.txt: no such file"),
+    ((*COMPARE, "--data", "nowhere.txt"), "nowhere.txt: no such file"),
+    ((*TRAIN, "--data", "full"), "full: is a directory"),
+    ((*TRAIN, "--data", "empty.txt"), "empty.txt: the file is empty"),
+    ((*TRAIN, "--data", "blank.txt"), "blank.txt"),
+    ((*TRAIN, "--data", "no-separator.txt"), "no-separator.txt:2: no separator"),
+    ((*TRAIN, "--data", "no-tab.tsv"), "no-tab.tsv:2: "),
+    ((*TRAIN, "--data", "no-key.jsonl"), "no-key.jsonl:1: "),
+    ((*TRAIN, "--data", "no-json.jsonl"), "no-json.jsonl:1: not valid JSON"),
+    ((*TRAIN, "--data", "latin.txt"), "latin.txt:1: not valid UTF-8"),
+    ((*TRAIN, "--data", "broken.gz"), "broken.gz: not a whole gzip file"),
+    ((*TRAIN, "--data", "few.tsv"), "few.tsv: 9 pairs are too few"),
+    ((*TRAIN, "--data", "few.tsv", "--locales", "ko_KR"), "--locales chooses embedded dates"),
+    (("evaluate", "run", "--data", "nowhere.txt"), "nowhere.txt: no such file"),
+    (("evaluate", "run", "--data", "empty.txt"), "empty.txt: the file is empty"),
+    # where things go
+    (("train", "dates", "--out", "run"), "run: already holds a run"),
+    (("train", "dates", "--out", "full"), "full: holds other files"),
+    (("train", "dates", "--out", "empty.txt"), "empty.txt: is a file"),
+    ((*TRAIN[:-1], "empty.txt/below"), "empty.txt/below: cannot be written"),
+    (("compare", "dates", "--out", "run"), "run: holds something already"),
+    (("compare", "dates", "--out", "full"), "full: holds something already"),
+    (("compare", "dates", "--out", "empty.txt"), "empty.txt: holds something already"),
+    (("attention", "run", "May 1", "--save", "x.png"), "x.png: attention is saved as SVG"),
+    (("attention", "run", "May 1", "--save", "nowhere/x.svg"), "nowhere/x.svg: cannot be written"),
+    # runs
+    (("evaluate", "nowhere"), "nowhere: no such run directory"),
+    (("predict", "empty.txt"), "empty.txt: no such run directory"),
+    (("predict", "full"), "full/config.json: no such file"),
+    (("attention", "plain", "May 1, 2001"), "rnn-plain has no attention to show"),
+    (("attention", "run", ""), "the text is empty"),
+    (("attention", "run", "May 1", "--layer", "7"), "layer 7: the model has layers 0 to"),
+    (("attention", "run", "May 1", "--head", "7"), "head 7: the layer has heads 0 to 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), TABLE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_one_line_and_exit_code_2(cli: Cli, place: Path, arguments: tuple[str, ...], expected: str) -> None:
+    before = contents(place)
+    done = cli(*arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    assert expected in done.err
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict", "attention"])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer/char.json"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_run_with_a_broken_file(cli: Cli, place: Path, command: str, name: str, damage: str) -> None:
+    path = place / "run" / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(content[: len(content) // 2])
+    before = contents(place)
+    done = cli(command, "run", *(["May 1"] if command == "attention" else []), stdin="May 1\n")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert f"run/{name}: " in done.err
+    assert contents(place) == before
+
+
+def test_input_that_is_not_utf8_names_its_line(cli: Cli, place: Path) -> None:
+    done = cli("predict", "run", stdin=b"May 1\n\xff\n")
+    assert (done.code, done.err) == (2, "error: standard input:2: not valid UTF-8 (byte 1)\n")
+
+
+def test_a_message_with_a_newline_in_it_is_still_one_line(cli: Cli, place: Path) -> None:
+    done = cli("evaluate", "no\nwhere")
+    assert (done.code, done.err.count("\n")) == (2, 1)

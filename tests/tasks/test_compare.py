@@ -1,0 +1,169 @@
+"""The main job, small: every file it writes, and every figure against its source."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import selfattn
+from selfattn.data.dates import DateSource
+from selfattn.errors import UserError
+from selfattn.models.presets import PRESETS
+from selfattn.report.reading import read_record
+from selfattn.tasks.compare import choose, compare_dates
+from selfattn.tasks.options import CompareDates, TrainingOptions
+from selfattn.tasks.run import Run
+from selfattn.training.run_dir import RunDirectory
+
+Cli = Callable[..., Any]
+MODELS = ("rnn-plain", "rnn-attention", "transformer")
+TEST_ITEMS = 60
+
+
+@pytest.fixture(scope="module")
+def compared(
+    tmp_path_factory: pytest.TempPathFactory, tiny: TrainingOptions, small: dict[str, tuple[str, ...]]
+) -> tuple[Path, dict[str, Any]]:
+    """A comparison of three small models with two seeds: its directory and its results."""
+    out = tmp_path_factory.mktemp("compare") / "dates"
+    settings = tuple(f"{model}:{setting}" for model in MODELS for setting in small[model])
+    compare_dates(CompareDates(models=MODELS, seeds=2, out=out, training=tiny, set=settings, test_items=TEST_ITEMS))
+    return out, json.loads((out / "results.json").read_text(encoding="utf-8"))
+
+
+def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, results = compared
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "report.md", "results.json", "runs"]
+    expected = [f"{model}-seed{seed}" for seed in (0, 1) for model in MODELS]
+    assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)
+    assert [model["run_dirs"] for model in results["models"]] == [
+        [f"runs/{name}-seed0", f"runs/{name}-seed1"] for name in MODELS
+    ]
+
+
+def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, results = compared
+    record = read_record(out / "results.json")
+    assert {"task", "created", "environment", "models"} <= set(results)
+    assert (record.task, record.test_items) == ("dates", TEST_ITEMS)
+    assert set(results["environment"]) >= {
+        "selfattn", "python", "torch", "babel", "cldr", "platform", "cpu", "cores", "threads",
+    }  # fmt: skip
+    assert record.settings["locales"] == ["en_US"]
+    assert record.settings["epochs"] == 2
+    for model in results["models"]:
+        assert {"name", "parameters", "seeds", "metrics", "by_format", "timing", "run_dirs"} <= set(model)
+        assert set(model["metrics"]["exact_match"]) == {"mean", "low", "high", "runs"}
+        assert model["attention"] == PRESETS[model["name"]].attention
+        assert sum(part["items"] for part in model["by_format"].values()) == TEST_ITEMS
+        assert set(model["timing"]) == {"train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms"}
+        assert all(len(timing["runs"]) == 2 for timing in model["timing"].values())
+        assert [len(curve["points"]) for curve in model["curves"]] == [2, 2]
+
+
+def test_the_figures_are_those_of_the_runs_on_the_unseen_dates(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, results = compared
+    pairs = DateSource(["en_US"], seed=0, split="test").pairs(TEST_ITEMS)
+    for model in results["models"]:
+        shares = []
+        for directory, curve in zip(model["run_dirs"], model["curves"], strict=True):
+            run = selfattn.load(out / directory)
+            outputs = run.predict([pair.source for pair in pairs])
+            shares.append(sum(o == pair.target for o, pair in zip(outputs, pairs, strict=True)) / TEST_ITEMS)
+            kept = RunDirectory(out / directory)
+            assert model["parameters"] == kept.record()["parameters"]
+            assert [p["valid_loss"] for p in curve["points"]] == [line["valid_loss"] for line in kept.metrics()]
+        assert model["metrics"]["exact_match"]["runs"] == shares
+        assert math.isclose(model["metrics"]["exact_match"]["mean"], sum(shares) / 2)
+
+
+def test_a_run_is_the_same_alone_and_in_a_comparison(
+    compared: tuple[Path, dict[str, Any]], train: Callable[..., Run], tmp_path: Path
+) -> None:
+    out, _ = compared
+    for model in ("transformer", "rnn-plain"):
+        alone, inside = train(model, tmp_path / model, seed=1), selfattn.load(out / "runs" / f"{model}-seed1")
+        assert alone.config == inside.config
+        there = inside.model.state_dict()
+        assert all(torch.equal(there[name], weight) for name, weight in alone.model.state_dict().items())
+
+
+def test_attention_of_both_families_stands_beside_the_gold_spans(compared: tuple[Path, dict[str, Any]]) -> None:
+    _, results = compared
+    examples = results["attention"]["examples"]
+    assert len({example["format"] for example in examples}) == len(examples) >= 5
+    for example in examples:
+        assert set(example["models"]) == {"rnn-attention", "transformer"}
+        assert {span["field"] for span in example["gold"]} == {"year", "month", "day"}
+        for shown in example["models"].values():
+            assert shown["source_tokens"] == [*example["source"], "<eos>"]
+            assert shown["target_tokens"] == [*shown["prediction"], "<eos>"]
+            for one in shown["maps"]:
+                assert one["kind"] == "cross"
+                assert all(math.isclose(sum(row), 1, abs_tol=0.01) for row in one["weights"])
+
+
+def test_differences_are_test_dates_on_which_the_models_disagree(compared: tuple[Path, dict[str, Any]]) -> None:
+    _, results = compared
+    sources = {pair.source for pair in DateSource(["en_US"], seed=0, split="test").pairs(TEST_ITEMS)}
+    assert 0 < len(results["differences"]) <= 40
+    for difference in results["differences"]:
+        assert difference["source"] in sources
+        assert set(difference["predictions"]) == set(MODELS)
+        assert len(set(difference["predictions"].values())) > 1
+
+
+def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path) -> None:
+    options = ("--quick", "--epochs", 1, "--items-per-epoch", 64, "--validation-items", 5, "--test-items", 12)
+    out = tmp_path / "out"
+    done = cli("compare", "dates", "--models", "rnn-plain", "--models", "transformer", *options, "--out", out)
+    assert done.code == 0
+    assert "rnn-plain" in done.out
+    assert str(out / "report.html") in done.out.replace("\n", "")
+    record = read_record(out / "results.json")
+    assert record.settings["quick"] is True
+    assert record.command == (
+        f"selfattn compare dates --models rnn-plain,transformer --quick --out {out} --test-items 12 "
+        "--epochs 1 --items-per-epoch 64 --validation-items 5"
+    )
+    again = cli("compare", "dates", "--quick", "--out", out)
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "choose another --out" in again.err
+
+
+def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
+    path = tmp_path / "days.tsv"
+    path.write_text("".join(f"day {n}\t{n:04}\n" for n in range(200)))
+    training = TrainingOptions(epochs=1, validation_items=5)
+    record, _ = compare_dates(
+        CompareDates(models=("rnn-plain", "rnn-peeky"), data=path, out=tmp_path / "out", training=training)
+    )
+    assert record.test_items == 20
+    assert record.settings["path"] == str(path)
+    assert record.attention.examples == ()
+    assert not record.models[0].by_format
+
+
+def test_all_means_every_preset() -> None:
+    assert list(choose(CompareDates(models=("all",)))) == list(PRESETS)
+    with pytest.raises(UserError, match="unknown model 'all'"):
+        choose(CompareDates(models=("all", "transformer")))
+
+
+@pytest.mark.slow
+def test_every_preset_takes_part(tmp_path: Path) -> None:
+    training = TrainingOptions(epochs=1, items_per_epoch=64, validation_items=5)
+    record, files = compare_dates(
+        CompareDates(models=("all",), quick=True, out=tmp_path / "out", training=training, test_items=20)
+    )
+    assert [model.name for model in record.models] == list(PRESETS)
+    shown = record.attention.examples[0].models
+    assert set(shown) == {name for name, preset in PRESETS.items() if preset.attention}
+    assert all(one.maps for one in shown.values())
+    assert files.html.stat().st_size < 3_000_000

@@ -1,0 +1,213 @@
+"""Train, load, ask, look inside, evaluate: small, but the whole way."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import selfattn
+from selfattn.errors import UserError
+from selfattn.tasks.dates import evaluate_dates, train_dates
+from selfattn.tasks.options import TrainDates, TrainingOptions
+from selfattn.tasks.run import Run
+from selfattn.training.run_dir import RunDirectory
+
+Train = Callable[..., Run]
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    return run.model.state_dict()
+
+
+def test_a_run_comes_back_as_it_was(runs: dict[str, Run]) -> None:
+    for run in runs.values():
+        loaded = selfattn.load(run.path)
+        assert loaded.config == run.config
+        assert not loaded.model.training
+        assert all(torch.equal(weights(loaded)[name], weight) for name, weight in weights(run).items())
+        texts = ["May 1, 2001", "", "11/13/08"]
+        assert loaded.predict(texts) == run.predict(texts)
+
+
+def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    directory = RunDirectory(run.path)
+    record, metrics = directory.record(), directory.metrics()
+    assert record["status"] == "finished"
+    assert record["parameters"] == sum(parameter.numel() for parameter in run.model.parameters())
+    assert 0 < record["parameters_non_embedding"] < record["parameters"]
+    assert record["seed"] == 0
+    assert record["train_seconds"] >= metrics[-1]["seconds"] > 0
+    assert record["command"].startswith("selfattn train dates --out ")
+    assert record["machine"]["threads"] == torch.get_num_threads()
+    assert record["versions"]["torch"] == torch.__version__
+    assert [line["epoch"] for line in metrics] == [1, 2]
+    assert metrics[-1]["step"] == 2 * math.ceil(300 / 64)
+    assert metrics[-1]["tokens"] == 2 * 300 * 11
+    assert set(metrics[0]) == {
+        "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr",
+        "valid_exact_match",
+    }  # fmt: skip
+
+
+def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_path: Path) -> None:
+    from selfattn.cli import app
+    from selfattn.tasks.command import run_app
+
+    command = RunDirectory(runs["rnn-plain"].path).record()["command"]
+    arguments = command.replace(str(runs["rnn-plain"].path), str(tmp_path / "again")).split()[1:]
+    run_app(app, arguments)
+    again = selfattn.load(tmp_path / "again")
+    assert all(torch.equal(weights(again)[name], weight) for name, weight in weights(runs["rnn-plain"]).items())
+
+
+@pytest.mark.parametrize("model", ["transformer", "rnn-plain"])
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
+    model: str, runs: dict[str, Run], tmp_path: Path, train: Train
+) -> None:
+    same, other = train(model, tmp_path / "same"), train(model, tmp_path / "other", seed=1)
+    assert all(torch.equal(weights(same)[name], weight) for name, weight in weights(runs[model]).items())
+    assert any(not torch.equal(weights(other)[name], weight) for name, weight in weights(same).items())
+    assert len(other.tokenizer) == len(same.tokenizer)  # so that runs of all seeds have the same parameters
+
+
+def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path) -> None:
+    text = "May 1, 2001 ☃"
+    for name, layers, heads in (("transformer", 2, 4), ("rnn-attention", 1, 1)):
+        view = runs[name].attention(text)
+        assert view.prediction == runs[name].predict([text])[0]
+        assert view.source_tokens == (*"May 1, 2001 ", "<unk>", "<eos>")
+        assert view.target_tokens == (*view.prediction, "<eos>")
+        s, t = len(view.source_tokens), len(view.target_tokens)
+        assert len(view.weights) == layers or name == "transformer"
+        assert all(weights.shape == (heads, t, s) for weights in view.weights)
+        for layer in view.weights:
+            torch.testing.assert_close(layer.sum(dim=-1), torch.ones(heads, t))
+        torch.testing.assert_close(view.picture(), view.weights[-1].mean(dim=0))
+        assert torch.equal(view.picture(layer=0, head=heads - 1), view.weights[0][heads - 1])
+        assert view._repr_html_().count("<svg") == sum(len(layer) for layer in view.weights)
+        view.save(tmp_path / f"{name}.svg")
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
+    encoder, decoder = (
+        runs["transformer"].attention("5/1/01").encoder_weights,
+        runs["transformer"].attention("a").decoder_weights,
+    )
+    assert encoder[0].shape == (4, 7, 7)
+    assert decoder[0].shape[1] == decoder[0].shape[2]
+
+
+def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="rnn-plain has no attention to show"):
+        runs["rnn-plain"].attention("May 1, 2001")
+    with pytest.raises(UserError, match="the text is empty"):
+        runs["transformer"].attention("  ")
+    view = runs["transformer"].attention("May 1, 2001")
+    for layer, head, message in (
+        (9, None, "layer 9: the model has layers 0 to"),
+        (0, 4, "head 4: the layer has heads 0 to 3"),
+        (-1, None, "layer -1"),
+        (None, -1, "head -1"),
+    ):
+        with pytest.raises(UserError, match=message):
+            view.picture(layer, head)
+    with pytest.raises(UserError, match=r"ends in \.svg"):
+        view.save(tmp_path / "x.png")
+    with pytest.raises(UserError, match="cannot be written"):
+        view.save(tmp_path / "nowhere" / "x.svg")
+
+
+def test_predict_takes_a_list_and_says_so(runs: dict[str, Run]) -> None:
+    with pytest.raises(TypeError, match=r"run\.predict\(\[text\]\)"):
+        runs["transformer"].predict("May 1, 2001")
+    assert runs["transformer"].unknown(["May ☃☃", "ß"]) == {"☃": 2, "ß": 1}
+
+
+def test_evaluation_of_embedded_dates(runs: dict[str, Run]) -> None:
+    found = evaluate_dates(runs["rnn-plain"])
+    assert (found["task"], found["model"], found["items"]) == ("dates", "rnn-plain", 5000)
+    assert 0 <= found["metrics"]["exact_match"] <= 1
+    assert sum(part["items"] for part in found["by_format"].values()) == 5000
+    assert "unseen" not in found
+    json.dumps(found, allow_nan=False)
+
+
+def table(path: Path, count: int, *, repeat: int = 1) -> Path:
+    rows = [f"day {n} of {n % 7}\t{n % 7}-{n}" for n in range(count) for _ in range(repeat)]
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+FILE_TRAINING = TrainingOptions(epochs=1, batch_size=64, validation_items=20)
+
+
+def test_a_table_of_pairs_is_dealt_by_source_and_evaluated_on_its_test_part(tmp_path: Path, train: Train) -> None:
+    path = table(tmp_path / "days.tsv", 300, repeat=2)
+    run = train("rnn-plain", tmp_path / "run", data=path, training=FILE_TRAINING)
+    found = evaluate_dates(run)
+    assert found["items"] == 60
+    assert found == evaluate_dates(run, path) | {"data": found["data"]}
+    assert found["unseen"]["items"] == 60  # a source that stands in the file twice is in one part only
+    assert evaluate_dates(run, table(tmp_path / "other.tsv", 30))["items"] == 30
+
+
+def test_a_file_that_has_changed_is_not_tested_on(tmp_path: Path, train: Train) -> None:
+    path = table(tmp_path / "days.tsv", 200)
+    run = train("rnn-plain", tmp_path / "run", data=path, training=FILE_TRAINING)
+    table(path, 201)
+    with pytest.raises(UserError, match=r"days\.tsv: has changed since this run was trained"):
+        evaluate_dates(run)
+    path.unlink()
+    with pytest.raises(UserError, match=r"days\.tsv: no such file"):
+        evaluate_dates(run)
+
+
+def test_too_few_pairs_for_three_parts(tmp_path: Path, train: Train) -> None:
+    with pytest.raises(UserError, match="5 pairs are too few for three parts"):
+        train("rnn-plain", tmp_path / "run", data=table(tmp_path / "days.tsv", 5), training=FILE_TRAINING)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tmp_path: Path, train: Train) -> None:
+    path = shared_data("dates/date.txt")
+    training = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)
+    run = train("rnn-plain", tmp_path / "run", data=path, training=training)
+    found = evaluate_dates(run, path)
+    assert (found["items"], found["unseen"]["items"], found["unseen_casefold"]["items"]) == (5000, 3595, 2562)
+    assert found["by_format"] == {}
+
+
+def test_a_model_that_cannot_read_the_data_is_told_before_anything_is_written(tmp_path: Path, train: Train) -> None:
+    settings = ("encoder.position=learned", "encoder.max_length=9")
+    with pytest.raises(UserError, match="transformer: cannot read the longest pair of these data: learned positions"):
+        train("transformer", tmp_path / "run", set=settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_input_that_is_too_long_for_the_model_is_told(
+    tmp_path: Path, train: Train, small: dict[str, tuple[str, ...]]
+) -> None:
+    settings = (*small["transformer"], "encoder.position=learned", "encoder.max_length=64")
+    run = train("transformer", tmp_path / "run", set=settings)
+    with pytest.raises(UserError, match="the model cannot read an input of 80 characters: learned positions"):
+        run.predict(["1" * 80])
+
+
+def test_several_locales_know_each_others_characters(tmp_path: Path, train: Train) -> None:
+    run = train("rnn-plain", tmp_path / "run", locales=("ko_KR", "ja_JP", "en_US"))
+    assert not run.unknown(["2008년 11월 13일 목요일", "2008年11月13日木曜日", "Thursday, November 13, 2008"])
+    assert {tag.split()[0] for tag in evaluate_dates(run)["by_format"]} == {"ko_KR", "ja_JP", "en_US"}
+
+
+def test_a_failed_training_says_so_in_its_record(
+    tmp_path: Path, small: dict[str, tuple[str, ...]], tiny: TrainingOptions
+) -> None:
+    wild = dataclasses.replace(tiny, lr=1e20, clip_norm=0.0, schedule="constant", warmup=0.0)
+    with pytest.raises(UserError, match="training: the"):
+        train_dates(TrainDates(model="transformer", out=tmp_path / "run", training=wild, set=small["transformer"]))
+    assert RunDirectory(tmp_path / "run").record()["status"] == "failed"
