@@ -40,7 +40,6 @@ def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> T
         >>> summed_tanh(query, key, torch.tensor([3.0, 1.0]), block_elements=2).round().tolist()
         [[[[0.0, 2.0]]]]
     """
-    v = v.to(query.dtype)
     if query.numel() * key.shape[-2] <= block_elements:
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ v
     b = query.shape[0]

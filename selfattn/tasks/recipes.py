@@ -27,5 +27,5 @@ def dates_recipe(*, quick: bool = False, from_file: bool = False) -> TrainingCon
         True
     """
     if quick:
-        return replace(_DATES, epochs=3, items_per_epoch=10_000, validation_items=200)
+        return replace(_DATES, epochs=3, items_per_epoch=16_000, validation_items=200)
     return replace(_DATES, epochs=10, items_per_epoch=None) if from_file else _DATES

@@ -93,10 +93,17 @@ def test_attention_is_drawn_in_the_terminal_and_saved(cli: Cli, runs: dict[str, 
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
+def hear_interrupts() -> None:
+    """Undo that a shell makes what it runs in the background deaf to SIGINT: the tests may run there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, preexec_fn=hear_interrupts, **options
+    )
 
 
 def test_a_reader_that_leaves_ends_it_quietly(runs: dict[str, Run]) -> None:

@@ -120,7 +120,18 @@ def test_what_users_ask_for_loads_no_plots_and_no_command_line() -> None:
     assert not found & {"matplotlib", "datasets", "cyclopts", "rich", "jinja2"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["models"], ["train", "dates", "--help"], ["--version"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["models"],
+        ["train", "dates", "--help"],
+        ["train", "lm", "--help"],
+        ["predict", "--help"],
+        ["--version"],
+        [],
+    ],
+)
 def test_help_and_lists_do_not_wait_for_torch(arguments: list[str]) -> None:
     code = f"sys.argv = ['selfattn', *{arguments!r}]\nfrom selfattn.cli import main\nmain()"
     assert not loaded_after(code) & {"torch", "numpy", "matplotlib", "babel", "jinja2", "safetensors"}

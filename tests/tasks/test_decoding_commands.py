@@ -1,0 +1,188 @@
+"""Beam, sampling, scores and alignments on the command line and from Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.data.pairs import Pair
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.errors import UserError
+from selfattn.tasks.options import Decoding
+from selfattn.tasks.run import Run
+
+Cli = Callable[..., Any]
+TEXTS = ["May 1, 2001", "", "11/13/08"]
+STDIN = "\n".join(TEXTS) + "\n"
+PAIRS = [Pair("May 1, 2001", "2001-05-01"), Pair("11/13/08", "2008-11-13"), Pair("5/4/99", "1999-05-04")]
+
+
+@pytest.fixture
+def pairs_file(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS))
+    return path
+
+
+def test_the_command_line_offers_every_option_of_decoding() -> None:
+    ours, theirs = ({field.name for field in dataclasses.fields(one)} for one in (Decoding, DecodingOptions))
+    assert ours == theirs
+    assert Decoding().options() == GREEDY
+
+
+def test_n_best_lines_have_number_score_and_output(cli: Cli, runs: dict[str, Run]) -> None:
+    run = runs["rnn-attention"]
+    flags = ("--beam", 3, "--n-best", 2, "--length-penalty", 0.6, "--max-length", 6)
+    done = cli("predict", run.path, *flags, stdin=STDIN)
+    found = run.decode(TEXTS, DecodingOptions(beam=3, n_best=2, length_penalty=0.6, max_length=6))
+    assert [len(outputs) for outputs in found] == [2, 1, 2]
+    expected = [
+        f"{number}\t{output.score:.6f}\t{output.text}" for number, outputs in enumerate(found, 1) for output in outputs
+    ]
+    assert done.out.splitlines() == expected
+    for outputs in found:
+        for output in outputs:
+            assert output.text == "" or output.score == pytest.approx(
+                output.log_probability / ((5 + len(output.text) + output.finished) / 6) ** 0.6
+            )
+
+
+def test_a_beam_without_n_best_gives_a_line_for_a_line(cli: Cli, runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    done = cli("predict", run.path, "--beam", 2, stdin=STDIN)
+    assert done.out.splitlines() == run.predict(TEXTS, DecodingOptions(beam=2))
+    greedy, beam = (run.decode(TEXTS, options)[0][0] for options in (GREEDY, DecodingOptions(beam=8, max_length=12)))
+    assert [outputs[0].text for outputs in run.decode(TEXTS)] == run.predict(TEXTS)
+    assert not (greedy.finished and beam.finished) or beam.log_probability >= greedy.log_probability - 1e-4
+
+
+def test_samples_depend_on_the_seed_and_not_on_the_chunks(
+    cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import selfattn.cli
+
+    run = runs["rnn-plain"].path
+    flags = ("--sample", "--temperature", 1.5, "--top-k", 9, "--top-p", 0.95, "--max-length", 8)
+    first, again = (cli("predict", run, *flags, stdin=STDIN * 2).out for _ in range(2))
+    assert first == again != cli("predict", run, *flags, "--seed", 1, stdin=STDIN * 2).out
+    monkeypatch.setattr(selfattn.cli, "_CHUNK", 1)
+    assert cli("predict", run, *flags, stdin=STDIN * 2).out == first
+    assert first.splitlines()[0] != first.splitlines()[3]  # the same text twice is drawn twice
+
+
+def test_evaluate_with_a_beam_says_so(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+    run = runs["rnn-plain"]
+    found = json.loads(cli("evaluate", run.path, "--data", pairs_file, "--beam", 3, "--json").out)
+    right = [
+        a == pair.target
+        for a, pair in zip(run.predict([p.source for p in PAIRS], DecodingOptions(beam=3)), PAIRS, strict=True)
+    ]
+    assert (found["beam"], found["metrics"]["exact_match"]) == (3, sum(right) / 3)
+
+
+def test_scores_are_those_of_what_was_decoded(runs: dict[str, Run]) -> None:
+    for run in runs.values():
+        for options in (GREEDY, DecodingOptions(beam=3)):
+            for text, outputs in zip(TEXTS, run.decode(TEXTS, options), strict=True):
+                for output in outputs:
+                    if text and output.finished:
+                        found = run.score([Pair(text, output.text)])[0]
+                        assert found.tokens == len(output.text) + 1
+                        assert found.log_probability == pytest.approx(output.log_probability, abs=1e-3)
+
+
+def test_score_prints_a_line_for_each_pair_or_a_summary(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+    run = runs["rnn-attention"]
+    lines = [line.split("\t") for line in cli("score", run.path, "--data", pairs_file).out.splitlines()]
+    scores = run.score(PAIRS)
+    assert [int(tokens) for _, tokens, _ in lines] == [11, 11, 11]
+    assert [float(log) for log, _, _ in lines] == pytest.approx([one.log_probability for one in scores], abs=1e-5)
+    assert [float(each) for _, _, each in lines] == pytest.approx([one.per_token for one in scores], abs=1e-5)
+    found = json.loads(cli("score", run.path, "--data", pairs_file, "--json").out)
+    total = sum(one.log_probability for one in scores)
+    assert (found["items"], found["tokens"]) == (3, 33)
+    assert found["perplexity"] == pytest.approx(math.exp(-total / 33))
+
+
+def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+    run = runs["transformer"]
+    for flags, options in (
+        ((), {}),
+        (("--layer", 0, "--head", 2), {"layer": 0, "head": 2}),
+        (("--layer", -1, "--head", "mean", "--shift", 1), {"shifted": True}),
+    ):
+        lines = cli("align", run.path, "--data", pairs_file, *flags).out.splitlines()
+        links = run.align(PAIRS, **options)
+        assert lines == [" ".join(f"{i}-{j}" for i, j in own) for own in links]
+        for pair, own in zip(PAIRS, links, strict=True):
+            assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in own)
+            assert len(own) == len(pair.target)  # every character looks somewhere
+
+
+def test_what_is_aligned_is_the_attention_of_what_was_written(runs: dict[str, Run]) -> None:
+    run = runs["rnn-attention"]
+    view = run.attention("11/13/08")
+    if not view.prediction:
+        pytest.skip("this small run writes nothing here")
+    links = run.align([Pair(view.source, view.prediction)])[0]
+    weights = view.picture()[:-1, :-1]  # without <eos> on either side
+    assert links == [(int(row.argmax()), j) for j, row in enumerate(weights)]
+
+
+BAD = [
+    (("predict", "--n-best", "2"), "n_best: 2 outputs need a beam of at least 2, got 1"),
+    (("predict", "--beam", "0"), "beam: expected a whole number of at least 1, got 0"),
+    (("predict", "--beam", "1.5"), "--beam: expected a whole number, got 1.5"),
+    (("predict", "--length-penalty", "1"), "length_penalty: ranks the outputs of a beam"),
+    (("predict", "--beam", "2", "--length-penalty", "nan"), "length_penalty: expected a finite number"),
+    (("predict", "--sample", "--beam", "2"), "sample: draws one output"),
+    (("predict", "--temperature", "0.5"), "temperature: says how to draw; it needs sample"),
+    (("predict", "--seed", "3"), "seed: says how to draw; it needs sample"),
+    (("predict", "--sample", "--temperature", "0"), "temperature: expected a number above 0, got 0.0"),
+    (("predict", "--sample", "--top-k", "0"), "top_k: expected a whole number of at least 1, got 0"),
+    (("predict", "--sample", "--top-p", "1.5"), "top_p: expected a share in (0, 1], got 1.5"),
+    (("predict", "--max-length", "0"), "max_length: expected a whole number of at least 1, got 0"),
+    (("evaluate", "--length-penalty", "1"), "length_penalty: ranks the outputs of a beam"),
+    (("score",), "--data"),
+    (("score", "--data", "nowhere.tsv"), "nowhere.tsv: no such file"),
+    (("align", "--data", "pairs.tsv", "--layer", "9"), "layer must be from"),
+    (("align", "--data", "pairs.tsv", "--head", "9"), "head must be from 0 to 3, got 9"),
+    (("align", "--data", "pairs.tsv", "--head", "all"), "--head: expected a whole number from 0, or mean; got all"),
+    (("align", "--data", "pairs.tsv", "--shift", "2"), "--shift: expected 0 or 1, got 2"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), BAD, ids=lambda value: str(value))
+def test_bad_input_is_one_line(
+    cli: Cli,
+    runs: dict[str, Run],
+    pairs_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    expected: str,
+) -> None:
+    monkeypatch.chdir(pairs_file.parent)
+    done = cli(arguments[0], runs["transformer"].path, *arguments[1:], stdin=STDIN)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert expected in done.err
+
+
+def test_a_model_without_attention_cannot_align(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+    done = cli("align", runs["rnn-plain"].path, "--data", pairs_file)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "rnn-plain: " in done.err
+    assert "no attention to its source" in done.err
+
+
+def test_decode_takes_a_list_too(runs: dict[str, Run]) -> None:
+    with pytest.raises(TypeError, match=r"run\.predict\(\[text\]\)"):
+        runs["transformer"].decode("May 1, 2001")
+    assert runs["transformer"].decode([]) == []
+    with pytest.raises(UserError, match="n_best"):
+        DecodingOptions(n_best=2)

@@ -1,0 +1,159 @@
+"""A language model on plain text: train, measure, continue; small, but the whole way."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import selfattn
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import UserError
+from selfattn.tasks.lm import evaluate_lm, train_lm
+from selfattn.tasks.options import TrainingOptions, TrainLM
+from selfattn.tasks.run import Run
+from selfattn.training.run_dir import RunDirectory
+
+Cli = Callable[..., Any]
+SMALL = ("stack.dim=16", "stack.ffn_dim=24", "stack.num_layers=1")
+LINES = [f"{name} saw {other} {where}." for name in ("Ann", "Ben", "Cy") for other in ("a cat", "two dogs", "me")
+         for where in ("at home", "in town", "by the sea", "again")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join([*LINES, "", "  ", *LINES]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    training = TrainingOptions(epochs=3, batch_size=16, lr=0.02)
+    out = tmp_path_factory.mktemp("lm") / "run"
+    return train_lm(TrainLM(out=out, data=text, context=16, set=SMALL, training=training))
+
+
+def test_it_learns_and_keeps_the_lowest_perplexity(run: Run) -> None:
+    directory = RunDirectory(run.path)
+    metrics, settings = directory.metrics(), run.config.data
+    assert all(line["valid_perplexity"] == pytest.approx(math.exp(line["valid_loss"])) for line in metrics)
+    assert metrics[-1]["valid_perplexity"] < len(run.tokenizer) / 2
+    assert directory.record()["status"] == "finished"
+    assert directory.record()["command"].startswith("selfattn train lm --out ")
+    # A tenth of the different lines are held out, with all that repeat them.
+    assert (settings["lines"], settings["valid_lines"], settings["empty_lines"]) == (66, 6, 2)
+
+
+def test_the_best_epoch_is_kept_and_measured_the_same_from_disk(text: Path, tmp_path: Path) -> None:
+    valid = tmp_path / "valid.txt.gz"
+    valid.write_bytes(gzip.compress(b"Ann saw two dogs in town.\nBen saw me.\n"))
+    training = TrainingOptions(epochs=3, batch_size=16, lr=0.05, schedule="constant")
+    options = TrainLM(out=tmp_path / "run", data=text, valid=valid, context=16, set=SMALL, training=training)
+    train_lm(options)
+    best = min(line["valid_perplexity"] for line in RunDirectory(tmp_path / "run").metrics())
+    found = evaluate_lm(selfattn.load(tmp_path / "run"), valid)
+    assert found["metrics"]["perplexity"] == pytest.approx(best, rel=1e-4)
+    assert (found["items"], found["characters"], found["tokens"]) == (2, 36, 38)
+    assert found["metrics"]["bits_per_character"] == pytest.approx(math.log2(best) * 38 / 36, rel=1e-4)
+
+
+def test_evaluate_on_the_command_line(cli: Cli, run: Run, text: Path) -> None:
+    found = json.loads(cli("evaluate", run.path, "--data", text, "--json").out)
+    assert found["task"] == "lm"
+    assert set(found["metrics"]) == {"perplexity", "bits_per_character", "loss"}
+    assert (found["items"], found["empty_lines"], found["unknown_characters"]) == (72, 2, 0)
+    shown = cli("evaluate", run.path, "--data", text).out
+    assert f"{found['metrics']['perplexity']:.4f}" in shown
+    assert "2 empty lines skipped" in shown
+
+
+def test_predict_continues_every_line(cli: Cli, run: Run) -> None:
+    texts = ["Ann saw", "", "Q"]
+    done = cli("predict", run.path, stdin="\n".join(texts) + "\n")
+    assert done.out.splitlines() == run.predict(texts)
+    assert all(line.startswith(begun) for line, begun in zip(done.out.splitlines(), texts, strict=True))
+    assert "'Q' 1" in done.err
+    drawn = cli("predict", run.path, "--sample", "--seed", 3, stdin="Ann saw\n").out
+    assert drawn == run.predict(["Ann saw"], DecodingOptions(sample=True, seed=3))[0] + "\n"
+    best = cli("predict", run.path, "--beam", 3, "--n-best", 2, stdin="Ann saw\n").out.splitlines()
+    assert [line.split("\t")[0] for line in best] == ["1", "1"]
+    assert all(line.split("\t")[2].startswith("Ann saw") for line in best)
+
+
+def test_the_same_seed_gives_the_same_run_with_and_without_laps(text: Path, tmp_path: Path) -> None:
+    for items in (None, 50):
+        training = TrainingOptions(epochs=2, batch_size=16, items_per_epoch=items)
+        options = TrainLM(out=tmp_path / f"a{items}", data=text, context=16, set=SMALL, training=training)
+        first = train_lm(options)
+        again = train_lm(dataclasses.replace(options, out=tmp_path / f"b{items}"))
+        assert (
+            RunDirectory(first.path).metrics()[-1]["valid_loss"] == RunDirectory(again.path).metrics()[-1]["valid_loss"]
+        )
+
+
+def test_what_needs_pairs_says_so(cli: Cli, run: Run, text: Path, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a\tb\n")
+    for arguments in (
+        ("attention", run.path, "Ann"),
+        ("score", run.path, "--data", pairs),
+        ("align", run.path, "--data", pairs),
+    ):
+        done = cli(*arguments)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert "is a language model; take a run that was trained on pairs" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--data", "nowhere.txt"), "nowhere.txt: no such file"),
+        (("--data", "empty.txt"), "empty.txt: the file is empty; give at least one line of text"),
+        (("--data", "blank.txt"), "blank.txt: the file is empty; give at least one line of text"),
+        (("--data", "wide.txt"), "wide.txt: only spaces in it"),
+        (("--data", "latin.txt"), "latin.txt:2: not valid UTF-8"),
+        (("--data", "broken.gz"), "broken.gz: not a whole gzip file"),
+        (("--data", "few.txt"), "few.txt: fewer than 10 different lines"),
+        (("--data", "good.txt", "--valid", "nowhere.txt"), "nowhere.txt: no such file"),
+        (("--data", "good.txt", "--context", "0"), "--context: expected a whole number of at least 1, got 0"),
+        (("--data", "good.txt", "--context", "1.5"), "--context: expected a whole number, got 1.5"),
+        (("--data", "good.txt", "--model", "transformer"), "--model transformer: has an encoder"),
+        (("--data", "good.txt", "--model", "decoder-only-prefix"), "reads in both directions"),
+        (("--data", "good.txt", "--target-exact-match", "0.5"), "a language model has no exact match"),
+        (
+            ("--data", "good.txt", "--teacher-forcing", "2"),
+            "teacher_forcing: expected a probability in [0, 1], got 2.0",
+        ),
+        ((), "--data"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_one_line(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], expected: str
+) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "blank.txt").write_text(" \n \n")
+    (tmp_path / "wide.txt").write_text("\u3000\n", encoding="utf-8")
+    (tmp_path / "latin.txt").write_bytes("a\naoût\n".encode("latin-1"))
+    (tmp_path / "broken.gz").write_bytes(b"not gzip")
+    (tmp_path / "few.txt").write_text("a\nb\n" * 9)
+    (tmp_path / "good.txt").write_text("\n".join("abcdefghijklm"))
+    monkeypatch.chdir(tmp_path)
+    done = cli("train", "lm", "--out", "new", *arguments)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done.err
+    assert expected in done.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_evaluation_that_cannot_be(cli: Cli, run: Run, text: Path, runs: dict[str, Run]) -> None:
+    assert "give one with --data" in cli("evaluate", run.path).err
+    assert "nothing is decoded" in cli("evaluate", run.path, "--data", text, "--beam", 2).err
+    with pytest.raises(UserError, match="not a language model"):
+        evaluate_lm(runs["rnn-plain"], text)
