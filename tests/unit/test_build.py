@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from selfattn.attention import RelativeBias
+from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import (
     DecoderOnlyConfig,
@@ -15,6 +17,7 @@ from selfattn.models.config import (
     RNNDecoderConfig,
     RNNEncoderConfig,
     TransformerConfig,
+    override,
 )
 
 TRANSFORMER = EncoderDecoderConfig(encoder=TransformerConfig(), decoder=TransformerConfig())
@@ -59,3 +62,137 @@ def test_what_is_shared_is_one_tensor(share: bool, tie: bool) -> None:
     apart = EncoderDecoderConfig(encoder=part, decoder=part)
     more = count_parameters(build(apart, vocab_size=7, pad_id=0, seed=0))[0] - count_parameters(model)[0]
     assert more == 7 * 8 * (share + tie)
+
+
+DEEP_RNN = override(RNN, {"encoder.num_layers": 2, "decoder.num_layers": 2, "encoder.handover": "all"})
+LUONG = override(RNN, {"decoder.attention": "luong"})
+LONE = DecoderOnlyConfig(stack=TransformerConfig())
+# One change for each setting there is, from a configuration where it matters; names of encoder and decoder apart.
+CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
+    *(
+        (RNN, {f"encoder.{name}": value, "decoder.initial_state": "project", "decoder.score": "general"})
+        for name, value in {"embed_dim": 5, "hidden_dim": 7, "num_layers": 2, "direction": "both"}.items()
+    ),
+    *((RNN, {f"encoder.{name}": value}) for name, value in {"cell": "gru", "handover": "all", "dropout": 0.5}.items()),
+    (DEEP_RNN, {"encoder.residual": True}),
+    (DEEP_RNN, {"decoder.residual": True}),
+    *(
+        (RNN, {f"decoder.{name}": value})
+        for name, value in {
+            "attention": "luong",
+            "embed_dim": 5,
+            "cell": "gru",
+            "initial_state": "zero",
+            "score": "scaled_dot",
+            "num_heads": 2,
+            "project": True,
+            "dropout": 0.5,
+        }.items()
+    ),
+    (RNN, {"decoder.hidden_dim": 7, "decoder.initial_state": "project", "decoder.score": "general"}),
+    (RNN, {"decoder.num_layers": 2, "decoder.initial_state": "project"}),
+    (override(LUONG, {"decoder.score": "additive"}), {"decoder.score_dim": 3}),
+    (override(LUONG, {"decoder.score": "concat"}), {"decoder.score_dim": 3}),
+    (override(LUONG, {"decoder.score": "location"}), {"decoder.max_source_length": 3}),
+    (LUONG, {"decoder.input_feeding": True}),
+    (TRANSFORMER, {"share_embeddings": True}),
+    (TRANSFORMER, {"tie_output": True}),
+    (override(LONE, {"stack.num_layers": 2}), {"bidirectional_prefix": True}),  # one block reads it from embeddings
+    (LONE, {"tie_output": True}),
+]
+STACK_CHANGES: dict[str, Any] = {
+    "dim": 32,
+    "num_heads": 2,
+    "num_kv_heads": 2,
+    "num_layers": 2,
+    "ffn_dim": 5,
+    "activation": "gelu",
+    "norm": "rms",
+    "norm_first": False,
+    "position": "t5",
+    "sinusoid_layout": "halves",
+    "scale_embedding": False,
+    "score": "dot",
+    "qk_norm": True,
+    "window": 2,
+    "dropout": 0.5,
+    "attention_dropout": 0.5,
+    "activation_dropout": 0.5,
+}
+CHANGES += [
+    (base, {f"{part}.{name}": value})
+    for base, part in ((TRANSFORMER, "encoder"), (TRANSFORMER, "decoder"), (LONE, "stack"))
+    for name, value in STACK_CHANGES.items()
+    if (part, name) != ("encoder", "window")  # a window is for who writes
+]
+CHANGES += [
+    (override(base, {f"{part}.position": "learned"}), {f"{part}.max_length": 31})
+    for base, part in ((TRANSFORMER, "encoder"), (TRANSFORMER, "decoder"), (LONE, "stack"))
+]
+
+
+def test_every_setting_is_among_the_changes() -> None:
+    changed = {(type(base), path) for base, settings in CHANGES for path in settings}
+    for base, parts in ((RNN, ("encoder", "decoder")), (TRANSFORMER, ("encoder", "decoder")), (LONE, ("stack",))):
+        for part in parts:
+            for name in vars(getattr(base, part)):
+                if (base, part, name) != (TRANSFORMER, "encoder", "window"):
+                    assert (type(base), f"{part}.{name}") in changed
+
+
+@pytest.mark.parametrize(("base", "settings"), CHANGES, ids=lambda x: next(iter(x)) if isinstance(x, dict) else "")
+def test_every_setting_changes_the_model(base: ModelConfig, settings: dict[str, Any]) -> None:
+    """In its weights' shapes, or in what it computes while training: no setting is read and forgotten."""
+    source, target = torch.tensor([[10, 9, 3], [4, 5, 0]]), torch.tensor([[1, 6, 2, 8], [1, 5, 7, 3]])
+
+    def look(config: ModelConfig) -> tuple[dict[str, Any], torch.Tensor]:
+        torch.manual_seed(0)
+        model = build(config, vocab_size=11, pad_id=0, seed=0).train()
+        with torch.no_grad():
+            logits = model(source, target, source_mask=source != 0)
+        return {name: parameter.shape for name, parameter in model.named_parameters()}, logits
+
+    shapes, logits = look(base)
+    other_shapes, other_logits = look(override(base, settings))
+    assert shapes != other_shapes or not torch.allclose(logits, other_logits, atol=1e-6)
+
+
+@pytest.mark.parametrize("config", [TRANSFORMER, LONE], ids=["transformer", "decoder-only"])
+def test_blocks_are_made_as_the_settings_say(config: ModelConfig) -> None:
+    """Both kinds of attention, every norm, every dropout: what one output of the whole could not tell apart."""
+    parts = ("stack",) if isinstance(config, DecoderOnlyConfig) else ("encoder", "decoder")
+    settings = {
+        "num_layers": 2,
+        "num_kv_heads": 1,
+        "qk_norm": True,
+        "norm": "rms",
+        "position": "t5",
+        "dropout": 0.1,
+        "attention_dropout": 0.2,
+        "activation_dropout": 0.3,
+    }
+    model = build(
+        override(config, {f"{part}.{name}": value for part in parts for name, value in settings.items()}),
+        vocab_size=11,
+        pad_id=0,
+        seed=0,
+    )
+    modules = dict(model.named_modules())
+    blocks = {name: module for name, module in modules.items() if isinstance(module, TransformerBlock)}
+    assert len(blocks) == 2 * len(parts)
+    assert not [name for name, module in modules.items() if isinstance(module, torch.nn.LayerNorm)]
+    for name, block in blocks.items():
+        assert (block.cross_attn is not None) == name.startswith("decoder.")
+        assert block.dropout.p == 0.1
+        assert block.feed_forward.dropout.p == 0.3
+        assert isinstance(block.self_attn.position, RelativeBias)
+        assert block.self_attn.position.bidirectional == name.startswith("encoder.")
+        for attention in (block.self_attn, block.cross_attn):
+            if attention is not None:
+                assert attention.dropout == 0.2
+                assert attention.num_kv_heads == 1
+                assert attention.q_norm is not None
+                assert attention.k_norm is not None
+        if block.cross_attn is not None:
+            assert block.cross_attn.position is None
+    assert [module.dropout.p for module in modules.values() if isinstance(module, TokenEmbedding)] == [0.1] * len(parts)
