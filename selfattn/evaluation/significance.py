@@ -19,6 +19,8 @@ from selfattn.evaluation.paired import holm, sign_flip_p
 from selfattn.evaluation.resampling import Array, average_covariance, corpus_covariance
 from selfattn.evaluation.spread import ALPHA, Spread, spread
 
+_ROUNDING = 1e-12  # of the scores' size
+
 
 def estimate(scores: npt.ArrayLike) -> Estimate:
     """Estimate a model's score and its 95 % interval over seeds and items.
@@ -149,7 +151,7 @@ class _Measured:
     def _pair(self, first: str, second: str) -> PairResult:
         """Figures of a pair; the correction for other pairs and the word are still to come."""
         one, other = self.runs[first], self.runs[second]
-        found, difference = self._spread(first, second), float(one.mean() - other.mean())
+        found, difference = self._spread(first, second), _difference(one, other)
         half = found.half_width()
         low, high = difference - half, difference + half
         if self.right is None:
@@ -193,6 +195,12 @@ def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Arr
     if len(set(counts.values())) > 1:
         raise ValueError(f"expected the same items for every model, got {counts}")
     return arrays
+
+
+def _difference(one: Array, other: Array) -> float:
+    """The difference of two means, without what is only rounding: the same scores in another order differ by 0."""
+    difference = float(one.mean() - other.mean())
+    return difference if abs(difference) > _ROUNDING * max(abs(one).max(), abs(other).max()) else 0.0
 
 
 def _share_interval(mean: float, half: float, items: int) -> tuple[float, float]:

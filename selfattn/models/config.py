@@ -82,6 +82,11 @@ class RNNDecoderConfig(Checked):
         super().__post_init__()
         if self.input_feeding and self.attention != "luong":
             raise UserError(f"RNNDecoderConfig.input_feeding: only with attention 'luong', not {self.attention!r}")
+        if self.attention == "none" and self.initial_state == "zero":
+            raise UserError(
+                "RNNDecoderConfig.initial_state: with 'zero' and attention 'none' nothing of the source reaches the "
+                "decoder; use 'copy' or 'project'"
+            )
         if self.hidden_dim % self.num_heads:
             raise UserError(
                 f"RNNDecoderConfig.num_heads: {self.num_heads} does not divide hidden_dim {self.hidden_dim}"

@@ -78,7 +78,7 @@ VARIANTS: dict[str, ModelConfig] = (
     {f"preset {name}": shrink(preset.config) for name, preset in PRESETS.items()}
     | {
         "plain gru deep": _rnn(GRU | DEEP, GRU | DEEP | {"attention": "none"}),
-        "plain zero": _rnn({}, {"attention": "none", "initial_state": "zero"}),
+        "peeky zero": _rnn({}, {"attention": "peeky", "initial_state": "zero"}),
         "peeky both all": _rnn(BOTH | {"handover": "all"}, {"attention": "peeky"}),
         "peeky gru project": _rnn(GRU, GRU | {"attention": "peeky", "initial_state": "project", "hidden_dim": 5}),
         "textbook backward all deep": _rnn({"direction": "backward", "handover": "all"} | DEEP, DEEP),

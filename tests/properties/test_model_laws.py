@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, load_model, save_model
 from torch import Tensor
 
+from selfattn.attention import MultiHeadAttention
+from selfattn.layers import RecurrentStack
 from selfattn.models.protocol import DecoderState, Seq2Seq
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
@@ -173,6 +175,28 @@ def test_dropout_is_off_in_eval_and_on_in_training(zoo: Any, variant: str) -> No
     assert not torch.equal(first, second)
     torch.manual_seed(0)
     assert torch.equal(logits_of(model, case), first)
+
+
+@torch.no_grad()
+def test_every_dropout_there_is_drops(zoo: Any, variant: str) -> None:
+    """Each of them alone makes training random; only between the layers of a stack of one there is nothing."""
+    model, case = zoo.fresh(zoo.dropping(variant, 0.5)).train(), zoo.case([5, 3], 3, 0)
+    drops = [module for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+    idle = {m.dropout for m in model.modules() if isinstance(m, RecurrentStack) and len(m.layers) == 1}
+    weights = [module for module in model.modules() if isinstance(module, MultiHeadAttention) and module.dropout]
+    for drop in drops:
+        drop.p = 0.0
+    for attention in weights:
+        attention.dropout = 0.0
+    assert torch.equal(logits_of(model, case), logits_of(model, case))
+    for drop in drops:
+        drop.p = 0.5
+        assert torch.equal(logits_of(model, case), logits_of(model, case)) == (drop in idle)
+        drop.p = 0.0
+    for attention in weights:
+        attention.dropout = 0.5
+        assert not torch.equal(logits_of(model, case), logits_of(model, case))
+        attention.dropout = 0.0
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

@@ -103,6 +103,11 @@ def test_a_bad_value_is_named(kind: Any, name: str, value: Any) -> None:
     ("config", "settings", "message"),
     [
         (RNN, {"decoder.input_feeding": True}, "RNNDecoderConfig.input_feeding: only with attention 'luong'"),
+        (
+            RNN,
+            {"decoder.attention": "none", "decoder.initial_state": "zero"},
+            "RNNDecoderConfig.initial_state: .*'copy'",
+        ),
         (RNN, {"decoder.num_heads": 3}, "RNNDecoderConfig.num_heads: 3 does not divide hidden_dim 128"),
         (RNN, {"share_embeddings": True, "encoder.embed_dim": 5}, "EncoderDecoderConfig.share_embeddings: .* 5, .* 32"),
         (

@@ -202,6 +202,14 @@ def test_no_disagreement_is_no_proof_of_equality(seeds: int) -> None:
     assert pair.high == -pair.low == pytest.approx(1.971957 / 200, abs=1e-6)
 
 
+def test_rounding_is_no_difference() -> None:
+    # The sum of the same scores in another order: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1 to the last digit.
+    one, other = np.array([[0.1, 0.2, 0.3]] * 3), np.array([[0.3, 0.2, 0.1]] * 3)
+    assert one.mean() != other.mean()
+    pair = compare({"a": one, "b": other}).between("a", "b")
+    assert (pair.difference, pair.p_items, pair.p) == (0.0, 1.0, 1.0)
+
+
 def test_opposites_stay_within_one() -> None:
     pair = compare({"a": np.ones((3, 11)), "b": np.zeros((3, 11))}).between("a", "b")
     assert (pair.difference, pair.high, pair.word) == (1.0, 1.0, "better")
