@@ -72,7 +72,8 @@ def encode_pairs(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
     eos = [tokenizer.eos_id]
-    return [Example(tokenizer.encode(pair.source) + eos, tokenizer.encode(pair.target) + eos) for pair in pairs]
+    source, target = tokenizer.source, tokenizer.target
+    return [Example(source.encode(pair.source) + eos, target.encode(pair.target) + eos) for pair in pairs]
 
 
 def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequence[int]) -> Batch:
@@ -149,13 +150,13 @@ def batches(
         if number is not None and number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
     if generator is None:
-        groups = list(_cut(range(len(examples)), examples, batch_size, max_tokens))
+        groups = list(cut(range(len(examples)), examples, batch_size, max_tokens))
     else:
         shuffled = torch.randperm(len(examples), generator=generator).tolist()
         groups = []
         for part in _windows(shuffled, examples, batch_size, max_tokens, window):
             part.sort(key=lambda index: (len(examples[index].source), len(examples[index].target)))
-            groups.extend(_cut(part, examples, batch_size, max_tokens))
+            groups.extend(cut(part, examples, batch_size, max_tokens))
         groups = [groups[place] for place in torch.randperm(len(groups), generator=generator).tolist()]
     return (collate([examples[index] for index in group], pad_id, bos_id, group) for group in groups)
 
@@ -177,7 +178,7 @@ def _windows(
         yield part
 
 
-def _cut(
+def cut(
     order: Iterable[int], examples: Sequence[Example], batch_size: int | None, max_tokens: int | None
 ) -> Iterator[list[int]]:
     """Cut the order into batches, each as large as the bounds allow."""

@@ -94,7 +94,8 @@ def to_words(weights: Tensor, source_words: Sequence[int], target_words: Sequenc
     """Turn attention between tokens into attention between words.
 
     Attention to a word is the sum over its tokens, attention from a word the mean over its tokens (Clark et al. 2019,
-    section 4.1), so that every row stays a distribution.
+    section 4.1), so that every row stays a distribution. Where a word has no token of its own, its row and
+    column are 0.
 
     Args:
         weights: ``[.. t s]``.
@@ -111,7 +112,8 @@ def to_words(weights: Tensor, source_words: Sequence[int], target_words: Sequenc
     """
     to, into = (torch.nn.functional.one_hot(torch.tensor(words)) for words in (source_words, target_words))
     summed = weights @ to.to(weights)
-    return (into.to(weights) / into.sum(dim=0).to(weights)).T @ summed
+    # A word without a token of its own attends to nothing.
+    return (into.to(weights) / into.sum(dim=0).clamp(min=1).to(weights)).T @ summed
 
 
 def _overlap(first: Range, second: Range) -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from selfattn.errors import UserError
+from selfattn.tokenizers.labels import SPECIALS, printable
+from selfattn.tokenizers.storage import read_json, write_whole
 
-SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 FILE_NAME = "char.json"
 
 
@@ -49,6 +50,16 @@ class CharTokenizer:
             characters.update(text)
         return cls(characters)
 
+    @property
+    def source(self) -> CharTokenizer:
+        """The tokenizer of the source side: this one, both sides share it."""
+        return self
+
+    @property
+    def target(self) -> CharTokenizer:
+        """The tokenizer of the target side: this one."""
+        return self
+
     def __len__(self) -> int:
         """Return the size of the vocabulary, the four specials included."""
         return len(SPECIALS) + len(self.characters)
@@ -61,6 +72,25 @@ class CharTokenizer:
             [4, 5, 3]
         """
         return [self._ids.get(character, self.unk_id) for character in text]
+
+    def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
+        """Return what `encode` does: there is one way to cut a text into characters.
+
+        Args:
+            text: any.
+            seed: not used.
+            alpha: not used.
+        """
+        return self.encode(text)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the half-open range of characters of each id of ``encode(text)``.
+
+        Example:
+            >>> CharTokenizer("ab").spans("abz")
+            [(0, 1), (1, 2), (2, 3)]
+        """
+        return [(place, place + 1) for place in range(len(text))]
 
     def unknown(self, *texts: str) -> Counter[str]:
         """Count the characters of the texts that the vocabulary has not.
@@ -97,7 +127,7 @@ class CharTokenizer:
             >>> CharTokenizer("a\\u200f").pieces([4, 5, 3])
             ['a', '<U+200F>', '<unk>']
         """
-        return [SPECIALS[n] if 0 <= n < len(SPECIALS) else _printable(self._character(n)) for n in ids]
+        return [SPECIALS[n] if 0 <= n < len(SPECIALS) else printable(self._character(n)) for n in ids]
 
     def _character(self, number: int) -> str:
         if not 0 <= number < len(self):
@@ -110,16 +140,8 @@ class CharTokenizer:
         Args:
             directory: made where there is none.
         """
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
         record = {"tokenizer": "char", "version": 1, "characters": self.characters}
-        # Written aside and moved into place, so that a run killed meanwhile leaves no half a file.
-        aside = folder / f"{FILE_NAME}.{os.getpid()}.tmp"
-        try:
-            aside.write_text(json.dumps(record) + "\n", encoding="ascii")
-            os.replace(aside, folder / FILE_NAME)
-        finally:
-            aside.unlink(missing_ok=True)
+        write_whole(Path(directory) / FILE_NAME, (json.dumps(record) + "\n").encode("ascii"))
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
@@ -132,13 +154,7 @@ class CharTokenizer:
             UserError: no such file, or not one that `save` wrote.
         """
         path = Path(directory) / FILE_NAME
-        try:
-            record = json.loads(path.read_bytes())
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror}); is this the tokenizer of a run?") from None
-        except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested without end
-            raise UserError(f"{path}: not valid JSON; restore the file or train again") from None
-        match record:
+        match read_json(path):
             case {"tokenizer": "char", "version": 1, "characters": str(characters)}:
                 tokenizer = cls(characters)
                 if tokenizer.characters == characters:
@@ -146,9 +162,3 @@ class CharTokenizer:
                 # Other ids than the model was trained with would give nonsense without a word.
                 raise UserError(f"{path}: its characters are not in order; restore the file or train again")
         raise UserError(f"{path}: not a character vocabulary of version 1; restore the file or train again")
-
-
-def _printable(character: str) -> str:
-    if character == " ":
-        return "␣"
-    return character if character.isprintable() else f"<U+{ord(character):04X}>"

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from selfattn.errors import UserError
 
-ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt"]
+ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "one_cycle"]
 Precision = Literal["float32", "bfloat16"]
+AverageName = Literal["none", "ema", "last"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,23 +20,35 @@ class TrainingConfig:
 
     Attributes:
         seed: of every random stream of the run (order of the data, first weights, dropout).
-        epochs: how many; after each the model is validated.
+        epochs: how many; ``max_steps`` goes before it.
+        max_steps: stop after so many steps of the optimizer, in whatever epoch; the schedule falls over as many.
+            Needed where the data are a stream, whose length nobody knows. Default: all epochs.
         items_per_epoch: pairs in an epoch; default for a file all of it.
         batch_size: pairs in a batch.
         max_tokens: most tokens in a batch, source and target with padding; default no limit.
+        accumulate: batches whose gradients make one step, weighted by their tokens, as if they were one large batch.
         lr: the highest learning rate.
-        schedule: how the rate falls after the warm-up.
+        schedule: how the rate falls after the warm-up; see :func:`selfattn.training.schedule.lr_factor`.
         warmup: share of all steps over which the rate rises from zero.
+        warmup_steps: the same as a number of steps, in place of the share.
         weight_decay: of AdamW; biases, norms and embeddings never decay.
         betas: of AdamW.
         clip_norm: the gradient is scaled down to this norm where it is longer; 0 leaves it.
         label_smoothing: probability mass spread evenly over the vocabulary.
+        r_drop: weight of the divergence between two passes with different dropout (Wu et al. 2021); 0 makes one pass.
         teacher_forcing: probability that the model reads the right token before the next, and not its own guess; see
             :mod:`selfattn.training.forcing`.
         teacher_forcing_end: the same at the last step, reached in equal steps; default: it stays as it is.
         precision: float32, or bfloat16 where autocast allows it (weights stay float32).
-        validation_items: unseen pairs for the validation after each epoch.
-        target_exact_match: stop when the validation reaches this share; default: never stop early.
+        average: which weights are validated and kept: those of the step (``none``), their exponential moving average
+            (``ema``), or the mean of those at the last validations (``last``).
+        ema_decay: of ``ema``: how much of the average stays at each step, at most; see
+            :class:`selfattn.training.averaging.ExponentialAverage`.
+        average_last: of ``last``: over how many validations.
+        validation_items: unseen pairs for the validation.
+        validate_every: steps between two validations, and one after the last step; default: after each epoch.
+        patience: stop after so many validations in a row that did not find better weights; default: never.
+        target_exact_match: stop when the validation reaches this share; default: never.
 
     Raises:
         UserError: a value is out of its range.
@@ -51,37 +64,48 @@ class TrainingConfig:
 
     seed: int = 0
     epochs: int = 10
+    max_steps: int | None = None
     items_per_epoch: int | None = None
     batch_size: int = 128
     max_tokens: int | None = None
+    accumulate: int = 1
     lr: float = 3e-3
     schedule: ScheduleName = "linear"
     warmup: float = 0.1
+    warmup_steps: int | None = None
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
     clip_norm: float = 1.0
     label_smoothing: float = 0.0
+    r_drop: float = 0.0
     teacher_forcing: float = 1.0
     teacher_forcing_end: float | None = None
     precision: Precision = "float32"
+    average: AverageName = "none"
+    ema_decay: float = 0.999
+    average_last: int = 5
     validation_items: int = 1000
+    validate_every: int | None = None
+    patience: int | None = None
     target_exact_match: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "items_per_epoch", "batch_size", "max_tokens", "validation_items"):
-            optional = name in ("items_per_epoch", "max_tokens")
-            self._check(name, int, lambda x: x >= 1, "a whole number of at least 1", optional=optional)
+        for name in ("epochs", "batch_size", "accumulate", "average_last", "validation_items"):
+            self._check(name, int, lambda x: x >= 1, "a whole number of at least 1")
+        for name in ("max_steps", "items_per_epoch", "max_tokens", "validate_every", "patience"):
+            self._check(name, int, lambda x: x >= 1, "a whole number of at least 1", optional=True)
+        self._check("warmup_steps", int, lambda x: x >= 0, "a whole number of at least 0", optional=True)
         self._check("seed", int, lambda x: True, "a whole number")
         self._check("lr", float, lambda x: x > 0, "a number above 0")
-        for name in ("weight_decay", "clip_norm"):
+        for name in ("weight_decay", "clip_norm", "r_drop"):
             self._check(name, float, lambda x: x >= 0, "a number of at least 0")
-        for name in ("warmup", "label_smoothing"):
+        for name in ("warmup", "label_smoothing", "ema_decay"):
             self._check(name, float, lambda x: 0 <= x < 1, "a share in [0, 1)")
         for name in ("teacher_forcing", "teacher_forcing_end"):
             optional = name == "teacher_forcing_end"
             self._check(name, float, lambda x: 0 <= x <= 1, "a probability in [0, 1]", optional=optional)
         self._check("target_exact_match", float, lambda x: 0 < x <= 1, "a share in (0, 1]", optional=True)
-        for name, choices in (("schedule", ScheduleName), ("precision", Precision)):
+        for name, choices in (("schedule", ScheduleName), ("precision", Precision), ("average", AverageName)):
             options = typing.get_args(choices)
             self._check(name, str, lambda x, options=options: x in options, f"one of {', '.join(options)}")
         self._check("betas", tuple, _are_betas, "two numbers in [0, 1)")

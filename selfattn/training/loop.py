@@ -1,34 +1,37 @@
-"""The training loop: epochs of batches, validated after each, the best weights kept.
+"""The training loop: steps, a validation now and then, the best weights kept, and a checkpoint to go on from.
 
 The loop knows the protocol, not the task: where examples come from, how quality is measured and who watches are
-handed in. It prints nothing and writes nothing; observers do.
+handed in. It prints nothing, and writes nothing but the checkpoint where it is given a place for one; observers do.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
-from torch import Tensor
 
-from selfattn.data.batches import Batch, Example, batches
+from selfattn.data.batches import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.streams import generator, seed_for
+from selfattn.streams import generator
+from selfattn.training.averaging import NoAverage, make_average
+from selfattn.training.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.config import TrainingConfig
-from selfattn.training.forcing import forcing_probability, sampled_logits
-from selfattn.training.loss import token_loss
+from selfattn.training.epochs import Group, cut_epoch
 from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
 from selfattn.training.optimizer import make_optimizer
-from selfattn.training.schedule import lr_factor
+from selfattn.training.parallel import Processes
+from selfattn.training.state import State
+from selfattn.training.step import Stepper, check_finite
+from selfattn.training.validation import validation_loss
+from selfattn.training.weights import named_weights, put_into
 
 EXACT_MATCH = "exact_match"  # the figure that target_exact_match speaks of
 
-Status = Literal["finished", "target reached", "interrupted"]
+Status = Literal["finished", "target reached", "stopped early", "interrupted"]
+_STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,12 @@ class Outcome:
     """How a training ended.
 
     Attributes:
-        status: all epochs done, ``target_exact_match`` reached before, or stopped from the keyboard.
-        reports: one for each epoch that was validated.
-        best: the report of the epoch whose weights the model now has; None if none was validated.
-        seconds: of training: steps and the making of batches; neither the drawing of examples nor validation counts.
+        status: all steps done, ``target_exact_match`` reached before, ``patience`` lost before (``stopped early``), or
+            stopped from the keyboard.
+        reports: one for each validation.
+        best: the report of the validation whose weights the model now has; None if there was none.
+        seconds: of training: steps and the making of batches; neither the drawing of examples nor validation counts,
+            unless the examples are a stream, which is drawn from while its batches are made.
     """
 
     status: Status
@@ -50,7 +55,7 @@ class Outcome:
 
 def train(
     model: Seq2Seq,
-    examples: Callable[[int], Sequence[Example]],
+    examples: Callable[[int], Iterable[Example]],
     validation: Sequence[Example],
     config: TrainingConfig,
     *,
@@ -58,210 +63,264 @@ def train(
     bos_id: int,
     measure: Measure,
     observers: Sequence[Observer] = (),
+    checkpoints: CheckpointFile | None = None,
+    processes: Processes | None = None,
 ) -> Outcome:
     """Train a model in place; after it the model has its best weights and is in evaluation mode.
 
-    Best is the epoch with the best criterion of the measure on the validation, and among equals the lowest loss. The
+    A validation is made of the weights that ``config.average`` speaks of, and those are kept: with ``none`` the
+    weights of the last step, with ``ema`` their exponential moving average, with ``last`` the mean of the weights at
+    the last validations. The training itself always goes on from the weights of the last step.
+
+    Best is the validation with the best criterion of the measure, and among equals the one with the lowest loss. The
     order of the data comes from the streams ``data/EPOCH`` of ``config.seed``, dropout from ``dropout/EPOCH``, the
     coins of scheduled sampling from ``forcing/EPOCH``: none depends on the model. The caller's global
     random state is left as it was.
+
+    Where there is a checkpoint already the training goes on from it, and ends bit for bit as if it had never stopped.
 
     An interrupt from the keyboard ends the training early and is told in the outcome; it is not raised again.
 
     Args:
         model: trained on the device it is on.
-        examples: gives the examples of an epoch, counted from 0.
+        examples: gives the examples of an epoch, counted from 0; the same for the same epoch whenever it is asked. A
+            sequence is shuffled as a whole; anything else that can be iterated over is read as a stream, and needs
+            ``config.max_steps``.
         validation: unseen examples for the loss.
         config: see there.
         pad_id: padding token.
         bos_id: the token that every target begins with.
         measure: quality on the validation.
-        observers: told of the plan, of every step and of every epoch.
+        observers: told of the plan, of every step and of every validation; in the first process only.
+        checkpoints: where to keep what is needed to go on; default nowhere.
+        processes: those that train together; default this one alone. The first validates and writes.
 
     Raises:
-        UserError: the loss is no longer a finite number, or ``target_exact_match`` is set for a training that is judged
-            by something else.
+        UserError: the loss is no longer a finite number; ``target_exact_match`` is set for a training that is judged
+            by something else; the data are a stream and ``max_steps`` is not set; an epoch has no examples; the warm-up
+            is longer than the training; or the checkpoint is broken or of another training.
     """
     target = config.target_exact_match
     if target is not None and measure.criterion != EXACT_MATCH:
         raise UserError(f"target_exact_match: this training is judged by {measure.criterion}; leave it out")
+    processes = processes or Processes()
+    observers = observers if processes.is_main else ()
     device = next(model.parameters()).device
-    loop = _Loop(model, config, device, pad_id, bos_id, observers)
-    reports: list[EpochReport] = []
-    best: EpochReport | None = None
-    best_weights: dict[str, Tensor] | None = None
-    status: Status = "finished"
-
-    def rank(report: EpochReport) -> tuple[float, float]:
-        return measure.value(report.measures), -report.valid_loss
-
+    loop = _Loop(model, examples, validation, config, pad_id, bos_id, measure, observers, checkpoints, processes)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
-            for epoch in range(config.epochs):
-                train_loss = loop.run_epoch(epoch, examples(epoch))
-                valid_loss = loop.validate(validation)
-                report = loop.report(epoch, train_loss, valid_loss, measure.figures(model, valid_loss))
-                reports.append(report)
-                is_best = best is None or rank(report) > rank(best)
-                if is_best:
-                    best = report
-                    best_weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
-                for observer in observers:
-                    observer.validated(report, model, is_best)
-                if target is not None and report.measures[EXACT_MATCH] >= target and epoch + 1 < config.epochs:
-                    status = "target reached"
-                    break
+            status = loop.run()
         except KeyboardInterrupt:
             status = "interrupted"
-    if best_weights is not None:
-        model.load_state_dict(best_weights)
+    state = loop.state
+    if state.best_weights is not None:
+        put_into(model, state.best_weights)
+    if status != "interrupted":
+        processes.hand_out_weights(list(named_weights(model).values()))
     model.eval()
-    return Outcome(status, tuple(reports), best, loop.seconds)
+    return Outcome(status, tuple(state.reports), loop.best, state.progress.seconds)
 
 
 class _Loop:
-    """What goes on from epoch to epoch: the optimizer, the counts and the clock."""
+    """What goes on from epoch to epoch."""
 
     def __init__(
         self,
         model: Seq2Seq,
+        examples: Callable[[int], Iterable[Example]],
+        validation: Sequence[Example],
         config: TrainingConfig,
-        device: torch.device,
         pad_id: int,
         bos_id: int,
+        measure: Measure,
         observers: Sequence[Observer],
+        checkpoints: CheckpointFile | None,
+        processes: Processes,
     ) -> None:
-        self.model, self.config, self.device, self.observers = model, config, device, observers
+        self.model, self.examples, self.config, self.measure = model, examples, config, measure
+        self.validation = validation
         self.pad_id, self.bos_id = pad_id, bos_id
-        self.optimizer = make_optimizer(model, config)
-        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
-        self.step = self.tokens = self.total_steps = 0
-        self.seconds = 0.0
-        self.lr = 0.0
-        self.coins = generator(config.seed, "forcing/0")
-        self.epoch_tokens, self.epoch_seconds = 0, 0.0
+        self.observers, self.checkpoints, self.processes = observers, checkpoints, processes
+        optimizer, coins = make_optimizer(model, config), generator(config.seed, "forcing/0")
+        processes.hand_out_weights(list(named_weights(model).values()))
+        average = make_average(model, config) if processes.is_main else NoAverage(model)
+        self.state = State(model, optimizer, average, coins)
+        self.stepper = Stepper(model, optimizer, config, processes, coins)
+        self.kept: Checkpoint | None = None
+        self.epochs: int | None = None if config.max_steps else config.epochs
 
-    def run_epoch(self, epoch: int, examples: Sequence[Example]) -> float:
-        """Train on the examples once; return the mean loss a token."""
-        torch.manual_seed(seed_for(self.config.seed, f"dropout/{epoch}"))
-        order = generator(self.config.seed, f"data/{epoch}")
-        self.coins = generator(self.config.seed, f"forcing/{epoch}")
+    @property
+    def best(self) -> EpochReport | None:
+        """The report of the best validation, the first of equals."""
+        return max(self.state.reports, key=self._rank, default=None)
+
+    def _rank(self, report: EpochReport) -> tuple[float, float]:
+        return self.measure.value(report.measures), -report.valid_loss
+
+    def run(self) -> Status:
+        """Train until there is a reason to end."""
+        self._resume()
+        while (status := self._status()) is None:
+            if self._is_over():
+                self._validate()
+            else:
+                self._run_epoch()
+        return status
+
+    def _status(self) -> Status | None:
+        """Why the training is at its end; None where it is not. The first process decides."""
+        found = self._reason() if self.processes.is_main else None
+        number = self.processes.decide(-1 if found is None else _STATUSES.index(found))
+        return None if number < 0 else _STATUSES[number]
+
+    def _reason(self) -> Status | None:
+        config, progress, reports = self.config, self.state.progress, self.state.reports
+        if self._is_over() and not progress.since_tokens:
+            return "finished"
+        if not reports:
+            return None
+        target = config.target_exact_match
+        if target is not None and reports[-1].measures[EXACT_MATCH] >= target:
+            return "target reached"
+        best = max(range(len(reports)), key=lambda place: self._rank(reports[place]))
+        if config.patience is not None and len(reports) - 1 - best >= config.patience:
+            return "stopped early"
+        return None
+
+    def _is_over(self) -> bool:
+        progress, most = self.state.progress, self.config.max_steps
+        return progress.epoch >= self.config.epochs if most is None else progress.step >= most
+
+    def _run_epoch(self) -> None:
+        """Train to the end of an epoch, or to the step or validation that ends the training."""
+        progress, every = self.state.progress, self.config.validate_every
+        groups = self._begin_epoch(progress.epoch)
+        while not self._is_over():
+            with progress.timed():
+                group = next(groups, None)
+            if group is None:
+                self._end_epoch()
+                return
+            self._step(group)
+            if every and progress.step % every == 0:
+                self._validate()
+                if self._status() is not None:
+                    return
+            elif self.checkpoints is not None and self.processes.is_main and self.checkpoints.is_due(progress.step):
+                self._save()
+
+    def _end_epoch(self) -> None:
+        progress = self.state.progress
+        if not progress.position:
+            raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
+        progress.epoch, progress.position = progress.epoch + 1, 0
+        if not self.config.validate_every:
+            self._validate()
+
+    def _begin_epoch(self, epoch: int) -> Iterator[Group]:
+        """Return what is left of an epoch, with the random streams where they belong."""
+        progress = self.state.progress
+        examples = self.examples(epoch)
+        with progress.timed():
+            order = generator(self.config.seed, f"data/{epoch}")
+            groups, count = cut_epoch(examples, self.config, pad_id=self.pad_id, bos_id=self.bos_id, generator=order)
+            for _ in range(progress.position):
+                next(groups, None)
+        if not progress.total_steps:
+            progress.total_steps = self._total_steps(count)
+            self._announce()
+        if progress.position == 0:
+            self.stepper.begin_epoch(epoch)
+        elif self.kept is not None:
+            self.state.restore_chance(self.kept)
+        self.kept = None
         self.model.train()
-        started, before = time.perf_counter(), self.seconds
-        self.epoch_tokens, summed = 0, 0.0
-        todo = self._batches(examples, order)
-        if not self.total_steps:
-            # Counted once: with a bound on tokens, later epochs may have a batch more or less; the schedule holds.
-            self.total_steps = len(todo) * self.config.epochs
-            for observer in self.observers:
-                observer.started(Plan(self.config.epochs, self.total_steps))
-        try:
-            for batch in todo:
-                loss = self._train_on(batch.to(self.device), epoch)
-                count = int(batch.target_mask.sum())
-                self.step += 1
-                self.tokens += count
-                self.epoch_tokens += count
-                summed += loss * count
-                self.epoch_seconds = time.perf_counter() - started
-                report = StepReport(
-                    epoch + 1, self.step, self.total_steps, loss, self.lr, self.epoch_tokens / self.epoch_seconds
-                )
+        return groups
+
+    def _total_steps(self, steps_per_epoch: int | None) -> int:
+        # Counted once: with a bound on tokens, later epochs may have a batch more or less; the schedule holds.
+        if self.config.max_steps is not None:
+            return self.config.max_steps
+        if steps_per_epoch is None:
+            raise UserError("max_steps: the data are a stream, whose length nobody knows; say how many steps to train")
+        return steps_per_epoch * self.config.epochs
+
+    def _announce(self) -> None:
+        for observer in self.observers:
+            observer.started(Plan(self.epochs, self.state.progress.total_steps))
+
+    def _step(self, group: Group) -> None:
+        progress = self.state.progress
+        with progress.timed():
+            loss, tokens, progress.lr = self.stepper.step(
+                group, progress.step + 1, total_steps=progress.total_steps, epoch=progress.epoch
+            )
+            self.state.average.stepped()
+        progress.stepped(loss, tokens)
+        speed = progress.since_tokens / progress.since_seconds
+        report = StepReport(progress.epoch + 1, progress.step, progress.total_steps, loss, progress.lr, speed)
+        for observer in self.observers:
+            observer.stepped(report)
+
+    def _validate(self) -> None:
+        """Validate the weights that are to be kept, in the first process, and put everything down."""
+        state, progress = self.state, self.state.progress
+        if self.processes.is_main:
+            state.average.validating()
+            with state.average.applied():
+                report = self._report()
+                before = self.best
+                is_best = before is None or self._rank(report) > self._rank(before)
+                if is_best:
+                    state.keep_best()
+                state.reports.append(report)
                 for observer in self.observers:
-                    observer.stepped(report)
-        finally:
-            self.seconds = before + time.perf_counter() - started
-        return summed / self.epoch_tokens
+                    observer.validated(report, self.model, is_best)
+            self.model.train()
+        progress.validated()
+        if self.processes.is_main:
+            self._save()
 
-    def _batches(self, examples: Sequence[Example], order: torch.Generator) -> list[Batch]:
-        return list(
-            batches(
-                examples,
-                batch_size=self.config.batch_size,
-                max_tokens=self.config.max_tokens,
-                pad_id=self.pad_id,
-                bos_id=self.bos_id,
-                generator=order,
-            )
-        )
-
-    def _train_on(self, batch: Batch, epoch: int) -> float:
-        config = self.config
-        self.lr = config.lr * lr_factor(
-            config.schedule,
-            self.step + 1,
-            total_steps=self.total_steps,
-            warmup_steps=round(config.warmup * self.total_steps),
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.lr
-        with self.autocast:
-            logits = self._logits(batch)
-        loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=config.label_smoothing)
-        value = loss.item()
-        self._check_finite("loss", value, epoch)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
-        self.optimizer.step()
-        return value
-
-    def _logits(self, batch: Batch) -> Tensor:
-        config = self.config
-        probability = forcing_probability(
-            config.teacher_forcing, config.teacher_forcing_end, self.step + 1, total_steps=self.total_steps
-        )
-        if probability == 1.0:  # what sampled_logits would give, at once
-            logits: Tensor = self.model(batch.source, batch.target_in, source_mask=batch.source_mask)
-            return logits
-        return sampled_logits(
-            self.model,
-            batch.source,
-            batch.target_in,
-            source_mask=batch.source_mask,
-            teacher_forcing=probability,
-            generator=self.coins,
-        )
-
-    def _check_finite(self, name: str, value: float, epoch: int) -> None:
-        if not math.isfinite(value):
-            raise UserError(
-                f"training: the {name} became {value} at step {self.step + 1} (epoch {epoch + 1}); "
-                f"lower the learning rate (now {self.lr:g}) or train in float32"
-            )
-
-    @torch.no_grad()
-    def validate(self, examples: Sequence[Example]) -> float:
-        """Return the mean loss a token on unseen examples, without label smoothing."""
-        self.model.eval()
-        summed, tokens = 0.0, 0
-        for batch in batches(
-            sorted(examples, key=lambda example: len(example.source)),
-            batch_size=self.config.batch_size,
-            max_tokens=self.config.max_tokens,
-            pad_id=self.pad_id,
-            bos_id=self.bos_id,
-            generator=None,
-        ):
-            on_device, count = batch.to(self.device), int(batch.target_mask.sum())
-            with self.autocast:
-                logits = self.model(on_device.source, on_device.target_in, source_mask=on_device.source_mask)
-            summed += token_loss(logits, on_device.target_out, on_device.target_mask).item() * count
-            tokens += count
-        return summed / tokens
-
-    def report(self, epoch: int, train_loss: float, valid_loss: float, measures: Mapping[str, float]) -> EpochReport:
-        """Put together what is known after an epoch."""
-        self._check_finite("validation loss", valid_loss, epoch)
+    def _report(self) -> EpochReport:
+        progress = self.state.progress
+        valid_loss = validation_loss(self.model, self.validation, self.config, pad_id=self.pad_id, bos_id=self.bos_id)
+        epoch = progress.epoch - (progress.position == 0)  # of the last step
+        check_finite("validation loss", valid_loss, progress.step, epoch, progress.lr)
+        measures = self.measure.figures(self.model, valid_loss)
         return EpochReport(
             epoch=epoch + 1,
-            step=self.step,
-            tokens=self.tokens,
-            seconds=self.seconds,
-            train_loss=train_loss,
+            step=progress.step,
+            tokens=progress.tokens,
+            seconds=progress.seconds,
+            train_loss=progress.since_loss / progress.since_tokens,
             valid_loss=valid_loss,
             measures=dict(measures),
-            tokens_per_second=self.epoch_tokens / self.epoch_seconds,
-            lr=self.lr,
+            tokens_per_second=progress.since_tokens / progress.since_seconds,
+            lr=progress.lr,
         )
+
+    def _save(self) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.write(self.state.checkpoint())
+
+    def _resume(self) -> None:
+        """Go on from the checkpoint, where there is one."""
+        if self.checkpoints is None:
+            return
+        data = self.processes.hand_out_bytes(self.checkpoints.read() if self.processes.is_main else None)
+        if data is None:
+            return
+        kept = self.checkpoints.parse(data)
+        state = self.state
+        try:
+            state.restore(kept)
+            if state.best_weights is not None:
+                put_into(self.model, state.best_weights)
+            for observer in self.observers:
+                observer.resumed(state.progress.step, tuple(state.reports), self.model)
+            state.restore_weights(kept)
+        except (ValueError, KeyError, RuntimeError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
+        self.kept = kept
+        self._announce()

@@ -28,7 +28,34 @@ def token_loss(logits: Tensor, target: Tensor, target_mask: Tensor, *, label_smo
         >>> round(token_loss(logits, torch.tensor([[3, 0]]), mask).item(), 4)  # log 4
         1.3863
     """
-    real = logits[target_mask]
-    if real.dtype.itemsize < 4:
-        real = real.float()
+    real = _real(logits, target_mask)
     return functional.cross_entropy(real, target[target_mask], label_smoothing=label_smoothing)
+
+
+def divergence(first: Tensor, second: Tensor, target_mask: Tensor) -> Tensor:
+    r"""Mean symmetric Kullback-Leibler divergence of two predictions of the same tokens, in nats a token.
+
+    .. math:: \tfrac12 (D(p \| q) + D(q \| p)) = \tfrac12 \sum_v (p_v - q_v) (\log p_v - \log q_v)
+
+    R-Drop (Wu et al. 2021, equation 2) takes it between two passes with different dropout. Computed in at least
+    float32; padding has no part in it.
+
+    Args:
+        first: logits ``[b t v]``.
+        second: logits ``[b t v]``.
+        target_mask: bool ``[b t]``, True = real token; at least one.
+
+    Example:
+        >>> import torch
+        >>> p, q = torch.tensor([[[0.75, 0.25]]]), torch.tensor([[[0.25, 0.75]]])
+        >>> round(divergence(p.log(), q.log(), torch.tensor([[True]])).item(), 4)  # log(3) / 2
+        0.5493
+    """
+    p = _real(first, target_mask).log_softmax(dim=-1)
+    q = _real(second, target_mask).log_softmax(dim=-1)
+    return 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(dim=-1).mean()
+
+
+def _real(logits: Tensor, target_mask: Tensor) -> Tensor:
+    real = logits[target_mask]
+    return real.float() if real.dtype.itemsize < 4 else real

@@ -11,9 +11,14 @@ from selfattn.models.protocol import Seq2Seq
 
 @dataclass(frozen=True)
 class Plan:
-    """What is going to happen: known when the first epoch's batches have been cut."""
+    """What is going to happen: known when the first epoch's batches have been cut.
 
-    epochs: int
+    Attributes:
+        epochs: how many; None where only the number of steps is laid down.
+        steps: of the whole training.
+    """
+
+    epochs: int | None
     steps: int
 
 
@@ -25,9 +30,9 @@ class StepReport:
         epoch: counted from 1.
         step: counted from 1, over all epochs.
         total_steps: of the whole training.
-        loss: of this batch, nats a token.
+        loss: of its batches, nats a token, as it is minimised.
         lr: learning rate used.
-        tokens_per_second: real target tokens, in this epoch so far.
+        tokens_per_second: real target tokens, since the last validation.
     """
 
     epoch: int
@@ -40,17 +45,18 @@ class StepReport:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """One epoch and the validation after it: a line of ``metrics.jsonl``.
+    """One validation and the training since the last: a line of ``metrics.jsonl``. By default, an epoch each.
 
     Attributes:
-        epoch: counted from 1.
+        epoch: of the last step, counted from 1.
         step: steps so far.
         tokens: real target tokens trained on so far.
         seconds: of training so far; neither the drawing of examples nor validation counts.
-        train_loss: mean over the epoch, nats a token, with label smoothing where there is some.
-        valid_loss: nats a token, without label smoothing.
+        train_loss: mean since the last validation, nats a token, as it was minimised: with label smoothing and the
+            divergence of R-Drop where there are some.
+        valid_loss: nats a token, without either.
         measures: quality on the validation by name, such as ``exact_match``.
-        tokens_per_second: real target tokens a second in this epoch.
+        tokens_per_second: real target tokens a second since the last validation.
         lr: of the last step.
     """
 
@@ -80,7 +86,7 @@ class Measure:
     """How quality on the validation is measured, and which of the figures says what is best.
 
     Attributes:
-        figures: gives figures by name for a model and its validation loss (nats a token); called after every epoch.
+        figures: gives figures by name for a model and its validation loss (nats a token); called at every validation.
         criterion: the name of the figure that decides.
         higher_is_better: whether more of it is better; default True.
 
@@ -102,7 +108,7 @@ class Measure:
 
 
 class Observer:
-    """Watches a training; override what you want to see."""
+    """Watches a training; override what you want to see. With several processes, the first one is watched."""
 
     def started(self, plan: Plan) -> None:
         """Hear of the plan, before the first step."""
@@ -111,4 +117,10 @@ class Observer:
         """Hear of a step."""
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        """Hear of an epoch; `model` has this epoch's weights, the best so far where `is_best`."""
+        """Hear of a validation; `model` has the weights that were validated, the best so far where `is_best`."""
+
+    def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        """Hear, before `started`, that an earlier training goes on: its steps and validations so far.
+
+        `model` has the best weights, where there was a validation.
+        """

@@ -1,12 +1,14 @@
 """The directory that keeps a run: settings, weights, tokenizer, metrics, and what it was made with.
 
-===================== =====================================================================================
-config.json           task, preset, model, training and data settings, longest output (schema version 1)
-model.safetensors     the weights of the best epoch
-tokenizer/char.json   the vocabulary
-metrics.jsonl         one JSON object for each epoch (see :class:`selfattn.training.observer.EpochReport`)
-run.json              status, parameters, seconds, versions, machine, command, commit, seed, date
-===================== =====================================================================================
+=========================== =================================================================================
+config.json                 task, preset, model, training and data settings, longest output (schema version 1)
+model.safetensors           the weights of the best validation: averages, where ``average`` is set
+tokenizer/                  the vocabulary
+metrics.jsonl               one JSON object for each validation, see :class:`selfattn.training.observer.EpochReport`
+run.json                    status, parameters, seconds, versions, machine, command, commit, seed, date
+last/checkpoint.safetensors the last weights and everything else that is needed to go on, see
+                            :mod:`selfattn.training.checkpoint`
+=========================== =================================================================================
 
 Every file is written aside and moved into place, so a run that is killed leaves no half a file.
 """
@@ -14,7 +16,7 @@ Every file is written aside and moved into place, so a run that is killed leaves
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,19 +27,21 @@ from torch import nn
 
 from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig, training_from_dict
 from selfattn.training.files import read_json, write_atomically, write_json
 from selfattn.training.observer import EpochReport
+from selfattn.training.parallel import is_main_process
 
 SCHEMA = 1
-CONFIG, WEIGHTS, TOKENIZER, METRICS, RECORD = (
+CONFIG, WEIGHTS, TOKENIZER, METRICS, RECORD, CHECKPOINT = (
     "config.json",
     "model.safetensors",
     "tokenizer",
     "metrics.jsonl",
     "run.json",
+    "last/checkpoint.safetensors",
 )
 _ADVICE = "restore the file or train again"
 
@@ -61,6 +65,20 @@ class RunConfig:
     training: TrainingConfig
     data: Mapping[str, Any]
     max_length: int
+
+
+def config_to_json(config: RunConfig) -> dict[str, Any]:
+    """Return the settings as plain JSON values, as ``config.json`` keeps them."""
+    values: dict[str, Any] = {
+        "task": config.task,
+        "preset": config.preset,
+        "model": config_to_dict(config.model),
+        "training": asdict(config.training),
+        "data": dict(config.data),
+        "max_length": config.max_length,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(values))  # as it comes back from the file: lists, not tuples
+    return plain
 
 
 class RunDirectory:
@@ -93,18 +111,7 @@ class RunDirectory:
             tokenizer.save(path / TOKENIZER)
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
-        write_json(
-            path / CONFIG,
-            {
-                "schema": SCHEMA,
-                "task": config.task,
-                "preset": config.preset,
-                "model": config_to_dict(config.model),
-                "training": asdict(config.training),
-                "data": dict(config.data),
-                "max_length": config.max_length,
-            },
-        )
+        write_json(path / CONFIG, {"schema": SCHEMA, **config_to_json(config)})
         run.write_record(record)
         return run
 
@@ -139,13 +146,13 @@ class RunDirectory:
                 )
         raise UserError(f"{path}: a setting is missing or of the wrong type; {_ADVICE}")
 
-    def tokenizer(self) -> CharTokenizer:
-        """Read the tokenizer.
+    def tokenizer(self) -> Tokenizer:
+        """Read the tokenizer, of whatever kind it is.
 
         Raises:
             UserError: its file is missing or broken.
         """
-        return CharTokenizer.load(self.path / TOKENIZER)
+        return load_tokenizer(self.path / TOKENIZER)
 
     def save_weights(self, model: nn.Module) -> None:
         """Write the weights, in place of those that are there."""
@@ -171,12 +178,17 @@ class RunDirectory:
     def append(self, report: EpochReport) -> None:
         """Add a line to the metrics."""
         path = self.path / METRICS
-        lines = path.read_bytes() if path.exists() else b""
-        lines += json.dumps(report.to_json(), allow_nan=False).encode() + b"\n"
-        write_atomically(path, lambda temporary: temporary.write_bytes(lines))
+        self._write_metrics((path.read_bytes() if path.exists() else b"") + _line(report))
+
+    def rewrite_metrics(self, reports: Iterable[EpochReport]) -> None:
+        """Put these lines in place of all metrics."""
+        self._write_metrics(b"".join(map(_line, reports)))
+
+    def _write_metrics(self, lines: bytes) -> None:
+        write_atomically(self.path / METRICS, lambda temporary: temporary.write_bytes(lines))
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Read the metrics, one object for each epoch.
+        """Read the metrics, one object for each validation.
 
         Raises:
             UserError: the file is missing, or a line is not a JSON object.
@@ -207,12 +219,20 @@ class RunDirectory:
         return read_json(self.path / RECORD, _ADVICE)
 
 
+def _line(report: EpochReport) -> bytes:
+    return json.dumps(report.to_json(), allow_nan=False).encode() + b"\n"
+
+
 def check_is_free(path: Path) -> None:
     """Make sure that a new directory can be filled here, before any work is done for it.
+
+    Of several processes only the first looks: it may have made the directory already when the others get here.
 
     Raises:
         UserError: there is a file, another run, or a directory with something in it.
     """
+    if not is_main_process():
+        return
     try:
         if not path.exists():
             return

@@ -1,0 +1,41 @@
+"""Where a model is trained."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, get_args
+
+import torch
+
+from selfattn.errors import UserError
+
+DeviceName = Literal["auto", "cpu", "cuda"]
+
+
+def choose_device(name: DeviceName = "auto") -> torch.device:
+    """Return the device to train on.
+
+    Args:
+        name: ``auto`` takes a CUDA device if there is one. Of several processes on a host each takes the one of its
+            number, which ``torchrun`` puts into ``LOCAL_RANK``.
+
+    Raises:
+        UserError: the name is unknown, or CUDA is asked for and not there.
+
+    Example:
+        >>> choose_device("cpu")
+        device(type='cpu')
+    """
+    if name not in get_args(DeviceName):
+        raise UserError(f"device: expected one of {', '.join(get_args(DeviceName))}, got {name!r}")
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise UserError("device: torch sees no CUDA device; take cpu")
+    index = int(os.environ.get("LOCAL_RANK", "0"))
+    if index >= torch.cuda.device_count():
+        raise UserError(
+            f"device: {index + 1} processes on this host, but {torch.cuda.device_count()} CUDA devices; start fewer"
+        )
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)

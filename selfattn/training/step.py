@@ -1,0 +1,155 @@
+"""One step of the optimizer: batches in, gradients added up, weights moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Batch
+from selfattn.errors import UserError
+from selfattn.models.protocol import Seq2Seq
+from selfattn.streams import seed_for
+from selfattn.training.config import TrainingConfig
+from selfattn.training.forcing import forcing_probability, sampled_logits
+from selfattn.training.loss import divergence, token_loss
+from selfattn.training.parallel import Processes
+from selfattn.training.schedule import lr_factor
+
+
+class Stepper:
+    """Makes steps; has no state of its own.
+
+    Args:
+        model: being trained, on its device.
+        optimizer: of its parameters.
+        config: of the training.
+        processes: that share the work.
+        coins: generator of scheduled sampling, on the CPU.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        optimizer: torch.optim.Optimizer,
+        config: TrainingConfig,
+        processes: Processes,
+        coins: torch.Generator,
+    ) -> None:
+        self.model, self.optimizer, self.config = model, optimizer, config
+        self.processes, self.coins = processes, coins
+        self.device = next(model.parameters()).device
+        self.autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set the random streams of an epoch to their beginning."""
+        torch.manual_seed(seed_for(self.config.seed, f"dropout/{epoch}"))
+        self.coins.manual_seed(seed_for(self.config.seed, f"forcing/{epoch}"))
+
+    def step(self, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> tuple[float, int, float]:
+        """Make one step.
+
+        The loss is the mean over the real tokens of all batches, so accumulation weighs tokens, not batches.
+
+        Args:
+            group: the batches of the step, as one process has them, on any device.
+            number: of the step, counted from 1 over all epochs.
+            total_steps: of the schedule.
+            epoch: counted from 0, for the error message.
+
+        Returns:
+            The loss (nats a token), the number of real tokens, and the learning rate.
+
+        Raises:
+            UserError: the loss is not a finite number, or the warm-up is longer than the training.
+        """
+        config = self.config
+        lr = config.lr * self._factor(number, total_steps)
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = lr
+        if self.processes.count > 1:  # each needs chance of its own; drawn anew at each step there is none to keep
+            place = f"{number}/{self.processes.rank}"
+            torch.manual_seed(seed_for(config.seed, f"dropout/step/{place}"))
+            self.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
+        counts = [int(batch.target_mask.sum()) for batch in group]
+        tokens = sum(counts)
+        self.optimizer.zero_grad(set_to_none=True)
+        value = 0.0
+        for batch in group:
+            own = self.processes.share(batch)
+            if own is not None:
+                loss = self._loss(own.to(self.device), number, total_steps)
+                share = int(own.target_mask.sum()) / tokens  # exactly 1 for a single batch in a single process
+                value += loss.item() * share
+                (loss * share).backward()  # type: ignore[no-untyped-call]
+        value = self.processes.add_up(self.model, value)
+        check_finite("loss", value, number, epoch, lr)
+        if config.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
+        self.optimizer.step()
+        return value, tokens, lr
+
+    def _factor(self, number: int, total_steps: int) -> float:
+        config = self.config
+        warmup_steps = config.warmup_steps
+        if warmup_steps is None:
+            warmup_steps = round(config.warmup * total_steps)
+        if warmup_steps > total_steps:
+            raise UserError(f"warmup_steps: {warmup_steps}, but the whole training has {total_steps} steps; give fewer")
+        return lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
+
+    def _loss(self, batch: Batch, number: int, total_steps: int) -> Tensor:
+        config = self.config
+        if config.r_drop:
+            batch = _twice(batch)  # every row has dropout of its own
+        with self.autocast:
+            logits = self._logits(batch, number, total_steps)
+        loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=config.label_smoothing)
+        if config.r_drop:
+            first, second = logits.chunk(2)
+            # Half the paper's loss (equation 4), so that the figure compares with that of a training without.
+            loss = loss + config.r_drop / 2 * divergence(first, second, batch.target_mask.chunk(2)[0])
+        return loss
+
+    def _logits(self, batch: Batch, number: int, total_steps: int) -> Tensor:
+        config = self.config
+        probability = forcing_probability(
+            config.teacher_forcing, config.teacher_forcing_end, number, total_steps=total_steps
+        )
+        if probability == 1.0:  # what sampled_logits would give, at once
+            logits: Tensor = self.model(batch.source, batch.target_in, source_mask=batch.source_mask)
+            return logits
+        return sampled_logits(
+            self.model,
+            batch.source,
+            batch.target_in,
+            source_mask=batch.source_mask,
+            teacher_forcing=probability,
+            generator=self.coins,
+        )
+
+
+def check_finite(name: str, value: float, step: int, epoch: int, lr: float) -> None:
+    """Refuse a loss that is no number.
+
+    Raises:
+        UserError: it is NaN or infinite.
+    """
+    if not math.isfinite(value):
+        raise UserError(
+            f"training: the {name} became {value} at step {step} (epoch {epoch + 1}); "
+            f"lower the learning rate (now {lr:g}) or train in float32"
+        )
+
+
+def _twice(batch: Batch) -> Batch:
+    return Batch(
+        batch.source.repeat(2, 1),
+        batch.source_mask.repeat(2, 1),
+        batch.target_in.repeat(2, 1),
+        batch.target_out.repeat(2, 1),
+        batch.target_mask.repeat(2, 1),
+        [*batch.indices, *batch.indices],
+    )

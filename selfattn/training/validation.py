@@ -1,0 +1,44 @@
+"""The loss on unseen examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from selfattn.data.batches import Example, batches
+from selfattn.models.protocol import Seq2Seq
+from selfattn.training.config import TrainingConfig
+from selfattn.training.loss import token_loss
+
+
+@torch.no_grad()
+def validation_loss(
+    model: Seq2Seq, examples: Sequence[Example], config: TrainingConfig, *, pad_id: int, bos_id: int
+) -> float:
+    """Return the mean loss a token on unseen examples, nats, without label smoothing; leaves the model in evaluation.
+
+    Args:
+        model: on its device.
+        examples: at least one.
+        config: gives ``batch_size``, ``max_tokens`` and ``precision``.
+        pad_id: padding token.
+        bos_id: the token that every target begins with.
+    """
+    model.eval()
+    device = next(model.parameters()).device
+    summed, tokens = 0.0, 0
+    for batch in batches(
+        sorted(examples, key=lambda example: len(example.source)),
+        batch_size=config.batch_size,
+        max_tokens=config.max_tokens,
+        pad_id=pad_id,
+        bos_id=bos_id,
+        generator=None,
+    ):
+        on_device, count = batch.to(device), int(batch.target_mask.sum())
+        with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
+            logits = model(on_device.source, on_device.target_in, source_mask=on_device.source_mask)
+        summed += token_loss(logits, on_device.target_out, on_device.target_mask).item() * count
+        tokens += count
+    return summed / tokens
