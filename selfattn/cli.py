@@ -11,39 +11,80 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Literal
 
 from cyclopts import Parameter
 
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.tasks.command import make_app, run_app, say
+from selfattn.tasks.compare_options import COMPARE_DATES, CompareDates, ReportOptions
 from selfattn.tasks.options import (
-    COMPARE_DEFAULTS,
     DECODING_DEFAULTS,
-    CompareDates,
     Decoding,
     MaybeWhole,
     TrainDates,
     TrainLM,
     Whole,
 )
+from selfattn.tasks.tokenizer_options import INSPECT_DEFAULTS, InspectTokenizer, TrainTokenizer
+from selfattn.tasks.translation_options import COMPARE_TRANSLATION, CompareTranslation, TrainTranslation
 
 _CHUNK = 1024  # lines that are read, predicted and written together
 
 app = make_app("selfattn", help="Build, train, look inside and compare attention models.")
 compare = make_app("compare", help="Train several models on the same data and set them side by side: the main job.")
 train = make_app("train", help="Train one model.")
+tokenizer = make_app("tokenizer", help="Train a tokenizer, or look at one.")
 app.command(compare)
 app.command(train)
+app.command(tokenizer)
 
 
 @compare.command(name="dates")
-def compare_dates(options: CompareDates = COMPARE_DEFAULTS) -> None:
+def compare_dates(options: CompareDates = COMPARE_DATES) -> None:
     """Compare models on dates: train each, test on unseen dates, write report.html, report.md and results.json."""
     from selfattn.tasks.compare import compare_command
 
     compare_command(options)
+
+
+@compare.command(name="translation")
+def compare_translation(options: CompareTranslation = COMPARE_TRANSLATION) -> None:
+    """Compare models on translation: train each, test on unseen sentences, write the report.
+
+    Without files, on phrases of CLDR (dates, times, spans of time, units, prices, numbers, lists of names), which have
+    no end and need no download.
+    """
+    from selfattn.tasks.translation import compare_command
+
+    compare_command(options)
+
+
+@train.command(name="translation")
+def train_translation(options: TrainTranslation) -> None:
+    """Train one model to translate; without files, on phrases of CLDR."""
+    from selfattn.tasks.translation import train_command
+
+    train_command(options)
+
+
+@app.command
+def report(*runs: Path, options: ReportOptions) -> None:
+    """Write the report of a comparison again, or one of runs from several; no model is run.
+
+    Args:
+        runs: a comparison's directory; or directories of runs that comparisons have tested, and of comparisons.
+    """
+    from rich.console import Console
+
+    from selfattn.report.terminal import print_summary
+    from selfattn.tasks.report import report as make_report
+
+    if not runs:
+        raise UserError("report: name a comparison, or runs that one has tested")
+    record, files = make_report(runs, options)
+    print_summary(record, Console(highlight=False), files.html)
 
 
 @train.command(name="dates")
@@ -75,7 +116,7 @@ def evaluate(
     run: Path,
     /,
     *,
-    data: Path | None = None,
+    data: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
     beam: Whole = 1,
     length_penalty: float = 0.0,
     json_: Annotated[bool, Parameter("--json")] = False,
@@ -84,8 +125,8 @@ def evaluate(
 
     Args:
         run: the run directory.
-        data: pairs from this file; of the book's file, and of the file the run was trained on, the test part. For a
-            language model a text, one text a line.
+        data: pairs from this file; of the book's file, and of the file the run was trained on, the test part. For
+            translation also two parallel files. For a language model a text, one text a line.
         beam: beam search with so many hypotheses at each step; 1 is greedy.
         length_penalty: alpha of the beam's length penalty; see `selfattn predict --help`.
         json_: print everything as one JSON object.
@@ -158,11 +199,27 @@ def score(run: Path, /, *, data: Path, json_: Annotated[bool, Parameter("--json"
 
 
 @app.command
-def align(run: Path, /, *, data: Path, layer: Whole = -1, head: str = "mean", shift: Whole = 0) -> None:
-    """Align given targets with their sources by attention: for each pair a line of links i-j (Pharaoh format).
+def align(
+    run: Path,
+    /,
+    *,
+    data: Path | None = None,
+    layer: Whole = -1,
+    head: str = "mean",
+    shift: Whole = 0,
+    gold: Path | None = None,
+    sentences: Path | None = None,
+    base: Literal[0, 1] | None = None,
+    reverse: Path | None = None,
+    json_: Annotated[bool, Parameter("--json")] = False,
+) -> None:
+    """Align given targets with their sources by attention, or hold that alignment against gold.
 
-    The model is made to write the target; each target token j is linked to the source token i that it attends to most.
-    Positions are those of tokens, counted from 0: for a model of characters, characters, spaces among them.
+    With --data: for each pair a line of links i-j (Pharaoh format). The model is made to write the target; each target
+    token j is linked to the source token i that it attends to most. Positions are those of tokens, counted from 0: for
+    a model of characters, characters, spaces among them.
+
+    With --gold: the alignment error rate of every layer and head, against links between words.
 
     Args:
         run: the run directory.
@@ -170,11 +227,26 @@ def align(run: Path, /, *, data: Path, layer: Whole = -1, head: str = "mean", sh
         layer: counted from 0, or from the end: -1 is the last.
         head: counted from 0, or mean: the mean of the layer's heads.
         shift: 0 takes the attention of the step that writes token j, 1 that of the step that reads it.
+        gold: links i-j (sure) and ipj (possible), one pair a line; or source, target and links with tabs between.
+        sentences: the words of the pairs that --gold links: source ||| target.
+        base: what the gold counts words from; where not given, found out from the links.
+        reverse: a run of the other direction; both alignments are then also put together.
+        json_: print the report on the gold as one JSON object.
     """
-    from selfattn.tasks.given import align_lines
+    from selfattn.tasks.given import align_against_gold, align_lines, gold_json, gold_lines
     from selfattn.tasks.run import load
 
-    print("\n".join(align_lines(load(run), data, layer=layer, head=head, shift=shift)))
+    if (data is None) == (gold is None):
+        raise UserError("align: give --data to write links, or --gold to hold them against gold")
+    if data is not None:
+        print("\n".join(align_lines(load(run), data, layer=layer, head=head, shift=shift)))
+        return
+    from selfattn.evaluation.gold_files import read_gold
+
+    assert gold is not None
+    pairs = read_gold(gold, sentences=sentences, base=base)
+    report = align_against_gold(load(run), pairs, reverse=None if reverse is None else load(reverse))
+    print(json.dumps(gold_json(report), indent=2) if json_ else "\n".join(gold_lines(report)))
 
 
 @app.command
@@ -204,6 +276,31 @@ def attention(
     console.print(attention_text(picture, view.source_tokens, view.target_tokens, columns=min(console.width, 120)))
     if save is not None:
         say(f"saved as {save}")
+
+
+@tokenizer.command(name="train")
+def train_tokenizer(*data: Path, options: TrainTokenizer) -> None:
+    """Train a tokenizer on files and print its card.
+
+    Args:
+        data: files of pairs (TSV or JSON lines), whose two sides then share the vocabulary, or of one text a line,
+            plain or .gz.
+    """
+    from selfattn.tasks.tokenizer import train_command
+
+    train_command(data, options)
+
+
+@tokenizer.command(name="inspect")
+def inspect_tokenizer(path: Path, /, options: InspectTokenizer = INSPECT_DEFAULTS) -> None:
+    """Print the card of a tokenizer: size, coverage, tokens per word, unknown rate, how texts are cut.
+
+    Args:
+        path: a run directory, or a tokenizer's own.
+    """
+    from selfattn.tasks.tokenizer import inspect_command
+
+    inspect_command(path, options)
 
 
 @app.command

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
-from selfattn.report.numbers import share_percent
+from selfattn.report.numbers import value_text
 from selfattn.report.palette import Sign
-from selfattn.report.record import Curve, Estimate, Point
+from selfattn.report.record import Estimate
 from selfattn.report.scale import Scale, even_ticks
 from selfattn.report.svg import element, number, percent, text
+from selfattn.report.training import MOST_BANDS, Spot
 
 _HEIGHT = 280
 _LABEL = 17  # least distance of two direct labels, px
@@ -39,9 +39,10 @@ def strip(scale: Scale, entries: Sequence[tuple[Sign, Estimate | None]]) -> str:
 def axis(scale: Scale) -> str:
     """The tick labels of the shared axis, for the head of a column of strips."""
     labels = []
-    for share, label in scale.ticks:
-        anchor = "start" if share == 0 else "end" if share == 1 else "middle"
-        labels.append(element("text", text(label), x=percent(scale.place(share)), y=13, text_anchor=anchor))
+    for quality, label in scale.ticks:
+        place = scale.place(quality)
+        anchor = "start" if place == 0 else "end" if place == 1 else "middle"
+        labels.append(element("text", text(label), x=percent(place), y=13, text_anchor=anchor))
     return element("svg", *labels, class_="strip axis", height=17, aria_hidden="true")
 
 
@@ -73,68 +74,83 @@ def _sign_at(sign: Sign, share: float, y: float, tip: str = "") -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """The learning of one model: its runs and how it is drawn."""
+    """The learning of one model: the mean of its runs and how it is drawn."""
 
     name: str
     sign: Sign
-    curves: tuple[Curve, ...]
+    spots: tuple[Spot, ...]
 
 
-def curves(lines: Sequence[Line], scale: Scale, x_of: Callable[[Point], float | None], label: str) -> str:
-    """Quality on validation items against what was spent: thin lines are runs, the thick line with signs is their mean.
+def curves(lines: Sequence[Line], scale: Scale, show: Callable[[float], str], label: str) -> str:
+    """Quality on validation items against what was spent: lines with signs are means over runs, bands their spread.
 
     Args:
-        lines: the models.
+        lines: the models; those without a spot are left out.
         scale: the axis of quality.
-        x_of: what was spent up to a point (epochs, steps, seconds); points without it are left out.
+        show: how an amount that was spent is written.
         label: id of the element that names the chart.
 
     Returns:
-        An `<svg>`, or "" when no model has a point to draw.
+        An `<svg>`, or "" when no model has a spot to draw.
     """
-    runs = {line.name: [_places(curve, x_of) for curve in line.curves] for line in lines}
-    drawn = [line for line in lines if any(runs[line.name])]
+    drawn = [line for line in lines if line.spots]
     if not drawn:
         return ""
-    highest = max(x for line in drawn for run in runs[line.name] for x, _ in run) or 1.0
+    highest = max(spot.x for line in drawn for spot in line.spots) or 1.0
     height = max(_HEIGHT, _LABEL * len(drawn) + 20)
 
     def across(x: float) -> float:
         return x / highest
 
-    def down(share: float) -> float:
-        return height * (1 - scale.place(share))
+    def down(quality: float) -> float:
+        return height * (1 - scale.place(quality))
 
-    back, paths, front = [], [], []
-    y_ticks = ((0.5, "50"), *scale.ticks) if scale.floor is not None and scale.floor < 0.01 else scale.ticks
-    for share, mark in y_ticks:
-        back.append(element("line", class_="tick", x1=0, x2="100%", y1=down(share), y2=down(share)))
-        back.append(element("text", text(mark), x=-8, y=down(share) + 4, text_anchor="end"))
-    whole = all(x == int(x) for line in drawn for run in runs[line.name] for x, _ in run)
-    for x in even_ticks(highest, whole=whole):
-        back.append(
-            element("line", class_="tick", x1=percent(across(x)), x2=percent(across(x)), y1=height, y2=height + 5)
-        )
-        back.append(element("text", text(f"{x:,g}"), x=percent(across(x)), y=height + 19, text_anchor="middle"))
+    def place(x: float, quality: float) -> str:
+        return f"{number(1000 * across(x))},{number(1000 * (1 - scale.place(quality)))}"
 
-    ends = []
+    bands, paths, front, ends = [], [], [], []
     for line in drawn:
-        mean = _mean_run(runs[line.name])
-        family = [run for run in runs[line.name] if len(runs[line.name]) > 1]
-        for run, thin in [*((run, True) for run in family), (mean, False)]:
-            points = " ".join(f"{number(1000 * across(x))},{number(1000 * (1 - scale.place(y)))}" for x, y in run)
-            paths.append(element("polyline", class_=f"m{line.sign.colour}{' run' if thin else ''}", points=points))
+        colour = f"m{line.sign.colour}"
+        around = [(s.x, s.low, s.high) for s in line.spots if s.low is not None and s.high is not None]
+        if around and len(drawn) <= MOST_BANDS:
+            edge = [place(x, high) for x, _, high in around] + [place(x, low) for x, low, _ in reversed(around)]
+            bands.append(element("polygon", class_=colour, points=" ".join(edge)))
+        points = " ".join(place(spot.x, spot.mean) for spot in line.spots)
+        paths.append(element("polyline", class_=colour, points=points))
         marks = [
-            _sign_at(line.sign, across(x), down(y), f"{line.name} · {x:,g} · {share_percent(y, 2)}") for x, y in mean
+            _sign_at(
+                line.sign,
+                across(spot.x),
+                down(spot.mean),
+                f"{line.name} · {show(spot.x)} · {value_text(spot.mean, scale.kind)}",
+            )
+            for spot in line.spots
         ]
-        front.append(element("g", *marks, class_=f"m{line.sign.colour}"))
-        ends.append((down(mean[-1][1]), across(mean[-1][0]), line))
-    box = element(
-        "svg", *paths, viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height=height, class_="lines"
-    )
+        front.append(element("g", *marks, class_=colour))
+        ends.append((down(line.spots[-1].mean), across(line.spots[-1].x), line))
+    attributes = {"viewBox": "0 0 1000 1000", "preserveAspectRatio": "none", "width": "100%", "class_": "lines"}
+    box = element("svg", *bands, *paths, height=height, **attributes)
     leaders, names = _direct_labels(ends, height)
-    parts = [*back, *leaders, box, *front, *names]
+    grid = _grid(scale, highest, height, down, show)
+    parts = [*grid, *leaders, box, *front, *names]
     return element("svg", *parts, class_="plot", height=height, role="img", aria_labelledby=label)
+
+
+def _grid(
+    scale: Scale, highest: float, height: float, down: Callable[[float], float], show: Callable[[float], str]
+) -> list[str]:
+    """Ticks with their labels, and lines across."""
+    parts = []
+    y_ticks = ((0.5, "50"), *scale.ticks) if scale.floor is not None and scale.floor < 0.01 else scale.ticks
+    for quality, mark in y_ticks:
+        parts.append(element("line", class_="tick", x1=0, x2="100%", y1=down(quality), y2=down(quality)))
+        parts.append(element("text", text(mark), x=-8, y=down(quality) + 4, text_anchor="end"))
+    for x in even_ticks(highest, count=4):
+        across = percent(x / highest)
+        parts.append(element("line", class_="tick", x1=across, x2=across, y1=height, y2=height + 5))
+        mark = "0" if x == 0 else show(x)
+        parts.append(element("text", text(mark), x=across, y=height + 19, text_anchor="middle"))
+    return parts
 
 
 def label_margin(lines: Sequence[Line]) -> int:
@@ -166,18 +182,3 @@ def _direct_labels(ends: list[tuple[float, float, Line]], height: float) -> tupl
 def _slant(y: float, place: float) -> str:
     line = element("line", class_="leader", x1=0, x2=12, y1=y, y2=place)
     return element("svg", line, x="100%", y=0, overflow="visible")
-
-
-def _places(curve: Curve, x_of: Callable[[Point], float | None]) -> list[tuple[float, float]]:
-    found = []
-    for point in curve.points:
-        x = x_of(point)
-        if x is not None and point.valid_exact_match is not None:
-            found.append((float(x), point.valid_exact_match))
-    return found
-
-
-def _mean_run(family: list[list[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """The mean over runs, validation by validation, as far as every run that has any goes."""
-    runs = [run for run in family if run]
-    return [(fmean(x for x, _ in at), fmean(y for _, y in at)) for at in zip(*runs, strict=False)]

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
-from selfattn.report.record import AttentionExample, AttentionMap, Estimate, Model, ModelAttention, Record
+from selfattn.report.record import (
+    AttentionExample,
+    AttentionMap,
+    BucketGroup,
+    Estimate,
+    Kind,
+    Model,
+    ModelAlignment,
+    ModelAttention,
+    PairTest,
+    Record,
+)
 
 _ROUNDING = 1e-3  # weights are kept with four decimals
 
@@ -29,8 +40,8 @@ def check(record: Record) -> None:
 
     Raises:
         FieldError: there is no model; a name is used twice or belongs to nobody; an interval does not hold its mean;
-            a share lies outside 0 to 1; a run belongs to no seed; a curve runs backwards; a map has another shape
-            than its tokens; a gold span lies outside its text; the date cannot be read.
+            a quality lies outside 0 to 1 (points: to 100); a run belongs to no seed; a curve runs backwards; a map has
+            another shape than its tokens; a gold span lies outside its text; the date cannot be read.
     """
     try:
         datetime.fromisoformat(record.created)
@@ -44,7 +55,15 @@ def check(record: Record) -> None:
     for k, model in enumerate(record.models):
         if model.name in names[:k]:
             raise FieldError(f"models[{k}].name", f"{model.name!r} stands twice")
-        _check_model(model, f"models[{k}]")
+        _check_model(model, record, f"models[{k}]")
+    for k, test in enumerate(record.pairs):
+        _check_pair(test, set(names), f"pairs[{k}]")
+    for k, gate in enumerate(record.gates):
+        if gate.model and gate.model not in names:
+            raise FieldError(f"gates[{k}].model", f"{gate.model!r} is not the name of a model of this record")
+    _check_names(record.matching.counts, set(names), "matching.counts")
+    for k, group in enumerate(record.buckets):
+        _check_buckets(group, set(names), f"buckets[{k}]")
     without = {model.name for model in record.models if not model.attention}
     for k, example in enumerate(record.attention.examples):
         _check_example(example, set(names), without, f"attention.examples[{k}]")
@@ -52,16 +71,16 @@ def check(record: Record) -> None:
         _check_names(difference.predictions, set(names), f"differences[{k}].predictions")
 
 
-def _check_model(model: Model, where: str) -> None:
+def _check_model(model: Model, record: Record, where: str) -> None:
     if not model.name:
         raise FieldError(f"{where}.name", "is empty")
     if not model.seeds:
         raise FieldError(f"{where}.seeds", "expected at least one seed")
     if model.parameters < 0:
         raise FieldError(f"{where}.parameters", "is negative")
-    for name, estimate, shares in _estimates(model):
-        _check_estimate(estimate, f"{where}.{name}", shares)
     for name, metric in model.metrics.items():
+        kind = record.headline.kind if name == record.headline.metric else None
+        _check_estimate(metric, f"{where}.metrics.{name}", kind)
         if metric.runs and len(metric.runs) != len(model.seeds):
             problem = f"expected one value a seed ({len(model.seeds)}), found {len(metric.runs)}"
             raise FieldError(f"{where}.metrics.{name}.runs", problem)
@@ -72,19 +91,37 @@ def _check_model(model: Model, where: str) -> None:
         if steps != sorted(steps):
             raise FieldError(f"{where}.curves[{k}].points", "steps run backwards")
         for j, point in enumerate(curve.points):
-            share = point.valid_exact_match
-            if share is not None and not 0 <= share <= 1:
-                raise FieldError(f"{where}.curves[{k}].points[{j}].valid_exact_match", "lies outside 0 to 1")
+            _check_range(point.valid, record.headline.kind, f"{where}.curves[{k}].points[{j}].valid")
+    if sum(trial.chosen for trial in model.tuning) > 1:
+        raise FieldError(f"{where}.tuning", "more than one trial is chosen")
+    if model.alignment:
+        _check_alignment(model.alignment, f"{where}.alignment")
 
 
-def _estimates(model: Model) -> Iterator[tuple[str, Estimate, bool]]:
-    for name, estimate in model.metrics.items():
-        yield f"metrics.{name}", estimate, name == "exact_match"
-    for name, score in model.by_format.items():
-        yield f"by_format.{name}.exact_match", score.exact_match, True
+def _check_alignment(found: ModelAlignment, where: str) -> None:
+    heads = {(one.layer, one.head) for one in found.heads}
+    if found.best is not None and found.best not in heads:
+        raise FieldError(f"{where}.best", f"{list(found.best)} is not among the heads")
 
 
-def _check_estimate(estimate: Estimate, where: str, is_share: bool) -> None:
+def _check_pair(test: PairTest, names: set[str], where: str) -> None:
+    for side in ("first", "second"):
+        if getattr(test, side) not in names:
+            raise FieldError(f"{where}.{side}", f"{getattr(test, side)!r} is not the name of a model of this record")
+    if test.low > test.high:
+        raise FieldError(f"{where}.low", f"{test.low} lies above {test.high}")
+    for name in ("p", "p_holm"):
+        _check_range(getattr(test, name), "share", f"{where}.{name}")
+
+
+def _check_buckets(group: BucketGroup, names: set[str], where: str) -> None:
+    for k, bucket in enumerate(group.buckets):
+        _check_names(bucket.models, names, f"{where}.buckets[{k}].models")
+        for name, estimate in bucket.models.items():
+            _check_estimate(estimate, f"{where}.buckets[{k}].models.{name}", group.kind)
+
+
+def _check_estimate(estimate: Estimate, where: str, kind: Kind | None) -> None:
     if (estimate.low is None) != (estimate.high is None):
         raise FieldError(
             f"{where}.{'low' if estimate.low is None else 'high'}", "expected both ends of the interval, or none"
@@ -93,9 +130,14 @@ def _check_estimate(estimate: Estimate, where: str, is_share: bool) -> None:
         slack = 1e-9 * max(1.0, abs(estimate.mean))
         if not estimate.low - slack <= estimate.mean <= estimate.high + slack:
             raise FieldError(f"{where}.mean", f"{estimate.mean} lies outside [{estimate.low}, {estimate.high}]")
-    for value in (estimate.mean, estimate.low, estimate.high, *estimate.runs):
-        if is_share and value is not None and not 0 <= value <= 1:
-            raise FieldError(where, f"{value} lies outside 0 to 1")
+    for value in (estimate.mean, *estimate.runs):  # the ends of an interval may lie outside of what can be
+        _check_range(value, kind, where)
+
+
+def _check_range(value: float | None, kind: Kind | None, where: str) -> None:
+    top = {"share": 1, "points": 100, None: None}[kind]
+    if value is not None and top is not None and not 0 <= value <= top:
+        raise FieldError(where, f"{value} lies outside 0 to {top}")
 
 
 def _check_example(example: AttentionExample, names: set[str], without: set[str], where: str) -> None:

@@ -1,22 +1,27 @@
 """What the attention explorer of the page needs, as one JSON object: tokens as drawn, their order, gold cells, weights.
 
-Weights are whole numbers of 1/10000, as exact as the record. Examples are left out from the end when the object
-would grow over its budget; the page says how many.
+Weights are rounded to three decimals and packed into text, most of them in one character. Examples are left out from
+the end when the object would grow over its budget; the page says how many.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from selfattn.report.attention_svg import attention_svg, gold_cells
 from selfattn.report.palette import signs
 from selfattn.report.record import AttentionExample, AttentionMap, ModelAttention, Record
+from selfattn.report.standing import ranked
 from selfattn.report.tokens import drawn, shown, visual_order, width
-from selfattn.report.verdict import ranked
 from selfattn.report.words import Message, message
 
-BUDGET = 2_000_000  # characters of JSON; keeps the page under 3 MB
+BUDGET = 1_700_000  # characters of JSON; keeps the page under 3 MB
+STILL = 4  # models whose map is shown without JavaScript
+# Printable ASCII that JSON and HTML leave as it is; the last twelve announce a second character.
+SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
+SINGLES = len(SYMBOLS) - 12
 
 
 def explorer_data(record: Record, budget: int = BUDGET) -> dict[str, Any]:
@@ -46,12 +51,27 @@ def explorer_data(record: Record, budget: int = BUDGET) -> dict[str, Any]:
 def still_maps(record: Record) -> list[tuple[str, str, str]]:
     """The first example for pages without JavaScript: model, prediction, picture (mean over the last layer's heads)."""
     for example in record.attention.examples[:1]:
-        return [
-            (model.name, example.models[model.name].prediction, _still(example, example.models[model.name]))
-            for model in ranked(record)
-            if any(one.kind == "cross" for one in _maps(example, model.name))
-        ]
+        names = [m.name for m in ranked(record) if any(one.kind == "cross" for one in _maps(example, m.name))]
+        shown = {name: example.models[name] for name in names[:STILL]}
+        return [(name, found.prediction, _still(example, found)) for name, found in shown.items()]
     return []
+
+
+def pack(weights: Iterable[Iterable[float]]) -> str:
+    """Weights row by row as text: thousandths up to 77 as one character, greater ones as two.
+
+    Example:
+        >>> pack([[0.0, 0.001, 0.0772], [0.078, 1.0, 0.5]])
+        '!#rs!}8wc'
+    """
+    return "".join(_symbols(round(1000 * min(1.0, max(0.0, weight)))) for row in weights for weight in row)
+
+
+def _symbols(thousandths: int) -> str:
+    if thousandths < SINGLES:
+        return SYMBOLS[thousandths]
+    high, low = divmod(thousandths - SINGLES, len(SYMBOLS))
+    return SYMBOLS[SINGLES + high] + SYMBOLS[low]
 
 
 def without_maps(record: Record) -> Message | None:
@@ -106,7 +126,7 @@ def _model(example: AttentionExample, found: ModelAttention) -> dict[str, Any]:
                 "kind": one.kind,
                 "layer": one.layer,
                 "head": one.head,
-                "weights": [[round(10_000 * weight) for weight in row] for row in one.weights],
+                "weights": pack(one.weights),
             }
             for one in found.maps
         ],

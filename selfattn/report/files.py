@@ -15,7 +15,6 @@ from selfattn.report.html import render_html
 from selfattn.report.markdown import render_markdown
 from selfattn.report.reading import record_to_dict
 from selfattn.report.record import Record
-from selfattn.report.verdict import Outcomes
 from selfattn.report.words import Lang
 
 _LINE = 110
@@ -30,16 +29,13 @@ class ReportFiles:
     results: Path
 
 
-def write_report(
-    record: Record, out_dir: str | Path, lang: Lang = "en", outcomes: Outcomes | None = None
-) -> ReportFiles:
+def write_report(record: Record, out_dir: str | Path, lang: Lang = "en") -> ReportFiles:
     """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
 
     Args:
         record: the comparison.
         out_dir: the directory; made when it is not there.
         lang: the language of the Markdown file, and the one that the page opens in.
-        outcomes: how every model stands to every other; by default decided by the intervals of the record.
 
     Returns:
         The paths of the three files.
@@ -51,8 +47,8 @@ def write_report(
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
     texts = {
         files.results: results_json(record),
-        files.markdown: render_markdown(record, lang, outcomes),
-        files.html: render_html(record, lang, outcomes),
+        files.markdown: render_markdown(record, lang),
+        files.html: render_html(record, lang),
     }
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -5,84 +5,84 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from selfattn.report.numbers import NONE, percent_text
+from selfattn.report.buckets import part_grid, parts
+from selfattn.report.fairness import badges, matched_sentence
+from selfattn.report.grid import Grid, cell_text
+from selfattn.report.judged import method_note, tuning_space
+from selfattn.report.numbers import NONE
 from selfattn.report.record import Record
-from selfattn.report.settings import config_table, own_settings, shared_settings
-from selfattn.report.summary import (
-    COSTS,
-    cost_cells,
-    further_metrics,
-    gaps,
-    interval_note,
-    metric_name,
-    metric_text,
-    origin,
-    rows,
-)
-from selfattn.report.training import LEVELS, reached
-from selfattn.report.verdict import Outcomes, badges, interval_outcomes, question, ranked, verdict
+from selfattn.report.settings import reproduce_facts, shared_settings
+from selfattn.report.standing import ranked
+from selfattn.report.summary import gaps, interval_note, origin, rows, standing_note
+from selfattn.report.tables import Tables, tables
+from selfattn.report.training import threshold
+from selfattn.report.verdict import metric_name, question, verdict
 from selfattn.report.words import Lang, Message, message
 
 _SHOWN_DIFFERENCES = 12
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
-_SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–\s]*\](?![\[(:]))")
+_SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")
 
 
-def render_markdown(record: Record, lang: Lang = "en", outcomes: Outcomes | None = None) -> str:
+def render_markdown(record: Record, lang: Lang = "en") -> str:
     """Render a record as Markdown (GitHub's tables); the same record gives the same text.
 
     Args:
         record: the comparison.
         lang: the language of the text.
-        outcomes: how every model stands to every other; by default decided by the intervals of the record.
 
     Returns:
         The document.
     """
-    outcomes = interval_outcomes(record) if outcomes is None else outcomes
 
     def say(one: Message) -> str:
-        return one.say(lang)
+        return plain(one.say(lang))
 
     def word(key: str, **values: str | int | Message) -> str:
-        return message(key, **values).say(lang)
+        return plain(message(key, **values).say(lang))
 
-    first, *others = verdict(record, outcomes)
+    found, level, answer = tables(record), threshold(record), verdict(record)
     blocks = [
-        f"# {plain(say(question(record)))}",
-        f"**{plain(say(first))}**",
-        plain(" ".join(map(say, others))),
-        plain(" · ".join(say(badge.text) for badge in badges(record))),
+        f"# {say(question(record))}",
+        f"**{say(answer.lead)}**",
+        " ".join(map(say, answer.others)),
+        plain(" · ".join(badge.text.say(lang) for badge in badges(record))),
         plain(" · ".join(origin(record))),
-        _summary(record, outcomes, lang),
-        plain(f"{say(interval_note(record))} {word('note.standing')}"),
-        "\n".join(f"- {plain(say(gap.text))}" for gap in gaps(record)),
-        f"## {word('reached.head')}",
-        _reached(record, lang),
-        plain(word("reached.note")),
-        plain(word("markdown.full")),
-        f"## {word('head.formats')}",
-        _formats(record, lang) or plain(word("formats.none")),
-        _further(record, lang),
+        _summary(record, lang),
+        f"{say(interval_note(record))} {say(standing_note(record))}",
+        "\n".join(f"- {say(gap.text)}" for gap in gaps(record)),
+        f"## {word('head.learning')}",
+        word("markdown.full"),
+        _headed(f"### {word('reached.head')}\n\n{say(level[1]) if level else ''}", found.reached, lang),
+        *_buckets(record, lang),
         f"## {word('head.differences')}",
-        _differences(record, lang) or plain(word("differences.none")),
+        _differences(record, lang) or word("differences.none"),
+        f"## {word('head.statistics')}",
+        *_statistics(record, found, lang),
         f"## {word('head.cost')}",
-        _costs(record, lang),
-        plain(word("cost.note")),
-        f"## {word('head.settings')}",
-        _models(record, lang),
-        _table(
-            [word("col.setting"), *(model.name for model in ranked(record))],
-            [[row["name"], *row["values"]] for row in config_table(record)],
-        ),
+        _grid(found.times, lang),
+        word("cost.note"),
+        _grid(found.sizes, lang),
+        word("cost.size.note") if found.sizes.lines else "",
+        _headed(f"### {word('cost.decoding')}\n\n{word('cost.decoding.note')}", found.decoding, lang),
+        *(_headed(f"## {word('head.alignment')}\n\n{word('alignment.note')}", one, lang) for one in found.alignment),
+        f"## {word('head.gates')}",
+        _grid(found.gates, lang) or word("gates.none"),
+        f"## {word('head.fairness')}",
+        say(matched_sentence(record)),
+        _grid(found.matching, lang),
+        _headed(f"### {word('settings.differ')}", found.differing, lang),
+        f"### {word('tuning.head')}",
+        word("tuning.text", space=tuning_space(record)) if found.tuned.lines else word("tuning.none"),
+        _grid(found.tuned, lang),
+        *(_headed(f"#### {word('tuning.all', model=name)}", grid, lang) for name, grid in found.trials),
+        f"### {word('fairness.models')}",
+        _models(record),
         f"### {word('settings.shared')}",
         "\n".join(f"- {plain(name)}: {plain(value)}" for name, value in shared_settings(record)),
         f"## {word('head.reproduce')}",
         _code_block(record.command),
-        "\n".join(
-            f"- {plain(name)}: {plain(NONE if value is None else str(value))}"
-            for name, value in record.environment.items()
-        ),
+        "\n".join(f"- {plain(_said(k, lang))}: {plain(_said(v, lang))}" for k, v in reproduce_facts(record)),
         "\n".join(f"- {plain(run)}" for model in record.models for run in model.run_dirs),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -98,51 +98,68 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(lambda found: "\\" + found[0], " ".join(text.splitlines()))
 
 
-def _summary(record: Record, outcomes: Outcomes, lang: Lang) -> str:
-    heads = ("col.model", "col.exact", "col.standing", "col.parameters", "short.train", "short.rate", "short.predict")
+def _summary(record: Record, lang: Lang) -> str:
+    metric, unit = metric_name(record.headline.metric), message(f"unit.{record.headline.kind}")
+    heads = [
+        message("col.model"),
+        message("col.quality", metric=metric, unit=unit),
+        *map(message, ("col.standing", "col.parameters", "short.flops", "short.train", "short.predict")),
+    ]
     body = [
         [
             row.name,
             f"{row.mean} {row.interval}",
-            row.standing.say(lang),
+            row.standing.say(lang) + (f", {row.p}" if row.p else ""),
             row.parameters,
+            row.flops_per_token,
             row.train_seconds,
-            row.tokens_per_second,
             row.predict_ms,
         ]
-        for row in rows(record, outcomes)
+        for row in rows(record)
     ]
-    return _table([message(key).say(lang) for key in heads], body, right_from=3)
+    return _table([head.say(lang) for head in heads], body, right_from=3)
 
 
-def _reached(record: Record, lang: Lang) -> str:
-    body = []
-    for model in ranked(record):
-        if model.curves:
-            cells = [reached(model, level) for level in LEVELS]
-            body.append([model.name, *(cell.say(lang) if cell else NONE for cell in cells)])
-    return _table([message("col.model").say(lang), *(f"{100 * level:g} %" for level in LEVELS)], body, right_from=1)
+def _said(cell: str | Message, lang: Lang) -> str:
+    return cell.say(lang) if isinstance(cell, Message) else cell
 
 
-def _formats(record: Record, lang: Lang) -> str:
-    order = ranked(record)
-    body = []
-    for name in dict.fromkeys(name for model in order for name in model.by_format):
-        scores = [model.by_format.get(name) for model in order]
-        items = max(score.items for score in scores if score)
-        body.append([name, f"{items:,}", *(percent_text(score.exact_match) if score else NONE for score in scores)])
-    heads = [message("col.format").say(lang), message("col.items").say(lang), *(model.name for model in order)]
-    return _table(heads, body, right_from=1)
+def _grid(grid: Grid, lang: Lang) -> str:
+    """A table of the report; empty without rows."""
+    body = [[_said(cell_text(cell), lang) for cell in line.cells] for line in grid.lines]
+    rule = ["---:" if column.numeric else "---" for column in grid.columns]
+    return _table([_said(column.head, lang) for column in grid.columns], body, rule=rule)
 
 
-def _further(record: Record, lang: Lang) -> str:
-    names = further_metrics(record)
-    if not names:
-        return ""
-    body = [[m.name, *(metric_text(name, m.metrics.get(name)) for name in names)] for m in ranked(record)]
-    heads = [message("col.model").say(lang), *(metric_name(name).say(lang) for name in names)]
+def _headed(head: str, grid: Grid, lang: Lang) -> str:
+    """A table under its heading; neither without rows."""
+    return f"{head}\n\n{_grid(grid, lang)}" if grid.lines else ""
+
+
+def _buckets(record: Record, lang: Lang) -> list[str]:
+    groups = [group for group in record.buckets if group.buckets]
+    blocks = [f"## {message('head.buckets').say(lang)}"] if groups else []
+    for part, group in zip(parts(record), groups, strict=True):
+        measured = message("col.quality", metric=part.metric, unit=part.unit).say(lang)
+        blocks += [
+            f"### {plain(part.title.say(lang))}",
+            plain(f"{measured}. {part.note}"),
+            _grid(part_grid(record, group), lang),
+        ]
+    return blocks
+
+
+def _statistics(record: Record, found: Tables, lang: Lang) -> list[str]:
+    blocks = [plain(method_note(record).say(lang))]
+    for one in found.pairs:
+        blocks.append(
+            _headed(f"### {plain(message('statistics.metric', metric=one.metric).say(lang))}", one.grid, lang)
+        )
+    if record.headline.signature:
+        blocks.append(f"{message('statistics.signature').say(lang)} {plain(record.headline.signature)}")
     note = plain(message("further.note").say(lang))
-    return f"### {message('head.further').say(lang)}\n\n{_table(heads, body, right_from=1)}\n\n{note}"
+    further = _headed(f"### {message('head.further').say(lang)}", found.further, lang)
+    return [*blocks, f"{further}\n\n{note}" if further else ""]
 
 
 def _differences(record: Record, lang: Lang) -> str:
@@ -155,34 +172,24 @@ def _differences(record: Record, lang: Lang) -> str:
     return _table([message("col.source").say(lang), message("col.target").say(lang), *(m.name for m in order)], body)
 
 
-def _costs(record: Record, lang: Lang) -> str:
-    heads = ["col.model", "col.parameters", "col.non_embedding", *(f"cost.{name}" for name in COSTS)]
-    body = []
-    for model in ranked(record):
-        bare = NONE if model.parameters_non_embedding is None else f"{model.parameters_non_embedding:,}"
-        body.append([model.name, f"{model.parameters:,}", bare, *cost_cells(model).values()])
-    return _table([message(key).say(lang) for key in heads], body, right_from=1)
+def _models(record: Record) -> str:
+    return "\n".join(
+        f"- **{plain(model.name)}**: {plain(model.summary or NONE)}"
+        + (plain(f" ({model.source})") if model.source else "")
+        for model in ranked(record)
+    )
 
 
-def _models(record: Record, lang: Lang) -> str:
-    own = own_settings(record)
-    lines = []
-    for model in ranked(record):
-        line = f"- **{plain(model.name)}**: {plain(model.summary or NONE)}" + (
-            plain(f" ({model.source})") if model.source else ""
-        )
-        if own[model.name]:
-            values = ", ".join(f"{name} {value}" for name, value in own[model.name])
-            line += plain(f"; {message('settings.own').say(lang)} {values}")
-        lines.append(line)
-    return "\n".join(lines)
-
-
-def _table(heads: Sequence[str], body: Sequence[Iterable[str]], right_from: int | None = None) -> str:
-    """A table, cells escaped; columns from `right_from` on are aligned right. Empty without rows."""
+def _table(
+    heads: Sequence[str],
+    body: Sequence[Iterable[str]],
+    right_from: int | None = None,
+    rule: Sequence[str] | None = None,
+) -> str:
+    """A table, cells escaped; columns from `right_from` on, or as `rule` says, aligned right. Empty without rows."""
     if not body:
         return ""
-    rule = ["---:" if right_from is not None and k >= right_from else "---" for k in range(len(heads))]
+    rule = rule or ["---:" if right_from is not None and k >= right_from else "---" for k in range(len(heads))]
     lines = [map(plain, heads), rule, *(map(plain, row) for row in body)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -56,14 +56,15 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
         UserError: naming the file and the field.
 
     Example:
-        >>> record_from_dict({"schema": 1})
+        >>> record_from_dict({"schema": 2})
         Traceback (most recent call last):
         ...
         selfattn.errors.UserError: results.json: task: is missing; the fields are listed in docs/results-json.md
     """
     try:
         if isinstance(data, dict) and data.get("schema", SCHEMA) != SCHEMA:
-            raise FieldError("schema", f"this version reads schema {SCHEMA}, found {data['schema']!r}")
+            found = f"found {data['schema']!r}, and this version reads {SCHEMA} only"
+            raise FieldError("schema", f"{found}; make it again: `selfattn report RUN... --out DIR`")
         record: Record = _decode(Record, data, "")
         check(record)
     except FieldError as error:

@@ -1,4 +1,4 @@
-"""Where a share stands on an axis of quality: evenly, or by "nines" when models come close to 100 %.
+"""Where a quality stands on an axis: evenly, or by "nines" when models come close to 100 %.
 
 Near the top an even axis hides what matters: 99.0 and 99.9 % are ten times apart in errors and one part in a hundred
 apart on the axis. The scale of nines places a share p by log10 of its error rate 1 - p, so every equal step up has ten
@@ -10,51 +10,61 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from selfattn.report.record import Kind
+
 _NINES_FROM = 0.98
 
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis from 0 to 100 %.
+    """An axis of quality that begins at 0.
 
     Args:
         floor: the smallest error rate the test can show, half an item; None for an even axis.
+        top: the quality at the end of the axis.
+        kind: what stands on it.
     """
 
     floor: float | None = None
+    top: float = 1.0
+    kind: Kind = "share"
 
-    def place(self, share: float) -> float:
-        """Where a share between 0 and 1 stands, 0 (start) to 1 (end); errors below the floor stand at the end.
+    def place(self, quality: float) -> float:
+        """Where a quality stands, 0 (start) to 1 (end); errors below the floor stand at the end.
 
         Example:
-            >>> round(Scale(floor=0.0001).place(0.99), 6), Scale().place(0.25)
-            (0.5, 0.25)
+            >>> round(Scale(floor=0.0001).place(0.99), 6), Scale().place(0.25), Scale(None, 40, "points").place(30)
+            (0.5, 0.25, 0.75)
         """
         if self.floor is None:
-            return share
-        error = max(1 - share, self.floor)
+            return min(1.0, max(0.0, quality / self.top))
+        error = max(1 - quality, self.floor)
         return min(1.0, max(0.0, math.log10(error) / math.log10(self.floor)))
 
     @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Shares to mark with their labels, in percent."""
+        """Qualities to mark with their labels."""
         if self.floor is None:
-            return tuple((k / 100, str(k)) for k in (0, 20, 40, 60, 80, 100))
+            factor = 100 if self.kind == "share" else 1
+            return tuple((k / factor, f"{k:g}") for k in even_ticks(factor * self.top))
         nines = [(0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (0.99999, "99.999")]
         return ((0.0, "0"), *((p, text) for p, text in nines if self.place(p) < 0.88), (1.0, "100"))
 
 
-def quality_scale(best: float | None, items: int) -> Scale:
-    """The axis for a comparison: nines when the best model reaches 98 %, even otherwise.
+def quality_scale(best: float | None, items: int, kind: Kind = "share") -> Scale:
+    """The axis for a comparison: for shares nines when the best model reaches 98 %; for points up to the best.
 
     Args:
-        best: highest share of all models; None when nothing was measured.
-        items: number of test items, whose half sets the end of the axis.
+        best: highest quality of all models, for points with its interval; None when nothing was measured.
+        items: number of test items, whose half sets the end of the axis of nines.
+        kind: share or points.
 
     Example:
-        >>> quality_scale(0.61, 5000), quality_scale(0.9998, 5000)
-        (Scale(floor=None), Scale(floor=0.0001))
+        >>> quality_scale(0.61, 5000), quality_scale(0.9998, 5000).floor, quality_scale(27.3, 1000, "points").top
+        (Scale(floor=None, top=1.0, kind='share'), 0.0001, 30.0)
     """
+    if kind == "points":
+        return Scale(None, _round_up(best or 100.0), kind)
     if best is None or best < _NINES_FROM or items < 5:
         return Scale()
     return Scale(floor=0.5 / items)
@@ -79,3 +89,11 @@ def even_ticks(highest: float, *, whole: bool = False, count: int = 5) -> tuple[
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.8 * rough)
     step = max(step, 1.0) if whole else step
     return tuple(k * step for k in range(math.floor(highest / step + 1e-9) + 1))
+
+
+def _round_up(highest: float) -> float:
+    """The next of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, at most 100."""
+    if highest <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(highest))
+    return min(100.0, next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * power >= highest))

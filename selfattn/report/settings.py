@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
-from selfattn.report.numbers import NONE
+from selfattn.report.fairness import tuning_badge
+from selfattn.report.grid import Column, Grid, Line
+from selfattn.report.numbers import NONE, amount
 from selfattn.report.record import Record
-from selfattn.report.verdict import ranked
+from selfattn.report.standing import ranked
+from selfattn.report.words import Message, message
 
 
 def flatten(config: Mapping[str, object], prefix: str = "") -> dict[str, str]:
@@ -37,34 +38,48 @@ def setting_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def config_table(record: Record) -> list[dict[str, Any]]:
-    """Settings that at least two models have and that are not the same for all: a name and one value a model.
+def differing_settings(record: Record) -> Grid:
+    """Every setting that is not the same for all models, how they were trained first; "–" where a model has none such.
 
-    Models stand with the highest mean first; "–" is where a model has no such setting.
+    Models stand with the highest mean first.
     """
-    configs = [flatten(model.config) for model in ranked(record)]
+    order = ranked(record)
+    configs = [flatten(model.config) for model in order]
     names = dict.fromkeys(name for config in configs for name in config)
-    found = []
-    for name in names:
+    models = (Column(model.name, numeric=False, model=True) for model in order)
+    columns = (Column(message("col.setting"), numeric=False), *models)
+    lines = []
+    for name in sorted(names, key=lambda name: _rank(name, configs)):
         values = [config.get(name, NONE) for config in configs]
-        if sum(name in config for config in configs) > 1 and len(set(values)) > 1:
-            found.append({"name": name, "values": values})
-    return found
+        if len(set(values)) > 1:
+            lines.append(Line((name, *values)))
+    return Grid("differing", columns, tuple(lines))
 
 
-def own_settings(record: Record) -> dict[str, list[tuple[str, str]]]:
-    """By model, the settings that no other model has."""
-    configs = {model.name: flatten(model.config) for model in record.models}
-    held = Counter(name for config in configs.values() for name in config)
-    return {
-        model: [(name, value) for name, value in config.items() if held[name] == 1] for model, config in configs.items()
-    }
+def _rank(name: str, configs: list[dict[str, str]]) -> tuple[bool, int]:
+    """How they were trained, then settings that more models have."""
+    return not name.startswith("training."), -sum(name in config for config in configs)
 
 
 def shared_settings(record: Record) -> list[tuple[str, str]]:
-    """Settings of the comparison, then settings of the models that are the same for all of them."""
+    """Settings of the comparison but for the space of the tuning, then settings of the models that all share."""
     configs = [flatten(model.config) for model in record.models]
-    found = list(flatten(record.settings).items())
+    found = list(flatten({name: value for name, value in record.settings.items() if name != "tuning_space"}).items())
     if len(configs) > 1:
         found += [(k, v) for k, v in configs[0].items() if all(config.get(k) == v for config in configs)]
     return found
+
+
+def reproduce_facts(record: Record) -> list[tuple[str | Message, str | Message]]:
+    """What it takes to make the same again, besides the command: signature, seeds, tuning, time, versions, machine."""
+    found: list[tuple[str | Message, str | Message]] = []
+    if record.headline.signature:
+        found.append((message("reproduce.signature"), record.headline.signature))
+    seeds = sorted({seed for model in record.models for seed in model.seeds})
+    found.append((message("reproduce.seeds"), ", ".join(map(str, seeds))))
+    found.append((message("reproduce.tuning"), tuning_badge(record).text))
+    timings = [model.timing.train_seconds for model in record.models]
+    spent = [sum(one.runs) if one.runs else one.mean for one in timings if one]
+    if len(spent) == len(timings):
+        found.append((message("reproduce.time"), message("reproduce.seconds", seconds=amount(sum(spent)))))
+    return found + [(name, NONE if value is None else str(value)) for name, value in record.environment.items()]

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from selfattn.report.numbers import (
-    NONE,
-    amount,
-    compact,
-    interval_text,
-    measure_text,
-    percent_number,
-    percent_text,
-    share_percent,
-)
+from selfattn.report.fairness import obstacles
+from selfattn.report.grid import Column, Grid, Line
+from selfattn.report.numbers import NONE, amount, compact, estimate_text, interval_text, mean_text, p_text, value_text
 from selfattn.report.palette import Sign, signs
-from selfattn.report.record import Estimate, Measure, Model, Record
+from selfattn.report.record import Estimate, Kind, Measure, Model, Record
 from selfattn.report.scale import Scale, quality_scale
-from selfattn.report.verdict import Outcomes, ranked, standing
-from selfattn.report.wordlist import WORDS
+from selfattn.report.standing import quality, ranked, relation
+from selfattn.report.verdict import metric_name, standing
 from selfattn.report.words import Message, message
 
-RATES = frozenset({"character_error_rate"})
-COSTS = ("train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms")
+_KINDS: dict[str, Kind] = {
+    "exact_match": "share", "character_error_rate": "share", "bleu": "points", "chrf": "points", "ter": "points",
+}  # fmt: skip
+TIMES = ("train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms")
 
 
 @dataclass(frozen=True)
@@ -35,96 +30,119 @@ class Row:
     mean: str
     interval: str
     standing: Message
+    p: str
     parameters: str
+    flops_per_token: str
     train_seconds: str
-    tokens_per_second: str
     predict_ms: str
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A figure that is missing, and why."""
+    """A figure that is missing, and why, with the models for which it is so."""
 
-    model: str
+    models: tuple[str, ...]
     what: str
     reason: Message
+    metric: str
+    all: bool
 
     @property
     def text(self) -> Message:
         """The gap as one line."""
-        return message("gap", model=self.model, what=message(f"what.{self.what}"), reason=self.reason)
+        what = metric_name(self.metric) if self.what == self.metric else message(f"what.{self.what}")
+        models = message("gap.all") if self.all else message("gap.models", names=", ".join(self.models))
+        return message("gap", models=models, what=what, reason=self.reason)
 
 
-def rows(record: Record, outcomes: Outcomes) -> tuple[Row, ...]:
+def rows(record: Record) -> tuple[Row, ...]:
     """The rows of the table, the highest mean first."""
     order = ranked(record)
     sign = signs([model.name for model in record.models])
-    return tuple(
-        Row(
-            name=model.name,
-            sign=sign[model.name],
-            estimate=model.exact_match,
-            mean=percent_number(model.exact_match),
-            interval=interval_text(model.exact_match) if model.exact_match else NONE,
-            standing=standing(model, order[0], outcomes),
-            parameters=compact(model.parameters),
-            train_seconds=_mean(model.timing.train_seconds),
-            tokens_per_second=_mean(model.timing.tokens_per_second),
-            predict_ms=_mean(model.timing.predict_ms),
-        )
-        for model in order
+    return tuple(_row(record, model, sign[model.name], order[0]) for model in order)
+
+
+def _row(record: Record, model: Model, sign: Sign, best: Model) -> Row:
+    kind, estimate = record.headline.kind, quality(record, model)
+    test = None if model is best or obstacles(record) else relation(record, model, best).test
+    return Row(
+        name=model.name,
+        sign=sign,
+        estimate=estimate,
+        mean=mean_text(estimate, kind),
+        interval=interval_text(estimate, kind) if estimate else NONE,
+        standing=standing(record, model),
+        p=f"p\u00a0{p_text(test.p_holm)}" if test else "",
+        parameters=compact(model.parameters),
+        flops_per_token=compact(model.cost.training_flops_per_token),
+        train_seconds=_mean(model.timing.train_seconds),
+        predict_ms=_mean(model.timing.predict_ms),
     )
 
 
 def record_scale(record: Record) -> Scale:
-    """The one axis of quality that all charts of a report share."""
-    best = max((model.exact_match.mean for model in record.models if model.exact_match), default=None)
-    return quality_scale(best, record.test_items)
+    """The one axis of the headline metric that all charts of a report share."""
+    kind = record.headline.kind
+    found = [estimate for model in record.models if (estimate := quality(record, model))]
+    tops = [one.mean if kind == "share" or one.high is None else one.high for one in found]
+    if kind == "points":
+        tops += [p.valid for m in record.models for curve in m.curves for p in curve.points if p.valid is not None]
+    return quality_scale(max(tops, default=None), record.test_items, kind)
 
 
-def cost_cells(model: Model) -> dict[str, str]:
-    """The costs of a model as text, with the range over runs, by their names in the record."""
-    return {name: measure_text(getattr(model.timing, name)) for name in COSTS}
+def metric_kind(record: Record, name: str) -> Kind | None:
+    """How a metric is shown; None for one that is not known to be a share or points."""
+    return record.headline.kind if name == record.headline.metric else _KINDS.get(name)
 
 
-def further_metrics(record: Record) -> tuple[str, ...]:
-    """Names of what was measured beside exact match."""
+def further_metrics(record: Record) -> Grid:
+    """What was measured beside the headline metric."""
     names = dict.fromkeys(name for model in record.models for name in model.metrics)
-    return tuple(name for name in names if name != "exact_match")
+    names.pop(record.headline.metric, None)
+    columns = (Column(message("col.model"), numeric=False), *(Column(metric_name(name)) for name in names))
+    lines = tuple(
+        Line((model.name, *(_metric_text(record, name, model.metrics.get(name)) for name in names)), model.name)
+        for model in ranked(record)
+    )
+    return Grid("further", columns, lines if names else ())
 
 
-def metric_name(name: str) -> Message:
-    """What a further metric is called: by its words where there are any, else by its name in the record."""
-    return message("metric." + name) if "metric." + name in WORDS else message("metric", name=name)
-
-
-def metric_text(name: str, estimate: Estimate | None) -> str:
-    """A further metric as text, in percent where it is known to be a rate, with its interval or the range of runs."""
+def _metric_text(record: Record, name: str, estimate: Estimate | None) -> str:
+    """With its interval, or the range of the runs where there is none."""
+    kind = metric_kind(record, name)
     if estimate is None:
         return NONE
-    if name not in RATES:
-        return measure_text(Measure(estimate.mean, estimate.runs))
-    if estimate.low is not None:
-        return percent_text(estimate)
-    text = share_percent(estimate.mean, 2)
+    if kind and estimate.low is not None:
+        return estimate_text(estimate, kind)
+
+    def show(value: float) -> str:
+        return value_text(value, kind) if kind else amount(value)
+
+    text = show(estimate.mean)
     if len(estimate.runs) > 1:
-        text += f"\u00a0({share_percent(min(estimate.runs), 2)}–{share_percent(max(estimate.runs), 2)})"
+        text += f"\u00a0({show(min(estimate.runs))}–{show(max(estimate.runs))})"
     return text
 
 
 def gaps(record: Record) -> tuple[Gap, ...]:
-    """Every figure of quality and cost that the record does not hold, with the reason that it gives."""
-    found = []
+    """Every figure of the first screen that the record does not hold, with the reason that it gives."""
+    found: dict[tuple[str, str], tuple[list[str], Message]] = {}
+    metric = record.headline.metric
     for model in record.models:
-        missing = [] if model.exact_match else ["exact_match"]
-        missing += [name for name in COSTS if getattr(model.timing, name) is None]
-        if not any(point.valid_exact_match is not None for curve in model.curves for point in curve.points):
+        missing = [] if quality(record, model) else [metric]
+        missing += [name for name in TIMES if getattr(model.timing, name) is None]
+        if model.cost.training_flops_per_token is None:
+            missing.append("training_flops_per_token")
+        if not any(point.valid is not None for curve in model.curves for point in curve.points):
             missing.append("curves")
         for what in missing:
-            given = model.not_measured.get(what)
+            given = model.not_measured.get(what, "")
             reason = message("reason.given", text=given) if given else message("reason.none")
-            found.append(Gap(model.name, what, reason))
-    return tuple(found)
+            found.setdefault((what, given), ([], reason))[0].append(model.name)
+    return tuple(
+        Gap(tuple(names), what, reason, metric, len(names) == len(record.models) > 1)
+        for (what, _), (names, reason) in found.items()
+    )
 
 
 def origin(record: Record) -> tuple[str, ...]:
@@ -142,6 +160,11 @@ def interval_note(record: Record) -> Message:
         return message("note.interval.none")
     over = message("over.items" if record.interval.over == "items" else "over.seeds")
     return message("note.interval", level=f"{100 * record.interval.level:g}", method=record.interval.method, over=over)
+
+
+def standing_note(record: Record) -> Message:
+    """What the words of the table mean."""
+    return message("note.standing.tests" if record.pairs else "note.standing")
 
 
 def _mean(measure: Measure | None) -> str:

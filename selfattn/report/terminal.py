@@ -9,17 +9,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from selfattn.report.fairness import badges, obstacles
+from selfattn.report.grid import cell_text
+from selfattn.report.judged import pair_tables
 from selfattn.report.palette import ANSI, Sign
 from selfattn.report.record import Estimate, Record
 from selfattn.report.scale import Scale
-from selfattn.report.summary import Row, gaps, interval_note, record_scale, rows
+from selfattn.report.summary import Row, gaps, interval_note, record_scale, rows, standing_note
 from selfattn.report.tokens import width
-from selfattn.report.verdict import Outcomes, badges, interval_outcomes, question, verdict
+from selfattn.report.verdict import LISTED, metric_name, question, verdict
 from selfattn.report.words import Lang, message
 
 _STRIP = 14
 _PROSE = 90  # columns; longer lines are hard to read
-_BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow")}
+_PAIRS = 10  # of models, with their tests; more are in the report
+_BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}
 
 
 def print_summary(
@@ -27,19 +31,16 @@ def print_summary(
     console: Console,
     report: str | Path | None = None,
     lang: Lang = "en",
-    outcomes: Outcomes | None = None,
 ) -> None:
-    """Print question, verdict, badges, table and the report's path.
+    """Print question, verdict, badges, table, gates that did not pass, tests of pairs and the report's path.
 
     Args:
         record: the comparison.
         console: where to print; 80 columns are enough for names of up to 15 characters.
         report: path of `report.html`; default none, and no path is printed.
         lang: the language.
-        outcomes: how every model stands to every other; by default decided by the intervals of the record.
     """
-    outcomes = interval_outcomes(record) if outcomes is None else outcomes
-    first, *others = verdict(record, outcomes)
+    answer = verdict(record)
 
     def say(text: str, style: str = "") -> None:
         console.print(Text(_wrapped(text, min(console.width, _PROSE)), style=style))
@@ -47,20 +48,38 @@ def print_summary(
     console.print()
     say(question(record).say(lang), "bold")
     console.print()
-    say(first.say(lang))
-    say(" ".join(sentence.say(lang) for sentence in others), "dim")
+    say(answer.lead.say(lang), "bold red" if answer.stopped else "")
+    say(" ".join(sentence.say(lang) for sentence in answer.others), "dim")
     console.print()
     line = Text()
     for badge in badges(record):
         glyph, style = _BADGES[badge.kind]
         line.append(f"{glyph} ", style=style).append(f"{badge.text.say(lang)}   ")
     console.print(line)
-    console.print(Padding(_table(record, rows(record, outcomes), lang), (1, 0)))
-    say(f"{interval_note(record).say(lang)} {message('note.standing').say(lang)}", "dim")
+    console.print(Padding(_table(record, rows(record), lang), (1, 0)))
+    say(f"{interval_note(record).say(lang)} {standing_note(record).say(lang)}", "dim")
+    for pair in _pairs(record, lang):
+        say(pair)
+    for obstacle in obstacles(record)[LISTED:]:
+        say(f"✗ {obstacle.say(lang)}", "red")
     for gap in gaps(record):
         say(gap.text.say(lang), "dim")
     if report is not None:
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
+
+
+def _pairs(record: Record, lang: Lang) -> list[str]:
+    """The tests of the headline metric, a line each."""
+    tests = pair_tables(record)[0].grid.lines if record.pairs else ()
+    lines = [message("terminal.pairs").say(lang)] if tests else []
+    for line in tests[:_PAIRS]:
+        first, second, difference, _, p, word = map(cell_text, line.cells)
+        lines.append(
+            message("terminal.pair", first=first, second=second, difference=difference, p=p, word=word).say(lang)
+        )
+    if len(tests) > _PAIRS:
+        lines.append(message("terminal.pairs.more", count=len(tests) - _PAIRS).say(lang))
+    return lines
 
 
 def _wrapped(text: str, columns: int) -> str:
@@ -77,9 +96,10 @@ def _wrapped(text: str, columns: int) -> str:
 
 def _table(record: Record, lines: tuple[Row, ...], lang: Lang) -> Table:
     scale = record_scale(record)
+    metric, unit = metric_name(record.headline.metric), message(f"unit.{record.headline.kind}")
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column(message("col.model").say(lang), overflow="fold")
-    table.add_column(message("col.exact").say(lang), no_wrap=True)
+    table.add_column(message("col.quality", metric=metric, unit=unit).say(lang), no_wrap=True)
     table.add_column(_axis(scale), no_wrap=True, width=_STRIP)
     table.add_column(message("terminal.parameters").say(lang), justify="right", no_wrap=True)
     table.add_column(message("terminal.train").say(lang), justify="right", no_wrap=True)
@@ -94,7 +114,8 @@ def _table(record: Record, lines: tuple[Row, ...], lang: Lang) -> Table:
 
 
 def _axis(scale: Scale) -> Text:
-    return Text("0".ljust(_STRIP - 3) + "100")
+    end = scale.ticks[-1][1] if scale.floor is None else "100"
+    return Text("0".ljust(_STRIP - len(end)) + end)
 
 
 def _strip(scale: Scale, sign: Sign, estimate: Estimate | None) -> Text:
@@ -112,8 +133,8 @@ def _strip(scale: Scale, sign: Sign, estimate: Estimate | None) -> Text:
     return drawn
 
 
-def _cell(scale: Scale, share: float) -> int:
-    return min(_STRIP - 1, int(scale.place(share) * _STRIP))
+def _cell(scale: Scale, quality: float) -> int:
+    return min(_STRIP - 1, int(scale.place(quality) * _STRIP))
 
 
 def _style(sign: Sign) -> str:

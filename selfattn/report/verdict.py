@@ -1,94 +1,38 @@
-"""The question, the verdict and the badges of a comparison: nothing is said that a figure does not carry.
+"""The question and the verdict of a comparison: nothing is said that a figure does not carry.
 
-What decides is a mapping from ordered pairs of models to an `Outcome`. `interval_outcomes` makes one from the intervals
-of the record (two models differ when their intervals do not touch, which is stricter than a test of the difference);
-any other statistics can hand in its own.
+Words follow the tests of the record (`Record.pairs`); where it has none, its intervals. A sanity gate that did not
+pass, or models of unequal size that were to be equal, leave nothing to be said but that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Literal
 
-from selfattn.report.numbers import NONE, amount, measure_text, percent_text
-from selfattn.report.record import Estimate, Model, Record
+from selfattn.report.fairness import obstacles, parameter_spread
+from selfattn.report.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
+from selfattn.report.record import Model, PairTest, Record
+from selfattn.report.standing import Outcome, quality, ranked, relation, scores
 from selfattn.report.wordlist import WORDS
 from selfattn.report.words import Message, message
 
 PAIR = ("transformer", "rnn-attention")  # the comparison this project is about, when both are in the record
 SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
-MATCHED = 0.02
-
-
-class Outcome(StrEnum):
-    """How one model stands to another."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    SAME = "same"  # no difference seen
-    UNKNOWN = "unknown"  # one of the two, or its interval, was not measured
-
-
-Outcomes = Mapping[tuple[str, str], Outcome]
+LISTED = 4  # obstacles that the verdict spells out
 
 
 @dataclass(frozen=True)
-class Badge:
-    """A short fact about the comparison: `ok`, something to `note`, or a warning."""
+class Verdict:
+    """The answer.
 
-    kind: Literal["ok", "note", "warn"]
-    text: Message
-
-
-def interval_outcome(first: Estimate | None, second: Estimate | None) -> Outcome:
-    """How the first stands to the second: better or worse only if their intervals do not touch.
-
-    Example:
-        >>> interval_outcome(Estimate(0.9, 0.8, 0.95), Estimate(0.5, 0.4, 0.6)).value
-        'better'
-        >>> interval_outcome(Estimate(0.9, 0.8, 0.95), Estimate(0.7, 0.6, 0.8)).value
-        'same'
+    Args:
+        lead: in one sentence.
+        others: what belongs to it: the test, cost, what attention is worth, and what is not said.
+        stopped: whether the models are not comparable.
     """
-    if first is None or first.low is None or first.high is None:
-        return Outcome.UNKNOWN
-    if second is None or second.low is None or second.high is None:
-        return Outcome.UNKNOWN
-    if first.low > second.high:
-        return Outcome.BETTER
-    return Outcome.WORSE if first.high < second.low else Outcome.SAME
 
-
-def interval_outcomes(record: Record) -> dict[tuple[str, str], Outcome]:
-    """The outcome of every ordered pair of models, from the intervals of their exact match."""
-    return {
-        (first.name, second.name): interval_outcome(first.exact_match, second.exact_match)
-        for first in record.models
-        for second in record.models
-        if first is not second
-    }
-
-
-def ranked(record: Record) -> tuple[Model, ...]:
-    """Models with the highest mean first; equal ones in the order of the record, unmeasured ones last."""
-    return tuple(sorted(record.models, key=lambda model: -model.exact_match.mean if model.exact_match else 1))
-
-
-def standing(model: Model, best: Model, outcomes: Outcomes) -> Message:
-    """How a model stands to the one with the highest mean, in two words."""
-    if model.exact_match is None:
-        return message("standing.unmeasured")
-    if model is best:
-        return message("standing.highest")
-    return message(f"standing.{outcomes[model.name, best.name].value}")
-
-
-def parameter_spread(models: tuple[Model, ...]) -> float:
-    """How far apart the parameter counts are, outside embeddings where known: (largest - smallest) / smallest."""
-    bare = [model.parameters_non_embedding for model in models if model.parameters_non_embedding is not None]
-    counts = bare if len(bare) == len(models) else [model.parameters for model in models]
-    return (max(counts) - min(counts)) / max(1, min(counts))
+    lead: Message
+    others: tuple[Message, ...]
+    stopped: bool = False
 
 
 def question(record: Record) -> Message:
@@ -103,45 +47,39 @@ def question(record: Record) -> Message:
     return message(key if key in WORDS else f"question.{kind}", task=record.task, count=len(record.models), **names)
 
 
-def verdict(record: Record, outcomes: Outcomes) -> tuple[Message, ...]:
-    """The answer in a few sentences: the outcome with its figures, cost, what attention is worth, and what is not said.
-
-    Args:
-        record: the comparison.
-        outcomes: how every model stands to every other, for example `interval_outcomes(record)`.
-    """
+def verdict(record: Record) -> Verdict:
+    """The answer in a few sentences."""
+    stops = obstacles(record)
+    if stops:
+        figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
+        more = [message("verdict.stopped.more", count=len(stops) - LISTED)] if len(stops) > LISTED else []
+        rest = (*stops[1:LISTED], *more, figures, _seed_sentence(record))
+        return Verdict(message("verdict.stopped", reason=stops[0]), rest, stopped=True)
     pair = _pair(record)
-    sentences = [_pair_sentence(record, pair, outcomes) if pair else _field_sentence(record, outcomes)]
+    lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
+    others: list[Message] = _test_sentence(record, test)
     if pair:
-        sentences += _time_sentence(pair)
-    sentences += _baseline_sentence(record, outcomes)
-    sentences.append(_seed_sentence(record))
-    return tuple(sentences)
+        others += _time_sentence(pair)
+    others += _baseline_sentence(record)
+    return Verdict(lead, (*others, _seed_sentence(record)))
 
 
-def badges(record: Record) -> tuple[Badge, ...]:
-    """Facts that decide how far the verdict can be believed."""
-    found = []
-    if len(record.models) > 1:
-        spread = parameter_spread(record.models)
-        percent = amount(100 * spread)
-        if spread <= MATCHED:
-            found.append(Badge("ok", message("badge.matched", percent=percent)))
-        else:
-            found.append(Badge("warn", message("badge.unmatched", percent=percent)))
-    fewest = min(len(model.seeds) for model in record.models)
-    found.append(
-        Badge("ok", message("badge.seeds", count=fewest)) if fewest > 1 else Badge("note", message("badge.seed"))
-    )
-    found.append(Badge("note", message("badge.untuned")))
-    if record.settings.get("quick"):
-        found.append(Badge("warn", message("badge.quick")))
-    return tuple(found)
+def standing(record: Record, model: Model) -> Message:
+    """How a model stands to the one with the highest mean, in two words."""
+    best, own = ranked(record)[0], quality(record, model)
+    top = quality(record, best)
+    if own is None or top is None:
+        return message("standing.unmeasured")
+    if own.mean == top.mean:
+        return message("standing.highest")
+    if obstacles(record):
+        return message("standing.stopped")
+    return message(f"standing.{relation(record, model, best).outcome.value}")
 
 
-def scores(models: tuple[Model, ...]) -> str:
-    """Names with their figures, in one line that needs no language."""
-    return ", ".join(f"{model.name} {percent_text(model.exact_match)}" for model in models)
+def metric_name(name: str) -> Message:
+    """What a metric is called: by its words where there are any, else by its name in the record."""
+    return message("metric." + name) if "metric." + name in WORDS else message("metric", name=name)
 
 
 def _is_the_pair(record: Record) -> bool:
@@ -156,51 +94,71 @@ def _pair(record: Record) -> tuple[Model, Model] | None:
     return (record.models[0], record.models[1]) if len(record.models) == 2 else None
 
 
-def _items(record: Record) -> Message:
+def _what(record: Record) -> dict[str, str | int | Message]:
+    """What was measured, on what."""
     key = f"items.{record.task}"
-    return message(key if key in WORDS else "items", count=f"{record.test_items:,}")
+    items = message(key if key in WORDS else "items", count=f"{record.test_items:,}")
+    return {"metric": metric_name(record.headline.metric), "items": items}
 
 
-def _pair_sentence(record: Record, pair: tuple[Model, Model], outcomes: Outcomes) -> Message:
+def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, PairTest | None]:
     first, second = pair
-    outcome = outcomes[first.name, second.name]
-    values: dict[str, str | int | Message] = {
+    missing = [model for model in pair if quality(record, model) is None]
+    if missing:
+        return message("verdict.missing", names=", ".join(m.name for m in missing), **_what(record)), None
+    found = relation(record, first, second)
+    decided = found.outcome in (Outcome.BETTER, Outcome.WORSE)
+    values = {
         "first": first.name,
         "second": second.name,
-        "a": percent_text(first.exact_match),
-        "b": percent_text(second.exact_match),
-        "items": _items(record),
+        "a": estimate_text(quality(record, first), record.headline.kind),
+        "b": estimate_text(quality(record, second), record.headline.kind),
+        **_what(record),
     }
-    missing = [model for model in pair if model.exact_match is None]
-    if missing:
-        return message("verdict.missing", names=", ".join(model.name for model in missing))
-    scope = _scope(record, pair) if outcome in (Outcome.BETTER, Outcome.WORSE) else ""
-    return Message(f"verdict.{outcome.value}{scope}", values)
+    return Message(f"verdict.{found.outcome.value}{_scope(record, pair) if decided else ''}", values), found.test
 
 
-def _field_sentence(record: Record, outcomes: Outcomes) -> Message:
+def _field_sentence(record: Record) -> tuple[Message, PairTest | None]:
     """The outcome among any number of models: one best, or those that the best cannot be told from."""
-    order = tuple(model for model in ranked(record) if model.exact_match)
+    order = tuple(model for model in ranked(record) if quality(record, model))
+    what = _what(record)
     if not order:
-        return message("verdict.missing", names=", ".join(model.name for model in record.models))
+        return message("verdict.missing", names=", ".join(m.name for m in record.models), **what), None
     best, others = order[0], order[1:]
     if not others:
-        return message("verdict.alone", scores=scores((best,)), items=_items(record))
-    unknown = tuple(model for model in others if outcomes[model.name, best.name] is Outcome.UNKNOWN)
-    if unknown:
-        return message("verdict.field.unknown", best=scores((best,)), others=scores(unknown), items=_items(record))
-    equals = tuple(model for model in others if outcomes[model.name, best.name] is not Outcome.WORSE)
-    if equals:
-        return message("verdict.field.same", scores=scores((best, *equals)), items=_items(record))
-    scope = _scope(record, order)
-    return message(f"verdict.field.best{scope}", best=scores((best,)), next=scores(others[:1]), items=_items(record))
+        return message("verdict.alone", scores=scores(record, (best,)), **what), None
+    found = {model.name: relation(record, model, best) for model in others}
+    near = tuple(model for model in others if found[model.name].outcome is not Outcome.WORSE)
+    if not near:
+        values = {"best": scores(record, (best,)), "next": scores(record, others[:1]), **what}
+        return Message(f"verdict.field.best{_scope(record, order)}", values), relation(record, best, others[0]).test
+    outcomes = {found[model.name].outcome for model in near}
+    kind = "unknown" if Outcome.UNKNOWN in outcomes else "few" if Outcome.FEW in outcomes else "same"
+    return message(f"verdict.field.{kind}", scores=scores(record, (best, *near)), **what), None
 
 
 def _scope(record: Record, models: tuple[Model, ...]) -> str:
-    """What a difference holds for: one run, these seeds, or (with intervals over seeds) any seed."""
+    """What a difference holds for: one run, these seeds, or (with a test, or intervals over seeds) any seed."""
+    if record.pairs:
+        return ""
     if max(map(_seeds, models)) == 1:
         return ".one"
     return "" if record.interval and record.interval.over == "seeds and items" else ".these"
+
+
+def _test_sentence(record: Record, test: PairTest | None) -> list[Message]:
+    if test is None:
+        return []
+    pairs = sum(other.metric == test.metric for other in record.pairs)
+    values: dict[str, str | int | Message] = {
+        "first": test.first,
+        "second": test.second,
+        "difference": difference_text(test, record.headline.kind),
+        "unit": message(f"difference.{record.headline.kind}"),
+        "p": p_text(test.p_holm),
+        "pairs": pairs,
+    }
+    return [Message("verdict.test" if pairs > 1 else "verdict.test.alone", values)]
 
 
 def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
@@ -221,14 +179,15 @@ def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
     ]
 
 
-def _baseline_sentence(record: Record, outcomes: Outcomes) -> list[Message]:
+def _baseline_sentence(record: Record) -> list[Message]:
     """What the models without attention reach beside the RNN with attention."""
     without = tuple(model for model in ranked(record) if not model.attention)
     if not without or not _is_the_pair(record):
         return []
-    found = {outcomes[model.name, PAIR[1]] for model in without}
+    other = next(model for model in record.models if model.name == PAIR[1])
+    found = {relation(record, model, other).outcome for model in without}
     key = f"verdict.baseline.{found.pop().value}" if len(found) == 1 else "verdict.baseline.mixed"
-    return [message(key, other=PAIR[1], scores=scores(without) or NONE)]
+    return [message(key, other=PAIR[1], scores=scores(record, without) or NONE)]
 
 
 def _seed_sentence(record: Record) -> Message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
+from selfattn.report.grid import Cell, Noted
 from selfattn.report.words import LANGS, Lang, Message
 
 
@@ -40,6 +41,22 @@ class Wording:
     def title(self, message: Message) -> Markup:
         """A `title` attribute."""
         return self._attribute("title", message)
+
+    def text(self, value: str | Message) -> Markup:
+        """A message as a span; any other text as it is."""
+        return self.say(value) if isinstance(value, Message) else escape(value)
+
+    def cell(self, cell: Cell) -> Markup:
+        """What stands in a cell of a table, with the reason on hover where there is one."""
+        if isinstance(cell, Noted):
+            return Markup('<span class="missing" {}>{}</span>').format(self.title(cell.reason), cell.text)
+        return self.text(cell)
+
+    def label(self, head: str | Message) -> Markup:
+        """The head of a column as the label of a cell, for narrow pages on which a row is a card."""
+        if isinstance(head, Message):
+            return self._attribute("data-label", head)
+        return Markup('data-label="{}"').format(head)
 
     def raw(self, message: Message) -> str:
         """The text alone, in the language that the page opens in."""

@@ -22,7 +22,7 @@ EXPLORER: dict[str, tuple[str, str]] = {
     "x.wrong": ("wrong", "틀림"),
     "x.map.label": (
         "Attention weights of {model}: rows write, columns are read",
-        "{model}의 어텐션 가중치: 행은 쓰는 글자, 열은 읽는 글자",
+        "{model}의 어텐션 가중치: 행은 쓰는 토큰, 열은 읽는 토큰",
     ),
     "x.lines.label": ("Attention of {model} as lines", "{model}의 어텐션을 선으로 나타낸 그림"),
     "x.reads": ("reads", "←"),
@@ -31,8 +31,8 @@ EXPLORER: dict[str, tuple[str, str]] = {
         "칸을 가리키거나 누르세요. Tab으로 이동해 화살표 키로도 볼 수 있습니다.",
     ),
     "x.hint.lines": (
-        "Point at a character below to see what it reads. Weights under 0.03 are not drawn.",
-        "아래 글자를 가리키면 무엇을 읽는지 보입니다. 0.03보다 작은 가중치는 그리지 않습니다.",
+        "Point at a token below to see what it reads. Weights under 0.03 are not drawn.",
+        "아래 토큰을 가리키면 무엇을 읽는지 보입니다. 0.03보다 작은 가중치는 그리지 않습니다.",
     ),
     "x.nogold": (
         "No outlines: this prediction has another length than the correct answer.",

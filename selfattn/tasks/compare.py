@@ -1,45 +1,46 @@
-"""The main job: several models trained on the same dates, tested on the same unseen ones, set side by side.
+"""The main job: several models trained on the same data, tested on the same unseen pairs, set side by side.
 
-`python -m tasks.compare` takes the settings of `selfattn compare dates`.
+`python -m tasks.compare` takes what `selfattn compare` takes, and without a task compares on dates.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.evaluate import evaluate
-from selfattn.evaluation.latency import median_ms
 from selfattn.models.config import ModelConfig
-from selfattn.models.presets import PRESETS, get_preset
 from selfattn.report.files import ReportFiles, write_report
-from selfattn.report.record import Record
+from selfattn.report.record import Record, TuningTrial
 from selfattn.report.terminal import print_summary
-from selfattn.tasks.command import make_app, run_app
-from selfattn.tasks.compare_record import Trial, make_record
-from selfattn.tasks.dates import TASK, make_data, prepare, training_config
+from selfattn.tasks.command import make_app, run_app, say
+from selfattn.tasks.compare_options import COMPARE_DATES, CompareDates, CompareOptions, Lang
+from selfattn.tasks.compare_plan import PLAN, Plan, Planned, choose, read_plan, run_name
+from selfattn.tasks.compare_record import Frame, make_record
+from selfattn.tasks.dates import DatesTask, training_config
+from selfattn.tasks.examine import lesson_shape
 from selfattn.tasks.fit import fit
-from selfattn.tasks.options import COMPARE_DEFAULTS, CompareDates, command_line, with_settings
-from selfattn.tasks.recipes import QUICK_TEST_ITEMS, TEST_ITEMS
-from selfattn.tasks.run import Run
+from selfattn.tasks.lesson import Lesson, Task
+from selfattn.tasks.matching import match_models
+from selfattn.tasks.options import command_line
+from selfattn.tasks.recipes import PROBE_ITEMS, QUICK_TEST_ITEMS, TEST_ITEMS
+from selfattn.tasks.run import load
+from selfattn.tasks.tested import Tested, is_tested, test_run
+from selfattn.tasks.tuning import SPACE, best, choices
 from selfattn.training.config import TrainingConfig
-from selfattn.training.run_dir import RunConfig, RunDirectory
+from selfattn.training.run_dir import RECORD, RunConfig, RunDirectory
 
-_TIMED = 50  # inputs that are timed one by one
+_DONE = ("finished", "target reached", "stopped early")  # of a run's status
 
 
 def compare_dates(options: CompareDates) -> tuple[Record, ReportFiles]:
-    """Train the models, test them, and write the report into ``options.out``.
-
-    All models of one seed see the same examples in the same batches in the same order, and all of all seeds are
-    tested on the same pairs.
+    """Train the models on dates, test them, and write the report into ``options.out``.
 
     Args:
-        options: see :class:`selfattn.tasks.options.CompareDates`.
+        options: see :class:`selfattn.tasks.compare_options.CompareDates`.
 
     Returns:
         The record, and where the report lies.
@@ -47,36 +48,124 @@ def compare_dates(options: CompareDates) -> tuple[Record, ReportFiles]:
     Raises:
         UserError: a setting, the data or the directory is not usable.
     """
-    models = choose(options)
     training = training_config(options.training, seed=0, quick=options.quick, from_file=options.data is not None)
-    check_out(options.out)
-    trials: list[Trial] = []
-    for seed in range(options.seeds):
-        trials += _one_seed(options, models, dataclasses.replace(training, seed=seed))
-    record = make_record(trials, command=command_line("selfattn compare dates", options), quick=options.quick)
-    return record, write_report(record, options.out)
+    test_items = options.test_items
+    if test_items is None and options.data is None:
+        test_items = QUICK_TEST_ITEMS if options.quick else TEST_ITEMS
+    probes = 0 if options.quick or options.data is not None else PROBE_ITEMS
+    task = DatesTask(options.data, options.locales, training, test_items=test_items, probe_items=probes)
+    return compare(task, options, command_line("selfattn compare dates", options))
 
 
-def choose(options: CompareDates) -> dict[str, ModelConfig]:
-    """Look the models up and apply what is set, before any work is done.
+def compare(
+    task: Task, options: CompareOptions, command: str, size: Callable[[ModelConfig], ModelConfig] | None = None
+) -> tuple[Record, ReportFiles]:
+    """Train the models of a comparison on any task, test them, and write the report.
+
+    All models of one seed see the same examples in the same batches in the same order, and all of all seeds are
+    tested on the same pairs. What is done is on disk: a comparison that was stopped goes on with ``options.resume``.
+
+    Args:
+        task: what they are compared on.
+        options: which models, how often, how fairly.
+        command: makes the same again.
+        size: gives a preset the size that the task asks for; default as it is.
 
     Raises:
-        UserError: a model is unknown or named twice, a setting is not one of a model, or a number is out of range.
+        UserError: a setting, the data or the directory is not usable.
     """
-    names = tuple(PRESETS) if options.models == ("all",) else options.models
-    if not names:
-        raise UserError("--models: no model given; name at least one, or all")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UserError(f"--models: {', '.join(twice)} is named twice; name each model once")
-    for flag, value in (("--seeds", options.seeds), ("--test-items", options.test_items)):
-        if value is not None and value < 1:
-            raise UserError(f"{flag}: expected a whole number of at least 1, got {value}")
-    for setting in options.set:
-        owner, colon, _ = setting.partition("=")[0].partition(":")
-        if colon and owner not in names:
-            raise UserError(f"--set {setting}: {owner!r} is not a model of this comparison: {', '.join(names)}")
-    return {name: with_settings(get_preset(name).config, options.set, name) for name in names}
+    chosen = choose(options, size)
+    classroom = _Classroom(task)
+    plan = _resumed(options, command) if options.resume else None
+    if plan is None:
+        check_out(options.out)
+        plan = _plan(classroom, options, chosen, command)
+        plan.save(options.out)
+    if not plan.tuned:
+        plan = _tune(plan, classroom, options)
+        plan.save(options.out)
+    for name, seed, few in plan.runs():
+        path = options.out / run_name(name, seed, few)
+        if not is_tested(path):
+            _train_and_test(plan.models[name], path, classroom, plan, seed, few)
+    return write_comparison(options.out, options.out, options.lang)
+
+
+def write_comparison(comparison: Path, out: Path, lang: Lang = "en") -> tuple[Record, ReportFiles]:
+    """Make the report of a comparison from what lies on disk.
+
+    Args:
+        comparison: its directory.
+        out: where to write the report.
+        lang: in which the report opens.
+
+    Raises:
+        UserError: a run is missing or broken, or the report cannot be written.
+    """
+    plan = read_plan(comparison)
+    models: dict[str, list[Tested]] = {name: [] for name in plan.models}
+    few: dict[int, dict[str, Tested]] = {}
+    for name, seed, first in plan.runs():
+        tested = Tested(comparison / run_name(name, seed, first), name)
+        if first is None:
+            models[name].append(tested)
+        else:
+            few.setdefault(first, {})[name] = tested
+    frame = Frame(
+        plan.command,
+        plan.headline,
+        plan.quick,
+        plan.matching,
+        {name: model.trials for name, model in plan.models.items()},
+        plan.space,
+    )
+    record = make_record(models, frame, few)
+    return record, write_report(record, out, lang)
+
+
+@dataclass
+class _Classroom:
+    """Prepares lessons when they are needed, and keeps the last one."""
+
+    task: Task
+    _made: tuple[tuple[int, int | None], Lesson] | None = None
+
+    def lesson(self, seed: int, few: int | None = None) -> Lesson:
+        if self._made is None or self._made[0] != (seed, few):
+            training = replace(self.task.training, seed=seed)
+            self._made = (seed, few), self.task.lesson(training, first=few)
+        return self._made[1]
+
+
+def _plan(classroom: _Classroom, options: CompareOptions, chosen: Mapping[str, Planned], command: str) -> Plan:
+    lesson = classroom.lesson(0)
+    configs = {name: model.config for name, model in chosen.items()}
+    sized, matching = match_models(configs, options, lesson, lesson_shape(lesson))
+    return Plan(
+        task=classroom.task.name,
+        command=command,
+        quick=options.quick,
+        seeds=options.seed_count,
+        few=options.few_counts,
+        models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
+        headline=classroom.task.headline,
+        matching=matching,
+        space=SPACE if options.tune else {},
+        tuned=not options.tune,
+    )
+
+
+def _resumed(options: CompareOptions, command: str) -> Plan | None:
+    """The plan of the comparison that was stopped; None where there is nothing yet."""
+    if not (options.out / PLAN).exists():
+        return None
+    plan = read_plan(options.out)
+    if plan.command != command:
+        raise UserError(
+            f"{options.out}: holds another comparison, made by: {plan.command}; give the same settings to go on "
+            "with it, or choose another --out"
+        )
+    return plan
 
 
 def check_out(out: Path) -> None:
@@ -90,49 +179,81 @@ def check_out(out: Path) -> None:
     except OSError as error:
         raise UserError(f"{out}: cannot be looked into ({error.strerror}); choose another --out") from None
     if taken:
-        raise UserError(f"{out}: holds something already, such as another comparison; choose another --out")
+        resume = ", or go on with it: --resume" if (out / PLAN).is_file() else ""
+        raise UserError(f"{out}: holds something already, such as another comparison; choose another --out{resume}")
 
 
-def _one_seed(options: CompareDates, models: dict[str, ModelConfig], training: TrainingConfig) -> list[Trial]:
-    """Train and test every model with one seed, all on the same examples."""
-    data = make_data(options.data, options.locales, training)
-    material, max_length = prepare(data, training, keep=True)
-    test = data.test(_test_items(options))
-    trials = []
-    for name, model in models.items():
-        config = RunConfig(TASK, name, model, training, data.settings, max_length)
-        label = f"{name}-seed{training.seed}"
-        command = command_line("selfattn compare dates", options)
-        run = fit(config, material, options.out / "runs" / label, command=command, label=label)
-        trials.append(_test(run, f"runs/{label}", test))
-    return trials
+def _tune(plan: Plan, classroom: _Classroom, options: CompareOptions) -> Plan:
+    """Try the same settings for every model, and take each one's best."""
+    tuned = {}
+    for name, model in plan.models.items():
+        trials, tried = [], choices(options.tune, classroom.task.training)
+        for number, choice in enumerate(tried):
+            config, training = choice.apply(model.config, classroom.lesson(0).training)
+            path = options.out / "tuning" / f"{name}-trial{number}"
+            config_of_run = _run_config(replace(model, config=config), classroom, training, None)
+            _trained(config_of_run, classroom.lesson(0), path, plan.command, path.name)
+            directory = RunDirectory(path)
+            reached = _best_validation(directory, classroom.lesson(0))
+            trials.append(TuningTrial(choice.to_json(), reached, directory.record()["train_seconds"]))
+        winner = best([trial.valid for trial in trials])
+        config, _ = tried[winner].apply(model.config, classroom.task.training)
+        marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))
+        tuned[name] = Planned(model.preset, config, tried[winner].training, marked)
+    return replace(plan, models=tuned, tuned=True)
 
 
-def _test(run: Run, directory: str, pairs: list[Pair]) -> Trial:
-    evaluation = evaluate(run.predict, pairs)
-    alone = median_ms(run.predict, [pair.source for pair in pairs[:_TIMED]])
-    kept = RunDirectory(run.path)
-    return Trial(directory, run, kept.record(), kept.metrics(), evaluation, alone)
+def _best_validation(directory: RunDirectory, lesson: Lesson) -> float:
+    measure = lesson.material.measure
+    return max(measure.value({measure.criterion: line[f"valid_{measure.criterion}"]}) for line in directory.metrics())
 
 
-def _test_items(options: CompareDates) -> int | None:
-    """How many pairs to test on; None for a file's whole test part."""
-    if options.test_items is None and options.quick:
-        return QUICK_TEST_ITEMS
-    return TEST_ITEMS if options.test_items is None and options.data is None else options.test_items
+def _train_and_test(
+    model: Planned, path: Path, classroom: _Classroom, plan: Plan, seed: int, few: int | None
+) -> Tested:
+    lesson = classroom.lesson(seed, few)
+    training = replace(lesson.training, **model.training)
+    _trained(_run_config(model, classroom, training, few), lesson, path, plan.command, path.name)
+    thorough = seed == 0 and few is None and not plan.quick
+    return test_run(load(path), classroom.task, lesson, thorough=thorough)
 
 
-def compare_command(options: CompareDates = COMPARE_DEFAULTS) -> None:
+def _run_config(model: Planned, classroom: _Classroom, training: TrainingConfig, few: int | None) -> RunConfig:
+    lesson = classroom.lesson(training.seed, few)
+    return RunConfig(classroom.task.name, model.preset, model.config, training, lesson.settings, lesson.max_length)
+
+
+def _trained(config: RunConfig, lesson: Lesson, path: Path, command: str, label: str) -> None:
+    """Train, or go on training, if that is not done yet."""
+    if (path / RECORD).is_file() and RunDirectory(path).record().get("status") in _DONE:
+        return
+    fit(config, lesson.material, path, command=command, label=label, resume=True)
+
+
+def compare_command(options: CompareDates = COMPARE_DATES) -> None:
     """Compare models on dates: train each, test on unseen dates, write report.html, report.md and results.json."""
-    record, files = compare_dates(options)
+    show(compare_dates, options)
+
+
+def show(job: Callable[..., tuple[Record, ReportFiles]], options: CompareOptions) -> None:
+    """Run a comparison, and end with its verdict in the terminal."""
+    try:
+        record, files = job(options)
+    except KeyboardInterrupt:
+        if (options.out / PLAN).is_file():
+            say(f"stopped; what is done is kept in {options.out}: the same command with --resume goes on")
+        raise
     print_summary(record, Console(highlight=False), files.html)
 
 
 def main() -> None:
-    """Run `selfattn compare dates` under the name of this module."""
-    app = make_app("tasks.compare", help="Compare models on dates; the same as `selfattn compare dates`.")
+    """Run `selfattn compare` under the name of this module, without a task on dates."""
+    from selfattn.tasks.translation import compare_command as compare_translations
+
+    app = make_app("tasks.compare", help="Compare models; the same as `selfattn compare`.")
     app.default(compare_command)
     app.command(compare_command, name="dates")
+    app.command(compare_translations, name="translation")
     run_app(app)
 
 

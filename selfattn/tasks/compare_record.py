@@ -1,100 +1,121 @@
-"""From trained and tested runs to the record that a report is made from."""
+"""From trained and tested runs, as they lie on disk, to the record that a report is made from."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.evaluate import Evaluation, places_by_tag
-from selfattn.evaluation.intervals import LEVEL, METHOD, bootstrap_share
+from selfattn.errors import UserError
+from selfattn.evaluation.comparison import METHODS, Comparison, Over
+from selfattn.evaluation.corpus_metrics import chrf_metric
+from selfattn.evaluation.intervals import LEVEL
+from selfattn.evaluation.translation import compare_translations
 from selfattn.models.config import config_to_dict
-from selfattn.models.presets import PRESETS
+from selfattn.models.presets import PRESETS, Preset
 from selfattn.report.record import (
     SCHEMA,
+    UNMATCHED,
     Attention,
     AttentionExample,
     AttentionMap,
+    Cost,
     Curve,
+    DecodingCost,
     Difference,
     Estimate,
-    FormatScore,
+    HeadAlignment,
+    Headline,
     Interval,
+    Matching,
     Measure,
     Model,
+    ModelAlignment,
     ModelAttention,
+    PairTest,
     Point,
     Record,
     Timing,
+    TuningTrial,
 )
-from selfattn.tasks.run import Run
+from selfattn.tasks.compare_buckets import make_buckets
+from selfattn.tasks.compare_gates import make_gates
+from selfattn.tasks.lesson import compare_on
+from selfattn.tasks.tested import Tested
 
-_EXAMPLES, _EXAMPLES_WITHOUT_FORMATS = 12, 6  # whose attention is shown
 _DIFFERENCES = 40
-_POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "valid_exact_match")
+_POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")
+_NOT_DATA = ("kind", "validation_items")
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One model, trained with one seed and tested.
+class Frame:
+    """What a comparison is besides its runs.
 
     Attributes:
-        directory: of the run, as seen from the report.
-        run: the trained model.
-        record: its ``run.json``.
-        metrics: its ``metrics.jsonl``.
-        evaluation: on the test pairs.
-        predict_ms: median milliseconds for one input alone.
+        command: makes the same again.
+        headline: what the verdict is about.
+        quick: whether the trainings were small ones.
+        matching: what the models were sized for.
+        trials: of each model's tuning.
+        space: what tuning searched.
     """
 
-    directory: str
-    run: Run
-    record: Mapping[str, Any]
-    metrics: Sequence[Mapping[str, Any]]
-    evaluation: Evaluation
-    predict_ms: float
-
-    @property
-    def seed(self) -> int:
-        """The seed that it was trained with."""
-        return self.run.config.training.seed
-
-    def training(self) -> dict[str, Any]:
-        """How it was trained, but for the seed, as plain JSON values."""
-        values = asdict(self.run.config.training)
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if name != "seed"}
+    command: str
+    headline: Headline
+    quick: bool = False
+    matching: Matching = UNMATCHED
+    trials: Mapping[str, tuple[TuningTrial, ...]] = field(default_factory=dict)
+    space: Mapping[str, str] = field(default_factory=dict)
 
 
-def make_record(trials: Sequence[Trial], *, command: str, quick: bool) -> Record:
-    """Put trials together.
+def make_record(
+    models: Mapping[str, Sequence[Tested]], frame: Frame, few: Mapping[int, Mapping[str, Tested]] | None = None
+) -> Record:
+    """Put runs together.
 
     Args:
-        trials: of one task on one test, seed after seed, in each the models in the same order.
-        command: makes the same again.
-        quick: whether the trainings were small ones.
+        models: for each model its runs, seed after seed; all tested on the same pairs.
+        frame: of the comparison.
+        few: runs that were trained on so few pairs only, by their number and the model's name.
+
+    Raises:
+        UserError: runs were not tested on the same pairs.
     """
-    by_model: dict[str, list[Trial]] = {}
-    for trial in trials:
-        by_model.setdefault(trial.run.config.preset, []).append(trial)
-    firsts = {name: own[0] for name, own in by_model.items()}
-    shared = _shared([trial.training() for trial in firsts.values()])
-    first = trials[0]
-    data = {name: value for name, value in first.run.config.data.items() if name not in ("kind", "validation_items")}
+    firsts = {name: runs[0] for name, runs in models.items()}
+    first = next(iter(firsts.values()))
+    pairs = first.pairs
+    for runs in models.values():
+        for run in runs:
+            if run.config.task != first.config.task or run.pairs != pairs:
+                raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
+    shared = _shared([_training(run) for run in firsts.values()])
+    predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
+    language = str(first.config.data.get("target_language", ""))
+    comparison = compare_on(frame.headline, predictions, pairs, language)
+    over: Over = comparison.estimates[next(iter(models))].over
+    data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
+    decoding = first.figures["decoding"]
+    tuning = {"tuning_space": dict(frame.space)} if frame.space else {}
     return Record(
         schema=SCHEMA,
-        task=first.run.config.task,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
+        task=first.config.task,
+        created=max(run.figures["created"] for runs in models.values() for run in runs),
+        command=frame.command,
         environment=_environment(first.record),
-        settings=data | {"quick": quick} | shared,
-        test_items=len(first.evaluation.pairs),
-        models=tuple(_model(name, own, shared) for name, own in by_model.items()),
-        interval=Interval(LEVEL, METHOD, over="items"),
-        attention=Attention(_examples(firsts)),
-        differences=_differences(firsts),
+        settings=data | {"quick": frame.quick} | decoding | shared | tuning,
+        test_items=len(pairs),
+        models=tuple(_model(name, runs, shared, comparison, frame) for name, runs in models.items()),
+        headline=frame.headline,
+        interval=Interval(LEVEL, METHODS[over], over=over),
+        pairs=(*_pairs(comparison, frame.headline.metric), *_further_pairs(frame.headline, predictions, pairs)),
+        gates=make_gates(models, frame.matching),
+        matching=frame.matching,
+        buckets=make_buckets(models, few or {}),
+        attention=Attention(_examples(firsts, pairs)),
+        differences=_differences(firsts, pairs),
     )
 
 
@@ -106,88 +127,152 @@ def _environment(record: Mapping[str, Any]) -> dict[str, str | int | float | Non
     )
 
 
+def _training(run: Tested) -> dict[str, Any]:
+    """How a run was trained, but for the seed, as plain JSON values."""
+    values = asdict(run.config.training)
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if name != "seed"}
+
+
 def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What is the same for all."""
     return {name: value for name, value in settings[0].items() if all(other[name] == value for other in settings)}
 
 
-def _model(name: str, trials: Sequence[Trial], shared: Mapping[str, Any]) -> Model:
-    preset, first = PRESETS[name], trials[0]
-    own = {key: value for key, value in first.training().items() if key not in shared}
-    right = [trial.evaluation.right for trial in trials]
-    error_rates = tuple(trial.evaluation.character_error_rate for trial in trials)
+def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], comparison: Comparison, frame: Frame) -> Model:
+    first = runs[0]
+    preset = PRESETS.get(first.config.preset) or Preset("", "", first.config.model)
+    own = {key: value for key, value in _training(first).items() if key not in shared}
     return Model(
         name=name,
-        attention=preset.attention,
+        attention=bool(first.figures["attention"]) or preset.attention,
         parameters=first.record["parameters"],
-        seeds=tuple(trial.seed for trial in trials),
-        metrics={
-            "exact_match": _estimate(right, range(len(right[0]))),
-            "character_error_rate": Estimate(statistics.mean(error_rates), runs=error_rates),
-        },
+        seeds=tuple(run.seed for run in runs),
+        metrics=_metrics(name, runs, comparison, frame.headline),
         summary=preset.summary,
         source=preset.source,
         parameters_non_embedding=first.record["parameters_non_embedding"],
-        by_format={
-            tag: FormatScore(len(places), _estimate(right, places))
-            for tag, places in places_by_tag(first.evaluation.pairs).items()
-        },
         timing=Timing(
-            train_seconds=_measure(trial.record["train_seconds"] for trial in trials),
-            tokens_per_second=_measure(t.metrics[-1]["tokens"] / t.metrics[-1]["seconds"] for t in trials),
-            predict_ms=_measure(trial.predict_ms for trial in trials),
-            predict_batch_ms=_measure(1000 * t.evaluation.seconds / len(t.evaluation.pairs) for t in trials),
+            train_seconds=_measure(run.record["train_seconds"] for run in runs),
+            tokens_per_second=_measure(run.metrics[-1]["tokens"] / run.metrics[-1]["seconds"] for run in runs),
+            predict_ms=_measure(run.figures["predict_ms"] for run in runs),
+            predict_batch_ms=_measure(1000 * run.figures["seconds"] / len(run.answers) for run in runs),
         ),
-        curves=tuple(
-            Curve(trial.seed, tuple(Point(**{key: line[key] for key in _POINT}) for line in trial.metrics))
-            for trial in trials
-        ),
-        config=config_to_dict(first.run.config.model) | ({"training": own} if own else {}),
-        run_dirs=tuple(trial.directory for trial in trials),
+        cost=_cost(first),
+        alignment=_alignment(first.figures["alignment"]),
+        tuning=frame.trials.get(name, ()),
+        curves=tuple(_curve(run, frame.headline) for run in runs),
+        config=config_to_dict(first.config.model) | ({"training": own} if own else {}),
+        run_dirs=tuple(f"runs/{run.path.name}" for run in runs),
     )
 
 
-def _estimate(right: Sequence[Sequence[bool]], places: Sequence[int]) -> Estimate:
-    chosen = [[run[place] for place in places] for run in right]
-    interval = bootstrap_share(chosen)
-    return Estimate(interval.mean, interval.low, interval.high, tuple(sum(run) / len(run) for run in chosen))
+def _metrics(name: str, runs: Sequence[Tested], comparison: Comparison, headline: Headline) -> dict[str, Estimate]:
+    """The headline with its interval, and every other metric as it is."""
+    found = comparison.estimates[name]
+    metrics = {headline.metric: Estimate(found.mean, found.low, found.high, found.runs)}
+    for metric in runs[0].figures["scores"]:
+        if metric != headline.metric:
+            values = tuple(float(run.figures["scores"][metric]) for run in runs)
+            metrics[metric] = Estimate(statistics.mean(values), runs=values)
+    return metrics
 
 
-def _measure(values: Any) -> Measure:
+def _measure(values: Iterable[float]) -> Measure:
     runs = tuple(values)
     return Measure(statistics.mean(runs), runs)
 
 
-def _examples(trials: Mapping[str, Trial]) -> tuple[AttentionExample, ...]:
-    """The first test pair of every format, or the first pairs of all, with the attention of all that have it."""
-    pairs = next(iter(trials.values())).evaluation.pairs
-    places = [places[0] for places in places_by_tag(pairs).values()] or list(range(_EXAMPLES_WITHOUT_FORMATS))
-    chosen = [pairs[place] for place in places[:_EXAMPLES] if place < len(pairs)]
-    runs = {name: trial.run for name, trial in trials.items() if PRESETS[name].attention}
-    return tuple(_example(pair, runs) for pair in chosen) if runs else ()
+def _cost(run: Tested) -> Cost:
+    found: Mapping[str, Any] = run.figures["cost"]
+    total = found["training_flops_per_token"] * run.metrics[-1]["tokens"]
+    peak = found.get("peak_flops")
+    return Cost(
+        training_flops=total,
+        training_flops_per_token=found["training_flops_per_token"],
+        decoding_flops_per_token=found["decoding_flops_per_token"],
+        peak_share=None if peak is None else total / run.record["train_seconds"] / peak,
+        training_bytes=found.get("training_bytes"),
+        weights_bytes=found["weights_bytes"],
+        run_bytes=found["run_bytes"],
+        decoding=tuple(DecodingCost(**row) for row in found.get("decoding", ())),
+    )
 
 
-def _example(pair: Pair, runs: Mapping[str, Run]) -> AttentionExample:
-    found: dict[str, ModelAttention] = {}
-    for name, run in runs.items():
-        view = run.attention(pair.source)
-        maps = tuple(
-            AttentionMap("cross", layer, head, tuple(tuple(round(w, 4) for w in row) for row in one.tolist()))
-            for layer, weights in enumerate(view.weights)
-            for head, one in enumerate(weights)
+def _alignment(found: Mapping[str, Any] | None) -> ModelAlignment | None:
+    if found is None:
+        return None
+    layer, head = found["best"]
+    heads, means = (tuple(HeadAlignment(**row) for row in found[rows]) for rows in ("heads", "means"))
+    return ModelAlignment(heads, means, (layer, head))
+
+
+def _curve(run: Tested, headline: Headline) -> Curve:
+    per_token = run.figures["cost"]["training_flops_per_token"]
+    return Curve(
+        run.seed,
+        tuple(
+            Point(
+                **{key: line[key] for key in _POINT},
+                flops=per_token * line["tokens"],
+                valid=line.get(f"valid_{headline.metric}"),
+            )
+            for line in run.metrics
+        ),
+    )
+
+
+def _further_pairs(
+    headline: Headline, predictions: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]
+) -> tuple[PairTest, ...]:
+    """Beside BLEU, chrF: two scores that agree are worth more than one."""
+    if headline.metric != "bleu":
+        return ()
+    metric = chrf_metric()
+    return _pairs(compare_translations(predictions, [pair.target for pair in pairs], metric), metric.name)
+
+
+def _pairs(comparison: Comparison, metric: str) -> tuple[PairTest, ...]:
+    return tuple(
+        PairTest(
+            pair.first,
+            pair.second,
+            metric,
+            pair.difference,
+            pair.low,
+            pair.high,
+            pair.p,
+            pair.p_holm,
+            pair.word,
         )
-        found[name] = ModelAttention(view.prediction, view.source_tokens, view.target_tokens, maps)
-    return AttentionExample(pair.source, pair.target, pair.tag, pair.spans, found)
+        for pair in comparison.pairs
+    )
 
 
-def _differences(trials: Mapping[str, Trial]) -> tuple[Difference, ...]:
+def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:
+    """The attention of all models that have it, side by side on the same pairs."""
+    found: dict[int, dict[str, ModelAttention]] = {}
+    for name, run in firsts.items():
+        for shown in run.figures["attention"]:
+            maps = tuple(
+                AttentionMap("cross", layer, head, tuple(map(tuple, weights)))
+                for layer, heads in enumerate(shown["cross"])
+                for head, weights in enumerate(heads)
+            )
+            tokens = tuple(shown["source_tokens"]), tuple(shown["target_tokens"])
+            found.setdefault(shown["place"], {})[name] = ModelAttention(shown["prediction"], *tokens, maps)
+    return tuple(
+        AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, shown)
+        for place, shown in sorted(found.items())
+    )
+
+
+def _differences(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     """Test pairs on which the models do not agree: of every pattern of right and wrong some, rare patterns first."""
-    evaluations = {name: trial.evaluation for name, trial in trials.items()}
-    pairs = next(iter(evaluations.values())).pairs
+    outputs = {name: run.outputs for name, run in firsts.items()}
     patterns: dict[tuple[bool, ...], list[int]] = {}
-    for place in range(len(pairs)):
-        if len({evaluation.predictions[place] for evaluation in evaluations.values()}) > 1:
-            patterns.setdefault(tuple(e.right[place] for e in evaluations.values()), []).append(place)
+    for place, pair in enumerate(pairs):
+        if len({own[place] for own in outputs.values()}) > 1:
+            patterns.setdefault(tuple(own[place] == pair.target for own in outputs.values()), []).append(place)
     chosen: list[int] = []
     rare_first = sorted(patterns.values(), key=lambda places: (len(places), places))
     for number, places in enumerate(rare_first[:_DIFFERENCES]):
@@ -197,7 +282,7 @@ def _differences(trials: Mapping[str, Trial]) -> tuple[Difference, ...]:
             pairs[place].source,
             pairs[place].target,
             pairs[place].tag,
-            {name: evaluation.predictions[place] for name, evaluation in evaluations.items()},
+            {name: own[place] for name, own in outputs.items()},
         )
         for place in chosen[:_DIFFERENCES]
     )

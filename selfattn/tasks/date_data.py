@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,40 +13,12 @@ from selfattn.data.deal import hold_out, laps
 from selfattn.data.files import book_split, is_book_file, read_pairs
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
+from selfattn.tasks.pair_data import PairData
 
 _SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
 
 
-class DateData(ABC):
-    """Pairs in three parts."""
-
-    @property
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """What makes the same data again, as plain JSON values."""
-
-    @abstractmethod
-    def sample(self) -> Sequence[Pair]:
-        """Training pairs that show every character; the same for every seed."""
-
-    @abstractmethod
-    def train(self, epoch: int, count: int | None) -> list[Pair]:
-        """Training pairs of an epoch, counted from 0; ``None`` asks for as many as there are."""
-
-    @abstractmethod
-    def validation(self, count: int) -> list[Pair]:
-        """Pairs to choose the best weights by, at most so many."""
-
-    @abstractmethod
-    def test(self, count: int | None) -> list[Pair]:
-        """Pairs that nothing was chosen by, at most so many; the same for every seed."""
-
-    @abstractmethod
-    def known(self) -> Sequence[Pair] | None:
-        """Everything that is not test; None where training and test cannot share a pair."""
-
-
-class EmbeddedDates(DateData):
+class EmbeddedDates(PairData):
     """The endless source: every epoch is new; the days of the three parts differ.
 
     Args:
@@ -89,7 +60,7 @@ class EmbeddedDates(DateData):
         return None
 
 
-class FileDates(DateData):
+class FileDates(PairData):
     """Pairs from a file: a test part of a tenth, a validation taken from the rest, training on what remains.
 
     The book's file has its own split (seed 1984, the last tenth). Any other file is dealt by its sources, with a fixed
@@ -148,7 +119,7 @@ class FileDates(DateData):
         return self._known
 
 
-def open_data(settings: Mapping[str, Any], *, where: str) -> DateData:
+def open_data(settings: Mapping[str, Any], *, where: str) -> PairData:
     """Open the data that a run was made with, for its test part.
 
     Args:

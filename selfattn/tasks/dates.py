@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.batches import Example, encode_pairs
+from selfattn.data.date_probes import unseen_formats, unseen_years
 from selfattn.data.files import book_split, is_book_file, read_pairs, seen
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.evaluation.evaluate import evaluate, format_json
+from selfattn.evaluation.metrics import character_error_rate, exact_matches
 from selfattn.models.presets import get_preset
 from selfattn.tasks.command import make_app, run_app, say
-from selfattn.tasks.date_data import DateData, EmbeddedDates, FileDates, open_data
+from selfattn.tasks.date_data import EmbeddedDates, FileDates, open_data
 from selfattn.tasks.fit import Material, exact_match, fit
+from selfattn.tasks.lesson import Lesson, Task
+from selfattn.tasks.material import make_material, trained_on
 from selfattn.tasks.options import DEFAULT_LOCALES, TrainDates, TrainingOptions, command_line, with_settings
+from selfattn.tasks.pair_data import PairData
 from selfattn.tasks.recipes import TEST_ITEMS, dates_recipe
 from selfattn.tasks.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
+from selfattn.training.parallel import is_main_process
 from selfattn.training.run_dir import RunConfig, check_is_free
 
 TASK = "dates"
@@ -35,7 +41,8 @@ def train_dates(options: TrainDates) -> Run:
     Raises:
         UserError: a setting, the data or the directory is not usable.
     """
-    check_is_free(options.out)
+    if not options.resume:
+        check_is_free(options.out)
     model = with_settings(get_preset(options.model).config, options.set, options.model)
     training = training_config(
         options.training, seed=options.seed, quick=options.quick, from_file=options.data is not None
@@ -43,7 +50,9 @@ def train_dates(options: TrainDates) -> Run:
     data = make_data(options.data, options.locales, training)
     material, max_length = prepare(data, training)
     config = RunConfig(TASK, options.model, model, training, data.settings, max_length)
-    return fit(config, material, options.out, command=command_line("selfattn train dates", options))
+    return fit(
+        config, material, options.out, command=command_line("selfattn train dates", options), **options.for_fit()
+    )
 
 
 def training_config(given: TrainingOptions, *, seed: int, quick: bool, from_file: bool) -> TrainingConfig:
@@ -51,7 +60,7 @@ def training_config(given: TrainingOptions, *, seed: int, quick: bool, from_file
     return given.applied_to(dates_recipe(quick=quick, from_file=from_file), seed=seed)
 
 
-def make_data(path: Path | None, locales: Sequence[str], training: TrainingConfig) -> DateData:
+def make_data(path: Path | None, locales: Sequence[str], training: TrainingConfig) -> PairData:
     """Open the file, or where there is none the embedded source.
 
     Raises:
@@ -64,36 +73,84 @@ def make_data(path: Path | None, locales: Sequence[str], training: TrainingConfi
     return FileDates(path, training.seed, training.validation_items)
 
 
-def prepare(data: DateData, training: TrainingConfig, *, keep: bool = False) -> tuple[Material, int]:
-    """Make the tokenizer and everything else that models are trained on.
+def prepare(
+    data: PairData, training: TrainingConfig, *, keep: bool = False, first: int | None = None
+) -> tuple[Material, int]:
+    """Make the vocabulary of characters and everything else that models are trained on.
 
     Args:
         data: where pairs come from.
         training: says how many.
         keep: keep the examples of every epoch, for the next model that is trained on the same; default False.
+        first: train on so many pairs only, again and again; default all there are.
 
     Returns:
         The material, and the most tokens an output may have: twice as many as the longest seen.
     """
-    sample = data.sample()
-    tokenizer = CharTokenizer.train(text for pair in sample for text in (pair.source, pair.target))
-    kept: dict[int, list[Example]] = {}
+    tokenizer = CharTokenizer.train(text for pair in data.sample() for text in (pair.source, pair.target))
+    return make_material(data, tokenizer, training, exact_match, keep=keep, first=first)
 
-    def epoch(number: int) -> Sequence[Example]:
-        number = 0 if training.items_per_epoch is None else number  # all of a file, every time
-        if number in kept:
-            return kept[number]
-        examples = encode_pairs(data.train(number, training.items_per_epoch), tokenizer)
-        if keep or training.items_per_epoch is None:
-            kept[number] = examples
-        return examples
 
-    target = max((pair.target for pair in sample), key=len)
-    longest = encode_pairs([Pair(max((pair.source for pair in sample), key=len), target)], tokenizer)[0]
-    max_length = 2 * len(longest.target)
-    validation = data.validation(training.validation_items)
-    measure = exact_match(tokenizer, validation, max_length=max_length)
-    return Material(tokenizer, epoch, encode_pairs(validation, tokenizer), measure, longest), max_length
+class DatesTask(Task):
+    """The dates task as a comparison needs it.
+
+    Args:
+        path: a file of pairs; None for the embedded dates.
+        locales: of the embedded dates.
+        training: how, with seed 0.
+        test_items: at most so many; None for a file's whole test part.
+        probe_items: dates of years, and in formats, that training never shows; 0 asks for none.
+    """
+
+    name = TASK
+
+    def __init__(
+        self,
+        path: Path | None,
+        locales: Sequence[str],
+        training: TrainingConfig,
+        *,
+        test_items: int | None,
+        probe_items: int = 0,
+    ) -> None:
+        self.path, self.locales, self.training = path, locales, training
+        self.test_items, self.probe_items = test_items, probe_items
+
+    def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:
+        """Open the data and make the vocabulary."""
+        data = make_data(self.path, self.locales, training)
+        material, max_length = prepare(data, training, keep=True, first=first)
+
+        return Lesson(
+            training,
+            material,
+            max_length,
+            data.settings | ({} if first is None else {"first": first}),
+            data.test(self.test_items),
+            data.validation(training.validation_items),
+            partial(trained_on, data, training, first),
+            self._probes(),
+        )
+
+    def _probes(self) -> dict[str, Sequence[Pair]]:
+        """Dates of years, and in formats, that training never shows."""
+        if not self.probe_items:
+            return {}
+        found: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, self.probe_items)}
+        try:
+            found["unseen formats"] = unseen_formats(self.locales, self.probe_items)
+        except UserError:  # CLDR has no further formats for these locales
+            return found
+        return found
+
+    def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
+        """Exact match and character error rate."""
+        targets = [pair.target for pair in pairs]
+        right = exact_matches(predictions, targets)
+        return {
+            "exact_match": sum(right) / len(right),
+            "character_error_rate": character_error_rate(predictions, targets),
+        }
 
 
 def pairs_to_test(run: Run, data: Path | None = None) -> tuple[list[Pair], Sequence[Pair] | None]:
@@ -180,7 +237,8 @@ def train_command(options: TrainDates) -> None:
     two-digit year is read as POSIX does: 69-99 as 19xx, 00-68 as 20xx.
     """
     train_dates(options)
-    say(f"{options.out}: done; try: selfattn evaluate {options.out}")
+    if is_main_process():
+        say(f"{options.out}: done; try: selfattn evaluate {options.out}")
 
 
 if __name__ == "__main__":

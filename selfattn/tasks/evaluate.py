@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,31 @@ from selfattn.errors import UserError
 from selfattn.tasks.dates import evaluate_dates
 from selfattn.tasks.lm import evaluate_lm
 from selfattn.tasks.run import Run
+from selfattn.tasks.translation import evaluate_translation
 
 
-def evaluate_run(run: Run, data: Path | None = None, options: DecodingOptions = GREEDY) -> dict[str, Any]:
+def evaluate_run(run: Run, data: Sequence[Path] = (), options: DecodingOptions = GREEDY) -> dict[str, Any]:
     """Test a run: a language model by perplexity, any other by its outputs.
 
     Args:
         run: of any task.
-        data: a file of pairs, or of texts for a language model; default what the run was trained on has to offer.
+        data: a file of pairs, of texts for a language model, or for translation two parallel files; default what the
+            run was trained on has to offer.
         options: how to decode; default greedily.
 
     Raises:
         UserError: the data are not usable, or a language model is asked to decode.
     """
+    if run.config.task == "translation":
+        return evaluate_translation(run, data, options)
+    if len(data) > 1:
+        raise UserError(f"--data: a run of the task {run.config.task!r} is tested on one file, got {len(data)}")
+    file = data[0] if data else None
     if not run.is_language_model:
-        return evaluate_dates(run, data, options)
+        return evaluate_dates(run, file, options)
     if options != GREEDY:
         raise UserError("evaluate: a language model is measured by perplexity, nothing is decoded; leave --beam out")
-    return evaluate_lm(run, data)
+    return evaluate_lm(run, file)
 
 
 def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -47,6 +54,8 @@ def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
             if part := found.get(name):
                 yield f"                      {_percent(part['exact_match']['mean'])}  on {part['items']:,} {words}"
         yield f"character error rate  {_percent(metrics['character_error_rate'])}"
+        for name, signature in found.get("signatures", {}).items():
+            yield f"{name:<21} {metrics[name]:6.2f}  ({signature})"
     if found["unknown_characters"]:
         yield f"{found['unknown_characters']:,} characters of the input that the model does not know"
     for name, part in found.get("by_format", {}).items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,15 +16,20 @@ from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics import exact_matches
 from selfattn.evaluation.predict import predict
-from selfattn.models.build import build, count_parameters
+from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
+from selfattn.tasks.building import build_model
 from selfattn.tasks.progress import ProgressObserver
 from selfattn.tasks.run import Run
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.checkpoint import CheckpointFile
+from selfattn.training.device import DeviceName, choose_device
 from selfattn.training.loop import EXACT_MATCH, train
 from selfattn.training.machine import commit, machine, versions
 from selfattn.training.observer import EpochReport, Measure, Observer
-from selfattn.training.run_dir import RunConfig, RunDirectory
+from selfattn.training.parallel import Processes
+from selfattn.training.resume import reopen
+from selfattn.training.run_dir import CHECKPOINT, RECORD, RunConfig, RunDirectory
 
 
 @dataclass(frozen=True)
@@ -32,24 +38,40 @@ class Material:
 
     Attributes:
         tokenizer: of all of them.
-        epoch: gives the training examples of an epoch, counted from 0.
+        epoch: gives the training examples of an epoch, counted from 0; the same ones whenever it is asked. What is not
+            a sequence is read as a stream, which may be larger than memory or endless.
         validation: unseen examples for the loss.
         measure: what chooses the best weights.
         longest: the longest source with the longest target, to find out whether a model can read them.
     """
 
     tokenizer: Tokenizer
-    epoch: Callable[[int], Sequence[Example]]
+    epoch: Callable[[int], Iterable[Example]]
     validation: Sequence[Example]
     measure: Measure
     longest: Example
 
 
-def fit(config: RunConfig, material: Material, out: Path, *, command: str, label: str | None = None) -> Run:
+def fit(
+    config: RunConfig,
+    material: Material,
+    out: Path,
+    *,
+    command: str,
+    label: str | None = None,
+    resume: bool = False,
+    save_every: int | None = None,
+    device: DeviceName = "auto",
+    observers: Sequence[Observer] = (),
+) -> Run:
     """Train a model and keep the run.
 
-    The weights of the best epoch are on disk as soon as there are any, so a run that is killed can be used. So can
-    one that was interrupted from the keyboard; the interrupt is raised again when everything is in place.
+    The weights of the best validation are on disk as soon as there are any, so a run that is killed can be used, and
+    everything else that is needed to go on is in ``last/``. An interrupt from the keyboard is raised again when
+    everything is in place.
+
+    Started by ``torchrun`` as one of several processes, they train together (:mod:`selfattn.training.parallel`), and
+    the first of them writes; each returns the run with the same weights.
 
     Args:
         config: of the run.
@@ -57,16 +79,73 @@ def fit(config: RunConfig, material: Material, out: Path, *, command: str, label
         out: the run directory, made here.
         command: what made the run, for its record.
         label: what to call it in the progress on standard error; default the model's name.
+        resume: go on in a directory that an earlier call with the same settings left unfinished; the result is bit for
+            bit that of never having stopped. Where there is nothing yet, begin.
+        save_every: steps from one checkpoint to the next; default as often as takes at most 2 % of the time, see
+            :class:`selfattn.training.checkpoint.CheckpointFile`. The result does not depend on it.
+        device: ``auto`` takes a CUDA device if there is one.
+        observers: told of what happens, besides the progress and the run directory.
 
     Raises:
-        UserError: the directory is taken, the model cannot read texts that long, or the loss is no longer a number.
+        UserError: the directory is taken, the run to be resumed is done or has other settings, the model cannot read
+            texts that long, the device is not there, or the loss is no longer a number.
         KeyboardInterrupt: the user stopped the training.
     """
     tokenizer = material.tokenizer
-    model = build(config.model, vocab_size=len(tokenizer), pad_id=tokenizer.pad_id, seed=config.training.seed)
+    checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
+    model = build_model(config.model, tokenizer, config.training.seed)
     _probe(model, config, material)
+    where = choose_device(device)
+    model.to(where)
+    processes = Processes.join(where)
+    keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
+
+    try:
+        with ExitStack() as stack:
+            if keeper is not None:
+                progress = stack.enter_context(ProgressObserver(label or config.preset))
+                observers = [keeper, progress, *observers]
+            outcome = train(
+                model,
+                material.epoch,
+                material.validation,
+                config.training,
+                pad_id=tokenizer.pad_id,
+                bos_id=tokenizer.bos_id,
+                measure=material.measure,
+                observers=observers,
+                checkpoints=checkpoints,
+                processes=processes,
+            )
+    except BaseException as error:
+        if keeper is not None:
+            keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    if keeper is not None:
+        keeper.directory.save_weights(model)
+        keeper.update(status=outcome.status, train_seconds=outcome.seconds)
+    if outcome.status == "interrupted":
+        raise KeyboardInterrupt(f"{out} keeps the best weights so far")
+    return Run(out, config, model, tokenizer)
+
+
+def _keeper(
+    config: RunConfig, tokenizer: Tokenizer, model: Seq2Seq, out: Path, command: str, *, resume: bool
+) -> _Keeper:
+    """Make the run directory, or open the one that is to be gone on in."""
+    directory = reopen(out, config, tokenizer) if resume else None
+    if directory is not None:
+        keeper = _Keeper(directory, directory.record() if (out / RECORD).exists() else {})
+        parts = [*keeper.record.get("resumed", []), datetime.now(UTC).isoformat(timespec="seconds")]
+        keeper.update(**_record(config, model, command) | keeper.record | {"status": "running", "resumed": parts})
+        return keeper
+    record = _record(config, model, command)
+    return _Keeper(RunDirectory.create(out, config, tokenizer, record), record)
+
+
+def _record(config: RunConfig, model: Seq2Seq, command: str) -> dict[str, Any]:
     parameters, non_embedding = count_parameters(model)
-    record = {
+    return {
         "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
@@ -78,29 +157,6 @@ def fit(config: RunConfig, material: Material, out: Path, *, command: str, label
         "machine": machine(),
         "commit": commit(),
     }
-    directory = RunDirectory.create(out, config, tokenizer, record)
-    keeper = _Keeper(directory, record)
-
-    try:
-        with ProgressObserver(label or config.preset) as progress:
-            outcome = train(
-                model,
-                material.epoch,
-                material.validation,
-                config.training,
-                pad_id=tokenizer.pad_id,
-                bos_id=tokenizer.bos_id,
-                measure=material.measure,
-                observers=[keeper, progress],
-            )
-    except BaseException as error:
-        keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        raise
-    directory.save_weights(model)
-    keeper.update(status=outcome.status, train_seconds=outcome.seconds)
-    if outcome.status == "interrupted":
-        raise KeyboardInterrupt(f"{out} keeps the best weights so far")
-    return Run(out, config, model, tokenizer)
 
 
 def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Measure:
@@ -121,7 +177,7 @@ def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int)
 
 
 class _Keeper(Observer):
-    """Writes down every epoch, and the weights whenever they are the best so far."""
+    """Writes down every validation, and the weights whenever they are the best so far."""
 
     def __init__(self, directory: RunDirectory, record: Mapping[str, Any]) -> None:
         self.directory = directory
@@ -132,6 +188,12 @@ class _Keeper(Observer):
         if is_best:
             self.directory.save_weights(model)
         self.update(train_seconds=report.seconds)
+
+    def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        # What was written after the checkpoint will be written again.
+        self.directory.rewrite_metrics(reports)
+        if reports:
+            self.directory.save_weights(model)
 
     def update(self, **changes: Any) -> None:
         self.record |= changes

@@ -24,6 +24,7 @@ from selfattn.tasks.run import LANGUAGE_MODEL, Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Measure
+from selfattn.training.parallel import is_main_process
 from selfattn.training.run_dir import RunConfig, check_is_free
 
 
@@ -36,7 +37,8 @@ def train_lm(options: TrainLM) -> Run:
     Raises:
         UserError: a setting, the data or the directory is not usable.
     """
-    check_is_free(options.out)
+    if not options.resume:
+        check_is_free(options.out)
     model = with_settings(get_preset(options.model).config, options.set, options.model)
     _check(options, model)
     training = options.training.applied_to(LM_RECIPE, seed=options.seed)
@@ -58,7 +60,9 @@ def train_lm(options: TrainLM) -> Run:
     if texts.empty:
         say(f"{options.data}: {texts.empty:,} empty lines skipped")
     command = command_line("selfattn train lm", options)
-    return fit(config, _prepare(train, valid, training, options.context), options.out, command=command)
+    return fit(
+        config, _prepare(train, valid, training, options.context), options.out, command=command, **options.for_fit()
+    )
 
 
 def _check(options: TrainLM, model: ModelConfig) -> None:
@@ -144,7 +148,8 @@ def evaluate_lm(run: Run, data: Path | None) -> dict[str, Any]:
 def train_command(options: TrainLM) -> None:
     """Train a language model on the characters of a text file; the best weights are those of the lowest perplexity."""
     train_lm(options)
-    say(f"{options.out}: done; try: selfattn predict {options.out}")
+    if is_main_process():
+        say(f"{options.out}: done; try: selfattn predict {options.out}")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The settings of every command as frozen dataclasses; the command line is generated from them. Imports no torch."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: what a dataclass inherits has to be known by value, not by name.
 
 import dataclasses
 import json
@@ -8,14 +8,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig, override
-from selfattn.training.config import Precision, ScheduleName, TrainingConfig
+from selfattn.training.config import AverageName, Precision, ScheduleName, TrainingConfig
 
 
 def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -46,37 +46,56 @@ class TrainingOptions:
     """Settings of the training; those that are not given come from the recipe of the task.
 
     Attributes:
-        epochs: how many; after each the model is validated.
+        epochs: how many; --max-steps goes before it.
+        max_steps: stop after so many steps of the optimizer, in whatever epoch; the schedule falls over as many.
         items_per_epoch: pairs in an epoch; for a file the default is all of it.
         batch_size: pairs in a batch.
         max_tokens: most tokens in a batch, source and target with padding.
+        accumulate: batches whose gradients make one step, as if they were one large batch.
         lr: the highest learning rate.
         schedule: how the rate falls after the warm-up.
         warmup: share of all steps over which the rate rises from zero.
+        warmup_steps: the same as a number of steps, in place of the share.
         weight_decay: of AdamW.
         clip_norm: the gradient is scaled down to this norm where it is longer; 0 leaves it.
         label_smoothing: probability mass spread evenly over the vocabulary.
+        r_drop: weight of the divergence between two passes with different dropout; 0 makes one pass.
         teacher_forcing: probability that the model reads the right token and not its own guess; below 1 it is slower.
         teacher_forcing_end: the same at the last step; between the first and the last it changes evenly.
         precision: of the computation; weights stay float32.
-        validation_items: unseen pairs for the validation after each epoch.
+        average: which weights are validated and kept: those of the step (none), their exponential moving average (ema),
+            or the mean of those at the last validations (last).
+        ema_decay: of ema: how much of the average stays at each step.
+        average_last: of last: over how many validations.
+        validation_items: unseen pairs for the validation.
+        validate_every: steps between two validations; where not given, one after each epoch.
+        patience: stop after so many validations in a row that did not find better weights.
         target_exact_match: stop when the validation reaches this share.
     """
 
     epochs: MaybeWhole = None
+    max_steps: MaybeWhole = None
     items_per_epoch: MaybeWhole = None
     batch_size: MaybeWhole = None
     max_tokens: MaybeWhole = None
+    accumulate: MaybeWhole = None
     lr: float | None = None
     schedule: ScheduleName | None = None
     warmup: float | None = None
+    warmup_steps: MaybeWhole = None
     weight_decay: float | None = None
     clip_norm: float | None = None
     label_smoothing: float | None = None
+    r_drop: float | None = None
     teacher_forcing: float | None = None
     teacher_forcing_end: float | None = None
     precision: Precision | None = None
+    average: AverageName | None = None
+    ema_decay: float | None = None
+    average_last: MaybeWhole = None
     validation_items: MaybeWhole = None
+    validate_every: MaybeWhole = None
+    patience: MaybeWhole = None
     target_exact_match: float | None = None
 
     def applied_to(self, recipe: TrainingConfig, *, seed: int) -> TrainingConfig:
@@ -93,14 +112,50 @@ class TrainingOptions:
         return dataclasses.replace(recipe, seed=seed, **given)
 
 
-_Training = Annotated[
+AS_THE_RECIPE = TrainingOptions()
+Training = Annotated[
     TrainingOptions, Parameter(group=Group("Training (where not given, as the recipe says)", sort_key=9))
 ]
 
 
+Device = Literal["auto", "cpu", "cuda"]
+_RUN = Group("Run", sort_key=8)
+_Flag = Annotated[bool, Parameter(group=_RUN, negative="")]
+_Place = Annotated[Path | None, Parameter(group=_RUN)]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class TrainDates:
+class RunOptions:
+    """Settings of every training that say nothing of what it learns.
+
+    Attributes:
+        resume: go on with the training that --out holds; the result is the same as without the stop.
+        device: where to compute; auto takes a GPU where there is one.
+        save_every: steps between two checkpoints to go on from; where not given, after every validation, and in
+            between as often as costs at most 2 % of the time.
+        tensorboard: write learning curves for TensorBoard into this directory.
+    """
+
+    resume: _Flag = False
+    device: Annotated[Device, Parameter(group=_RUN)] = "auto"
+    save_every: Annotated[MaybeWhole, Parameter(group=_RUN)] = None
+    tensorboard: _Place = None
+
+    def for_fit(self) -> dict[str, Any]:
+        """Return the arguments of `selfattn.tasks.fit.fit` that these settings stand for."""
+        observers: list[Any] = []
+        if self.tensorboard is not None:
+            from selfattn.training.tensorboard import TensorBoardObserver
+
+            observers.append(TensorBoardObserver(self.tensorboard))
+        rest = {"resume": self.resume, "device": self.device, "save_every": self.save_every}
+        return rest | {"observers": observers}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TrainDates(RunOptions):
     """Settings of ``selfattn train dates``.
 
     Attributes:
@@ -121,40 +176,12 @@ class TrainDates:
     seed: Whole = 0
     quick: bool = False
     set: tuple[str, ...] = ()
-    training: _Training = TrainingOptions()
+    training: Training = AS_THE_RECIPE
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class CompareDates:
-    """Settings of ``selfattn compare dates``.
-
-    Attributes:
-        models: which models, separated by commas; `all` for every one that `selfattn models` lists.
-        seeds: how many times each is trained, with the seeds 0, 1, ...
-        quick: small trainings: the whole comparison within 90 seconds on two cores.
-        out: where report, results and runs are kept; must not hold anything yet.
-        locales: CLDR locales of the embedded dates, separated by commas.
-        data: take pairs from this file instead: the book's format, TSV or JSON lines, plain or .gz.
-        test_items: unseen dates that every model is tested on; for a file, at most its test part.
-        set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
-        training: how they are trained.
-    """
-
-    models: Names = ("rnn-plain", "rnn-peeky", "rnn-attention", "transformer")
-    seeds: Whole = 1
-    quick: bool = False
-    out: Path = Path("compare/dates")
-    locales: Names = DEFAULT_LOCALES
-    data: Path | None = None
-    test_items: MaybeWhole = None
-    set: tuple[str, ...] = ()
-    training: _Training = TrainingOptions()
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class TrainLM:
+class TrainLM(RunOptions):
     """Settings of ``selfattn train lm``.
 
     Attributes:
@@ -177,7 +204,7 @@ class TrainLM:
     context: Whole = 256
     seed: Whole = 0
     set: tuple[str, ...] = ()
-    training: _Training = TrainingOptions()
+    training: Training = AS_THE_RECIPE
 
 
 @Parameter(name="*")
@@ -222,7 +249,6 @@ class Decoding:
         return DecodingOptions(**vars(self) | {"n_best": 1 if self.n_best is None else self.n_best})
 
 
-COMPARE_DEFAULTS = CompareDates()
 DECODING_DEFAULTS = Decoding()
 
 
@@ -261,7 +287,10 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
     return changed
 
 
-def command_line(command: str, options: TrainDates | CompareDates | TrainLM) -> str:
+_NOT_THE_RESULT = ("resume", "save_every", "tensorboard")  # the same run comes out whatever they are
+
+
+def command_line(command: str, options: Any) -> str:
     """Write the command that these options stand for: what differs from the defaults, ready for a shell.
 
     Example:
@@ -272,11 +301,11 @@ def command_line(command: str, options: TrainDates | CompareDates | TrainLM) -> 
     return " ".join([command, *_flags(options)])
 
 
-def _flags(options: TrainDates | CompareDates | TrainLM | TrainingOptions) -> Iterator[str]:
+def _flags(options: Any) -> Iterator[str]:
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         flag = "--" + field.name.replace("_", "-")
-        if value == field.default:
+        if value == field.default or field.name in _NOT_THE_RESULT:
             continue
         if isinstance(value, TrainingOptions):
             yield from _flags(value)
@@ -285,4 +314,6 @@ def _flags(options: TrainDates | CompareDates | TrainLM | TrainingOptions) -> It
         elif field.name == "set":
             yield from (f"{flag} {shlex.quote(one)}" for one in value)
         else:
-            yield f"{flag} {shlex.quote(','.join(value) if isinstance(value, tuple) else str(value))}"
+            is_files = isinstance(value, tuple) and any(isinstance(one, Path) for one in value)
+            texts = map(str, value) if is_files else [",".join(value) if isinstance(value, tuple) else str(value)]
+            yield " ".join([flag, *map(shlex.quote, texts)])

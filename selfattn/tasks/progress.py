@@ -34,7 +34,7 @@ class ProgressObserver(Observer):
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.epochs = 0
+        self.epochs: int | None = None
         self.bar: TaskID | None = None
 
     def __enter__(self) -> Self:
@@ -59,18 +59,21 @@ class ProgressObserver(Observer):
             self.progress.update(
                 self.bar,
                 completed=report.step,
-                description=f"{self.name} {report.epoch}/{self.epochs}",
+                description=f"{self.name} {self._epoch(report.epoch)}",
                 loss=f"{report.loss:.3f}",
                 speed=f"{report.tokens_per_second:,.0f}",
             )
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        """Write the epoch's line."""
+        """Write a line for the validation."""
         self.console.print(
-            f"{self.name} {report.epoch}/{self.epochs}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
+            f"{self.name} {self._epoch(report.epoch)}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
             f"{_figures(report.measures)}  {report.tokens_per_second:,.0f} tokens/s",
             soft_wrap=True,
         )
+
+    def _epoch(self, number: int) -> str:
+        return f"epoch {number}" if self.epochs is None else f"{number}/{self.epochs}"
 
 
 def _figures(measures: Mapping[str, float]) -> str:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from selfattn.models.config import DecoderOnlyConfig, ModelConfig, RNNDecoderConfig, TransformerConfig
 from selfattn.training.config import TrainingConfig
 
 # One recipe for every architecture, so that a comparison differs in nothing but the model.
 _DATES = TrainingConfig(epochs=5, items_per_epoch=40_000, batch_size=64, lr=4e-3, schedule="cosine")
 
+_PHRASES = TrainingConfig(epochs=5, items_per_epoch=40_000, batch_size=64, lr=4e-3, schedule="cosine")
+_SENTENCES = TrainingConfig(
+    epochs=60,
+    batch_size=1024,
+    max_tokens=8192,
+    lr=5e-3,
+    schedule="inverse_sqrt",
+    warmup_steps=2000,
+    label_smoothing=0.1,
+    average="last",
+    average_last=10,
+)
+
+_WIDTH, _DROPOUT, _LONGEST = 128, 0.3, 512
+
 LM_RECIPE = TrainingConfig(epochs=10, batch_size=64, max_tokens=16_384, lr=4e-3, schedule="cosine")
 """The settings a language model is trained with, where nothing else is asked for."""
 
 TEST_ITEMS, QUICK_TEST_ITEMS = 5000, 1000
+PROBE_ITEMS = 500  # of years, and of formats, that training never shows
 
 
 def dates_recipe(*, quick: bool = False, from_file: bool = False) -> TrainingConfig:
@@ -29,3 +47,58 @@ def dates_recipe(*, quick: bool = False, from_file: bool = False) -> TrainingCon
     if quick:
         return replace(_DATES, epochs=3, items_per_epoch=16_000, validation_items=200)
     return replace(_DATES, epochs=10, items_per_epoch=None) if from_file else _DATES
+
+
+def translation_recipe(*, phrases: bool, quick: bool = False) -> TrainingConfig:
+    """Give the settings every model is trained with on translation, where nothing else is asked for.
+
+    Args:
+        phrases: the embedded phrases, which have no end; otherwise a corpus of sentences.
+        quick: a training of seconds; default False.
+
+    Example:
+        >>> translation_recipe(phrases=False).label_smoothing
+        0.1
+    """
+    recipe = _PHRASES if phrases else _SENTENCES
+    if quick:
+        return replace(recipe, epochs=2, items_per_epoch=8_000, warmup_steps=None, validation_items=200)
+    return recipe
+
+
+def translation_size(config: ModelConfig, *, phrases: bool) -> ModelConfig:
+    """Give a named model the size that translation asks for, by the same rule for all.
+
+    For phrases the size of the preset is enough. For sentences blocks and embeddings get width 128 (the
+    Transformer-Tiny of Wu et al. 2021), dropout is 0.3, and one table embeds both languages and is the output's where a
+    model allows that: all but RNNs whose output reads state and context side by side. RNN states are three times as
+    wide where it does; where it does not, the output layer has the numbers instead.
+
+    Args:
+        config: of the preset.
+        phrases: the embedded phrases; otherwise a corpus of sentences.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> large = translation_size(PRESETS["transformer"].config, phrases=False)
+        >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
+        (128, 4, True)
+    """
+    if phrases:
+        return config
+    if isinstance(config, DecoderOnlyConfig):
+        return replace(config, stack=_wider(config.stack, layers=8), tie_output=True)
+    tied = isinstance(config.decoder, TransformerConfig) or config.decoder.attention in ("luong", "bahdanau")
+    encoder, decoder = (_wider(part, times=3 if tied else 1) for part in (config.encoder, config.decoder))
+    if isinstance(encoder, TransformerConfig) and isinstance(decoder, RNNDecoderConfig):
+        decoder = replace(decoder, hidden_dim=_WIDTH)  # scores without a projection need equal widths
+    return replace(config, encoder=encoder, decoder=decoder, share_embeddings=tied, tie_output=tied)
+
+
+def _wider(part: Any, *, layers: int = 4, times: int = 1) -> Any:
+    if isinstance(part, TransformerConfig):
+        return replace(part, dim=_WIDTH, num_layers=layers, ffn_dim=2 * _WIDTH, dropout=_DROPOUT)
+    wider = replace(part, embed_dim=_WIDTH, hidden_dim=times * part.hidden_dim, dropout=_DROPOUT)
+    if isinstance(wider, RNNDecoderConfig) and wider.score == "location":
+        return replace(wider, max_source_length=_LONGEST)
+    return wider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +18,10 @@ from selfattn.errors import UserError
 from selfattn.evaluation.forced import TargetScore, align_examples, score_examples
 from selfattn.evaluation.language_model import continue_texts
 from selfattn.evaluation.predict import Output, decode_texts
-from selfattn.models.build import build
 from selfattn.models.decoder_only import DecoderOnly
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tasks.attention_view import AttentionView
-from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tasks.building import build_model
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.run_dir import RunConfig, RunDirectory
 
@@ -91,6 +91,7 @@ class Run:
         if isinstance(texts, str):
             raise TypeError("predict takes a list of texts: run.predict([text])")
         model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
+        texts = [unicodedata.normalize("NFC", text) for text in texts]  # as training texts are
         try:
             if isinstance(model, DecoderOnly) and self.is_language_model:
                 return continue_texts(model, tokenizer, texts, options, context=length, first=first)
@@ -150,9 +151,9 @@ class Run:
             raise UserError("attention: the text is empty; give an input, such as a date")
         tokenizer = self.tokenizer
         prediction = self.predict([text])[0]
-        source_ids = [*tokenizer.encode(text), tokenizer.eos_id]
+        source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
         # The target is what the model wrote, so every row of weights belongs to a step that it really made.
-        target_ids = [*tokenizer.encode(prediction), tokenizer.eos_id]
+        target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
         device = next(self.model.parameters()).device
         source = torch.tensor([source_ids], device=device)
         target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
@@ -163,8 +164,8 @@ class Run:
         return AttentionView(
             source=text,
             prediction=prediction,
-            source_tokens=self._tokens(source_ids),
-            target_tokens=self._tokens(target_ids),
+            source_tokens=token_texts(tokenizer.source, text),
+            target_tokens=token_texts(tokenizer.target, prediction),
             weights=tuple(weights[0].float().cpu() for weights in maps.cross),
             encoder_weights=tuple(weights[0].float().cpu() for weights in maps.encoder),
             decoder_weights=tuple(weights[0].float().cpu() for weights in maps.decoder),
@@ -172,19 +173,32 @@ class Run:
 
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
         """Count the characters of the texts that the model does not know."""
-        counts = Counter[str]()
-        if isinstance(self.tokenizer, CharTokenizer):
-            counts = self.tokenizer.unknown(*texts)
-        return counts
+        return self.tokenizer.source.unknown(*texts)
 
     def _check_takes_pairs(self, what: str) -> None:
         if self.is_language_model:
             raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
 
-    def _tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each token; specials by name."""
-        special = {self.tokenizer.eos_id, self.tokenizer.unk_id}
-        return tuple(self.tokenizer.pieces([n])[0] if n in special else self.tokenizer.decode([n]) for n in ids)
+
+def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
+    """Return the text of each token of a text and its end: as it stands there, or by name where it has no text alone.
+
+    Args:
+        tokenizer: of this side.
+        text: any.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> token_texts(CharTokenizer("ab "), "a bz")
+        ('a', ' ', 'b', '<unk>', '<eos>')
+    """
+    ids, spans = tokenizer.encode(text), tokenizer.spans(text)
+    shared = Counter(spans)
+    found = []
+    for number, (start, end) in zip(ids, spans, strict=True):
+        has_text = start < end and shared[start, end] == 1 and number != tokenizer.unk_id
+        found.append(text[start:end] if has_text else tokenizer.pieces([number])[0])
+    return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
 
 
 def load(path: str | os.PathLike[str]) -> Run:
@@ -198,7 +212,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     """
     directory = RunDirectory(Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
-    model = build(config.model, vocab_size=len(tokenizer), pad_id=tokenizer.pad_id, seed=config.training.seed)
+    model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
     model.eval()
     return Run(directory.path, config, model, tokenizer)

@@ -15,7 +15,7 @@ import pytest
 from selfattn.report.files import write_report
 from selfattn.report.reading import record_from_dict
 
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -105,6 +105,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    driver.set_script_timeout(180)  # axe-core on a large page on a busy machine
     try:
         yield Browser(driver, tmp_path_factory.mktemp("reports"))
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-PAGES = ["dates", "three_seeds", "one_model", "many_models", "hostile"]
+PAGES = ["dates", "three_seeds", "one_model", "many_models", "hostile", "rich", "gate_failed", "translation"]
 OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open = true; });"
 
 
@@ -48,7 +48,7 @@ def test_the_policy_of_the_page_stops_foreign_scripts(browser: Any) -> None:
 
 
 def test_the_figures_seen_are_those_of_the_record(browser: Any) -> None:
-    for model in browser.open()["models"]:
+    for model in browser.open("rich")["models"]:
         row = browser.one(f".summary tr[data-model='{model['name']}']")
         cells = [" ".join(cell.text.split()) for cell in row.find_elements("css selector", "th, td")]
         mean, low, high = (float(text) for text in re.findall(r"[\d.]+", cells[1]))
@@ -56,9 +56,12 @@ def test_the_figures_seen_are_those_of_the_record(browser: Any) -> None:
         assert mean == pytest.approx(100 * exact["mean"], abs=0.05)
         assert low == pytest.approx(100 * exact["low"], abs=0.1)
         assert high == pytest.approx(100 * exact["high"], abs=0.1)
-        assert float(cells[6].replace(",", "")) == round(model["timing"]["tokens_per_second"]["mean"])
-        cost = browser.one(f".cost-table tr[data-model='{model['name']}']").text
-        assert f"{model['parameters']:,}" in cost
+        assert cells[5] == f"{model['cost']['training_flops_per_token'] / 1e6:.2f} M"
+        assert float(cells[6].replace(",", "")) == round(model["timing"]["train_seconds"]["mean"])
+        times = browser.one(f"[data-grid=times] tr[data-model='{model['name']}']").text
+        assert f"{model['timing']['tokens_per_second']['mean']:,.0f}" in times
+        size = browser.one(f"[data-grid=matching] tr[data-model='{model['name']}']").text
+        assert f"{model['parameters']:,}" in size
 
 
 def test_dots_stand_where_their_figures_are_on_the_axis(browser: Any) -> None:
@@ -74,6 +77,92 @@ def test_dots_stand_where_their_figures_are_on_the_axis(browser: Any) -> None:
     by_mean = sorted(data["models"], key=lambda model: model["metrics"]["exact_match"]["mean"])
     assert [model["name"] for model in by_mean] == sorted(places, key=lambda name: places[name])
     assert 0.75 < places["rnn-attention"] < 1  # 99.96 %: beyond the third nine of four
+
+
+def test_tests_of_pairs_seen_are_those_of_the_record(browser: Any) -> None:
+    data = browser.open("rich")
+    rows = browser.all("[data-grid=pairs-exact_match] tbody tr")
+    assert len(rows) == len(data["pairs"])
+    found = {}
+    for row in rows:
+        first, second, difference, p, p_holm, word = (
+            " ".join(cell.text.split()) for cell in row.find_elements("css selector", "th, td")
+        )
+        mean, low, high = (float(text.replace("−", "-")) for text in re.findall(r"[+−]?[\d.]+", difference))
+        found[first, second] = (mean, low, high, p, p_holm, word)
+    for test in data["pairs"]:
+        turned = (test["second"], test["first"]) in found
+        mean, low, high, _, p_holm, word = found[
+            (test["second"], test["first"]) if turned else (test["first"], test["second"])
+        ]
+        sign = -1 if turned else 1
+        assert mean == pytest.approx(100 * sign * test["difference"], abs=0.051)
+        ends = sorted(100 * sign * test[end] for end in ("low", "high"))
+        assert low <= ends[0] + 1e-9
+        assert high >= ends[1] - 1e-9
+        assert p_holm == ("< 0.001" if test["p_holm"] < 0.001 else f"{test['p_holm']:.2f}")
+        assert word == (
+            {"better": "worse", "worse": "better"}.get(test["word"], test["word"]) if turned else test["word"]
+        )
+
+
+def test_the_axis_of_the_curves_can_be_chosen_by_keyboard(browser: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    data = browser.open("rich")
+    last = data["models"][-1]["curves"]
+    expected = {
+        "step": f"{last[0]['points'][-1]['step']:,}",
+        "tokens": f"{last[0]['points'][-1]['tokens'] / 1e6:.2f}\u00a0M",
+        "seconds": f"{sum(curve['points'][-1]['seconds'] for curve in last) / 3:.0f}",
+        "flops": f"{last[0]['points'][-1]['flops'] / 1e12:.2f}\u00a0T",
+    }
+    browser.run("arguments[0].focus()", browser.one("#against-step"))
+    for name, spent in expected.items():
+        shown = [chart for chart in browser.all(".chart") if chart.is_displayed()]
+        assert [chart.get_attribute("data-against") for chart in shown] == [name]
+        tips = [tip.get_attribute("textContent") for tip in shown[0].find_elements("css selector", "title")]
+        assert any(tip.startswith(f"transformer · {spent} · ") for tip in tips)
+        browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    assert browser.one("#against-step").is_selected()  # round again
+
+
+def test_bands_cover_the_runs_of_their_model(browser: Any) -> None:
+    browser.open("rich")
+    drawn = browser.run(
+        "return [...document.querySelectorAll('.chart[data-against=step] .lines > *')].map(one =>"
+        " [one.tagName, one.getAttribute('class'), one.getAttribute('points'), getComputedStyle(one).fillOpacity])"
+    )
+    assert [tag for tag, *_ in drawn] == ["polygon"] * 4 + ["polyline"] * 4
+    assert [colour for _, colour, *_ in drawn[:4]] == [colour for _, colour, *_ in drawn[4:]]
+    for (_, _, band, _), (_, _, line, _) in zip(drawn[:4], drawn[4:], strict=True):
+        edge = [tuple(map(float, place.split(","))) for place in band.split()]
+        mean = [tuple(map(float, place.split(","))) for place in line.split()]
+        upper, lower = edge[: len(mean)], edge[len(mean) :][::-1]
+        for (x, y), (_, high), (_, low) in zip(mean, upper, lower, strict=True):
+            assert high - 0.01 <= y <= low + 0.01, x
+
+
+def test_a_verdict_that_was_stopped_is_red_and_keeps_its_figures(browser: Any) -> None:
+    browser.open("gate_failed")
+    assert browser.text("#verdict").startswith("Not comparable: transformer did not pass the sanity gate “causal”")
+    red, green, blue = (
+        int(part) for part in re.findall(r"\d+", browser.one("#verdict").value_of_css_property("color"))[:3]
+    )
+    assert red > 2 * max(green, blue)
+    assert "99.96" in browser.text(".summary tr[data-model=transformer]")
+    first = browser.one("[data-grid=gates] tbody tr")
+    assert "transformer" in first.text
+    assert "2.31" in first.text
+
+
+def test_what_is_folded_away_can_be_opened(browser: Any) -> None:
+    data = browser.open("rich")
+    heads = browser.one("[data-grid=heads-0]")
+    assert not heads.is_displayed()
+    browser.one("#heads-0").click()
+    assert heads.is_displayed()
+    assert len(heads.find_elements("css selector", "tbody tr")) == len(data["models"][-1]["alignment"]["heads"])
 
 
 @pytest.mark.parametrize("width", [320, 400, 760, 1280])
@@ -100,11 +189,11 @@ def test_no_text_is_smaller_than_12_pixels(browser: Any, lang: str, width: int) 
     assert smallest >= 12
 
 
-@pytest.mark.parametrize("name", ["dates", "three_seeds", "many_models"])
+@pytest.mark.parametrize("name", ["dates", "rich", "many_models", "translation"])
 @pytest.mark.parametrize("width", [400, 1280])
 def test_names_beside_the_curves_do_not_overlap_and_stay_on_the_page(browser: Any, name: str, width: int) -> None:
     browser.open(name, width=width)
-    for against in ("epoch", "step", "tokens", "seconds"):
+    for against in ("step", "tokens", "seconds"):
         browser.choose(f"#against-{against}")
         boxes = browser.run(
             "return [...document.querySelectorAll(`.chart[data-against=${arguments[0]}] .name text`)]"
@@ -163,6 +252,7 @@ def test_without_javascript_everything_but_the_controls_is_there(browser: Any) -
         assert not browser.one(".switches").is_displayed()
         assert len([one for one in browser.all(".plot") if one.is_displayed()]) == 1
         browser.one("label[for=against-seconds]").click()
+        assert not browser.one(".chart[data-against=step]").is_displayed()
         assert browser.one(".chart[data-against=seconds]").is_displayed()
         assert browser.one(".summary").is_displayed()
     finally:

@@ -64,7 +64,7 @@ def test_other_configurations_that_are_not_marian() -> None:
     with pytest.raises(UserError, match=r"encoder\.activation: the Marian architecture has no gate, got 'swiglu'"):
         config_to_marian(pair(dataclasses.replace(MARIAN, activation="swiglu")), IDS)
     with pytest.raises(UserError, match="is a Transformer encoder with a Transformer decoder"):
-        config_to_marian(pair(decoder=RNNDecoderConfig(initial_state="zero", attention="none")), IDS)
+        config_to_marian(pair(decoder=RNNDecoderConfig(initial_state="project", attention="none")), IDS)
     with pytest.raises(UserError, match="share_embeddings: one table cannot have 13 and 11 rows"):
         config_to_marian(pair(share_embeddings=True), dataclasses.replace(IDS, source_vocab_size=13))
 
@@ -87,7 +87,7 @@ def test_ids_that_no_output_has() -> None:
     with pytest.raises(ValueError, match="expected an id from 0 to 10, got 11"):
         never_write(model, [11])
     rnn: Any = build(
-        pair(decoder=RNNDecoderConfig(initial_state="zero", attention="none")), vocab_size=11, pad_id=10, seed=0
+        pair(decoder=RNNDecoderConfig(initial_state="project", attention="none")), vocab_size=11, pad_id=10, seed=0
     )
     with pytest.raises(ValueError, match="expected a Transformer decoder, got PlainDecoder"):
         never_write(rnn, [1])

@@ -167,7 +167,7 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
         "biases everywhere or nowhere, this block has: {'self_attn': True, 'feed_forward': False}",
     ),
     (
-        lambda: transformer_to_torch(model(RNNDecoderConfig(initial_state="zero", attention="none"))),
+        lambda: transformer_to_torch(model(RNNDecoderConfig(initial_state="project", attention="none"))),
         "expected a Transformer encoder and decoder, got TransformerEncoder and PlainDecoder",
     ),
     (

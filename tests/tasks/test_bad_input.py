@@ -150,7 +150,9 @@ def test_a_run_with_a_broken_file(cli: Cli, place: Path, command: str, name: str
     before = contents(place)
     done = cli(command, "run", *(["May 1"] if command == "attention" else []), stdin="May 1\n")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert f"run/{name}: " in done.err
+    # Which file a tokenizer is kept in is known from its name: with none there, the folder is what is named.
+    named = "tokenizer" if (name, damage) == ("tokenizer/char.json", "missing") else name
+    assert f"run/{named}: " in done.err
     assert contents(place) == before
 
 

@@ -147,7 +147,9 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
         cli("predict", runs["rnn-plain"].path)
 
 
-@pytest.mark.parametrize("module", ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.tasks.compare"])
+@pytest.mark.parametrize(
+    "module", ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.tasks.compare", "tasks.translation"]
+)
 def test_the_tasks_run_as_modules(module: str) -> None:
     root = Path(selfattn.__file__).parents[1]
     if not (root / module.partition(".")[0]).exists():

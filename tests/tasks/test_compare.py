@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ import torch
 import selfattn
 from selfattn.data.dates import DateSource
 from selfattn.errors import UserError
+from selfattn.evaluation.overfitting import overfitting
 from selfattn.models.presets import PRESETS
 from selfattn.report.reading import read_record
-from selfattn.tasks.compare import choose, compare_dates
-from selfattn.tasks.options import CompareDates, TrainingOptions
+from selfattn.tasks import examine
+from selfattn.tasks.compare import compare_dates
+from selfattn.tasks.compare_options import CompareDates
+from selfattn.tasks.compare_plan import choose
+from selfattn.tasks.options import TrainingOptions
 from selfattn.tasks.run import Run
 from selfattn.training.run_dir import RunDirectory
 
@@ -33,14 +38,26 @@ def compared(
     """A comparison of three small models with two seeds: its directory and its results."""
     out = tmp_path_factory.mktemp("compare") / "dates"
     settings = tuple(f"{model}:{setting}" for model in MODELS for setting in small[model])
-    compare_dates(CompareDates(models=MODELS, seeds=2, out=out, training=tiny, set=settings, test_items=TEST_ITEMS))
+    with pytest.MonkeyPatch.context() as patch:
+        # Models as small as these need more steps to know anything by heart than a test has time for.
+        patch.setattr(examine, "overfitting", partial(overfitting, steps=10))
+        _compare_small(out, tiny, settings)
     return out, json.loads((out / "results.json").read_text(encoding="utf-8"))
+
+
+def _compare_small(out: Path, tiny: TrainingOptions, settings: tuple[str, ...]) -> None:
+    compare_dates(
+        CompareDates(
+            models=MODELS, seeds=2, out=out, training=tiny, set=settings, test_items=TEST_ITEMS, apart=True, few=("40",)
+        )
+    )
 
 
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
-    assert sorted(path.name for path in out.iterdir()) == ["report.html", "report.md", "results.json", "runs"]
-    expected = [f"{model}-seed{seed}" for seed in (0, 1) for model in MODELS]
+    files = ["comparison.json", "report.html", "report.md", "results.json", "runs"]
+    assert sorted(path.name for path in out.iterdir()) == files
+    expected = [f"{model}-seed{seed}" for seed in ("0", "1", "0-first40") for model in MODELS]
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)
     assert [model["run_dirs"] for model in results["models"]] == [
         [f"runs/{name}-seed0", f"runs/{name}-seed1"] for name in MODELS
@@ -58,13 +75,19 @@ def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) 
     assert record.settings["locales"] == ["en_US"]
     assert record.settings["epochs"] == 2
     for model in results["models"]:
-        assert {"name", "parameters", "seeds", "metrics", "by_format", "timing", "run_dirs"} <= set(model)
+        assert {"name", "parameters", "seeds", "metrics", "timing", "cost", "run_dirs"} <= set(model)
         assert set(model["metrics"]["exact_match"]) == {"mean", "low", "high", "runs"}
         assert model["attention"] == PRESETS[model["name"]].attention
-        assert sum(part["items"] for part in model["by_format"].values()) == TEST_ITEMS
         assert set(model["timing"]) == {"train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms"}
         assert all(len(timing["runs"]) == 2 for timing in model["timing"].values())
         assert [len(curve["points"]) for curve in model["curves"]] == [2, 2]
+    parts = {group["name"]: group["buckets"] for group in results["buckets"]}
+    assert sum(part["items"] for part in parts["format"]) == TEST_ITEMS
+    assert all(set(part["models"]) == set(MODELS) for group in parts.values() for part in group)
+    assert [part["name"] for part in parts["few examples"]] == ["40 pairs"]
+    assert {(pair["first"], pair["second"]) for pair in results["pairs"]} == {
+        (MODELS[0], MODELS[1]), (MODELS[0], MODELS[2]), (MODELS[1], MODELS[2]),
+    }  # fmt: skip
 
 
 def test_the_figures_are_those_of_the_runs_on_the_unseen_dates(compared: tuple[Path, dict[str, Any]]) -> None:
@@ -120,7 +143,19 @@ def test_differences_are_test_dates_on_which_the_models_disagree(compared: tuple
 
 
 def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path) -> None:
-    options = ("--quick", "--epochs", 1, "--items-per-epoch", 64, "--validation-items", 5, "--test-items", 12)
+    options = (
+        "--quick",
+        "--seeds",
+        1,
+        "--epochs",
+        1,
+        "--items-per-epoch",
+        64,
+        "--validation-items",
+        5,
+        "--test-items",
+        12,
+    )
     out = tmp_path / "out"
     done = cli("compare", "dates", "--models", "rnn-plain", "--models", "transformer", *options, "--out", out)
     assert done.code == 0
@@ -129,7 +164,7 @@ def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path
     record = read_record(out / "results.json")
     assert record.settings["quick"] is True
     assert record.command == (
-        f"selfattn compare dates --models rnn-plain,transformer --quick --out {out} --test-items 12 "
+        f"selfattn compare dates --models rnn-plain,transformer --seeds 1 --quick --out {out} --test-items 12 "
         "--epochs 1 --items-per-epoch 64 --validation-items 5"
     )
     again = cli("compare", "dates", "--quick", "--out", out)
@@ -142,12 +177,12 @@ def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
     path.write_text("".join(f"day {n}\t{n:04}\n" for n in range(200)))
     training = TrainingOptions(epochs=1, validation_items=5)
     record, _ = compare_dates(
-        CompareDates(models=("rnn-plain", "rnn-peeky"), data=path, out=tmp_path / "out", training=training)
+        CompareDates(models=("rnn-plain", "rnn-peeky"), data=path, out=tmp_path / "out", training=training, seeds=1)
     )
     assert record.test_items == 20
     assert record.settings["path"] == str(path)
     assert record.attention.examples == ()
-    assert not record.models[0].by_format
+    assert "format" not in {group.name for group in record.buckets}
 
 
 def test_all_means_every_preset() -> None:

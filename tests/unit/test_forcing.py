@@ -13,7 +13,7 @@ from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig, TransformerConfig, override
 from selfattn.models.presets import PRESETS
-from selfattn.training import loop as loop_module
+from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.forcing import forcing_probability, sampled_logits
 from selfattn.training.loop import train
@@ -93,13 +93,13 @@ def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> boo
 
 def test_the_loop_forces_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[float] = []
-    real = loop_module.sampled_logits
+    real = step_module.sampled_logits
 
     def recording(*arguments: Any, **options: Any) -> torch.Tensor:
         given.append(options["teacher_forcing"])
         return real(*arguments, **options)
 
-    monkeypatch.setattr(loop_module, "sampled_logits", recording)
+    monkeypatch.setattr(step_module, "sampled_logits", recording)
     config = TrainingConfig(epochs=2, batch_size=4, lr=0.01)  # 3 steps an epoch
     plain = trained(config)
     assert same(plain, trained(replace(config, teacher_forcing_end=1.0)))

@@ -13,7 +13,7 @@ from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training import loop as loop_module
+from selfattn.training import epochs as epochs_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Outcome, train
 from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
@@ -109,15 +109,14 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(model_conf
 
 def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[list[list[int]]] = []
-    real = loop_module.batches
+    real = epochs_module.batches
 
     def recording(given: Sequence[Example], **options: object) -> Iterator[Batch]:
         for batch in real(given, **options):  # type: ignore[arg-type]
-            if options["generator"] is not None:
-                orders[-1].append(batch.indices)
+            orders[-1].append(batch.indices)
             yield batch
 
-    monkeypatch.setattr(loop_module, "batches", recording)
+    monkeypatch.setattr(epochs_module, "batches", recording)
     for model_config in (TRANSFORMER, RNN):
         orders.append([])
         run(model_config=model_config)

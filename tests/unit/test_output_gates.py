@@ -111,25 +111,48 @@ def test_gates_need_outputs_with_targets() -> None:
 # --- published figures ------------------------------------------------------------------------------------------------
 
 
+MUCH = {"examples": 2_000_000, "distinct": 2_000_000}
+
+
 def test_a_model_far_below_the_published_fails() -> None:
-    gate = published_floor("dates", PRESETS["rnn-attention"].config, 0.2)
+    gate = published_floor("dates", PRESETS["rnn-attention"].config, 0.2, **MUCH)
     assert gate is not None
     assert not gate.passed
-    assert "exact_match 0.2, at least 0.95 expected: published is 1 (Saito 2018" in gate.reason
-    near = published_floor("multi30k en-de test2016", PRESETS["transformer"].config, 40.0)
+    assert "exact_match 0.2 after 2,000,000 training pairs, at least 0.95 expected: published is 0.999" in gate.reason
+    assert "135,000 (Saito 2018" in gate.reason
+    near = published_floor("multi30k en-de test2016", PRESETS["transformer"].config, 40.0, **MUCH)
     assert near is not None
     assert near.passed
 
 
+@pytest.mark.parametrize(
+    ("examples", "distinct", "asked"),
+    [
+        (135_000, 45_000, True),
+        (480_000, 480_000, True),  # twelve epochs of 40,000, all of them new
+        (134_999, 45_000, False),
+        (20_000, 20_000, False),  # a quick run
+        (4_000_000, 1_000, False),  # few examples, again and again
+        (4_000_000, 44_999, False),
+    ],
+)
+def test_a_model_trained_on_less_than_the_published_is_not_asked(examples: int, distinct: int, asked: bool) -> None:
+    for name in ("rnn-attention", "transformer"):
+        gate = published_floor("dates", PRESETS[name].config, 0.0, examples=examples, distinct=distinct)
+        assert (gate is not None) == asked
+
+
 def test_where_nothing_is_published_there_is_no_gate() -> None:
-    assert published_floor("dates", PRESETS["rnn-plain"].config, 0.0) is None
-    assert published_floor("something else", PRESETS["transformer"].config, 0.0) is None
+    assert published_floor("dates", PRESETS["rnn-plain"].config, 0.0, **MUCH) is None
+    assert published_floor("something else", PRESETS["transformer"].config, 0.0, **MUCH) is None
+    assert published_floor("multi30k en-de test2016", PRESETS["rnn-attention"].config, 0.0, **MUCH) is None
 
 
 def test_floors_lie_below_what_was_published_and_name_their_source() -> None:
     for published in PUBLISHED.values():
         assert published.floor < published.value
-        assert any(year in published.source for year in ("2017", "2018", "2021"))
+        assert published.distinct <= published.examples
+        assert any(year in published.source for year in ("2018", "2021"))
 
 
 def test_kinds_of_presets() -> None:

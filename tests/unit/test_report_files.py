@@ -6,6 +6,8 @@ import io
 import os
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,17 +17,21 @@ from rich.console import Console
 
 from selfattn.errors import UserError
 from selfattn.report import files
+from selfattn.report.fairness import matched_statement
 from selfattn.report.files import results_json, write_report
+from selfattn.report.grid import cell_text
+from selfattn.report.judged import pair_tables
 from selfattn.report.markdown import plain, render_markdown
-from selfattn.report.numbers import interval_text, percent_number
+from selfattn.report.numbers import interval_text, mean_text
 from selfattn.report.reading import read_record, record_from_dict
 from selfattn.report.record import Record
+from selfattn.report.standing import quality
 from selfattn.report.terminal import print_summary
 from selfattn.report.tokens import width
-from selfattn.report.verdict import interval_outcomes, question, verdict
-from selfattn.report.words import LANGS, Lang
+from selfattn.report.verdict import question, verdict
+from selfattn.report.words import LANGS, Lang, Message
 
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
 
 @pytest.fixture
@@ -49,6 +55,49 @@ def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tm
     ):
         assert one.read_bytes() == other.read_bytes()
     assert sorted(p.name for p in first.html.parent.iterdir()) == ["report.html", "report.md", "results.json"]
+
+
+def test_bytes_do_not_hang_on_the_process_that_writes_them(tmp_path: Path) -> None:
+    results = write_report(record_from_dict(RECORDS["rich"]()), tmp_path / "here", "ko").results
+    code = (
+        "import sys; from selfattn.report.files import write_report; from selfattn.report.reading import read_record; "
+        "write_report(read_record(sys.argv[1]), sys.argv[2], 'ko')"
+    )
+    for seed in ("1", "2"):
+        there = tmp_path / seed
+        subprocess.run(
+            [sys.executable, "-c", code, str(results), str(there)],
+            check=True,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+        )
+        for path in there.iterdir():
+            assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_all_three_say_why_models_are_not_comparable(tmp_path: Path, lang: Lang) -> None:
+    record = record_from_dict(RECORDS["gate_failed"]())
+    files = write_report(record, tmp_path, lang)
+    lead = verdict(record).lead.say(lang)
+    assert lead in files.html.read_text(encoding="utf-8")
+    assert lead in files.markdown.read_text(encoding="utf-8").replace("\\", "")
+    assert " ".join(lead.split()) in " ".join(printed(record, lang).split())
+
+
+@pytest.mark.parametrize("name", ["rich", "translation", "one_seed"])
+def test_markdown_and_terminal_hold_every_test_of_a_pair(name: str) -> None:
+    record = record_from_dict(RECORDS[name]())
+    document, text = render_markdown(record), " ".join(printed(record).split())
+    for test in pair_tables(record)[0].grid.lines:
+        first, second, difference, p, p_holm, word = (cell_text(cell) for cell in test.cells)
+        said = word.say("en") if isinstance(word, Message) else word
+        assert (
+            f"| {first} | {second} | {plain(str(difference))} | {plain(str(p))} | {plain(str(p_holm))} | {said} |"
+            in document
+        )
+        assert " ".join(f"{first} − {second}: {difference}, p {p_holm}, {said}".split()) in text
+    assert matched_statement(record).say("en") in document
+    assert matched_statement(record).say("en") in text
 
 
 def test_a_report_that_cannot_be_finished_leaves_the_old_one(
@@ -91,17 +140,17 @@ def test_markdown_says_what_the_page_says(dates: Record, lang: Lang) -> None:
     text = render_markdown(dates, lang)
     lines = text.splitlines()
     assert lines[0] == f"# {question(dates).say(lang)}"
-    assert lines[2] == f"**{verdict(dates, interval_outcomes(dates))[0].say(lang)}**"
+    assert lines[2] == f"**{verdict(dates).lead.say(lang)}**"
     for model in dates.models:
         row = next(line for line in lines if line.startswith(f"| {model.name} |"))
-        assert f"{percent_number(model.exact_match)} {interval_text(model.exact_match)}" in row
-        for name, score in model.by_format.items():
-            assert any(line.startswith(f"| {name} | {score.items} |") for line in lines)
+        assert f"{mean_text(quality(dates, model))} {interval_text(quality(dates, model))}" in row
+    for bucket in dates.buckets[0].buckets:
+        assert any(line.startswith(f"| {bucket.name} | {bucket.items} |") for line in lines)
     assert f"```\n{dates.command}\n```" in text
 
 
 def test_tables_have_as_many_cells_as_heads() -> None:
-    for name in ("dates", "three_seeds", "one_model", "hostile"):
+    for name in ("dates", "three_seeds", "one_model", "hostile", "rich", "translation"):
         table: list[int] = []
         for line in [*render_markdown(record_from_dict(RECORDS[name]())).splitlines(), ""]:
             if line.startswith("| "):
@@ -125,7 +174,9 @@ def test_plain_text_is_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize("name", ["dates", "three_seeds", "one_model", "many_models"])
+@pytest.mark.parametrize(
+    "name", ["dates", "three_seeds", "one_model", "many_models", "rich", "gate_failed", "translation", "one_seed"]
+)
 def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: Lang) -> None:
     record = record_from_dict(RECORDS[name]())
     text = printed(record, lang)
@@ -134,7 +185,8 @@ def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang
     assert " ".join(question(record).say(lang).split()) in said
     for model in record.models:
         line = next(line for line in text.splitlines() if re.match(rf"\S {model.name} ", line))
-        assert f"{percent_number(model.exact_match)} {interval_text(model.exact_match)}" in line
+        one, kind = quality(record, model), record.headline.kind
+        assert f"{mean_text(one, kind)} {interval_text(one, kind)}" in line
     assert "compare/dates/report.html" in text
 
 
@@ -143,5 +195,5 @@ def test_the_terminal_prints_names_as_they_are() -> None:
     assert "<b>rnn</b>" in text
     data = RECORDS["one_model"]()
     data["models"][0]["name"] = "[red]x[/red]"
-    data["attention"] = {"examples": []}
+    data["attention"], data["buckets"] = {"examples": []}, []
     assert "[red]x[/red]" in printed(record_from_dict(data))

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from selfattn.report.explorer import explorer_data
+from selfattn.report.explorer import SINGLES, SYMBOLS, explorer_data, pack
 from selfattn.report.html import render_html
 from selfattn.report.reading import record_from_dict
 from selfattn.report.wordlist_explorer import EXPLORER
 from selfattn.report.words import Lang
 
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 VOID = {"meta", "link", "input", "img", "br"}
 
 
@@ -104,23 +106,45 @@ def test_the_table_shows_the_figures_of_the_record(dates: Page) -> None:
         assert 0 <= 100 * exact["low"] - low < 10**-digits
         assert 0 <= high - 100 * exact["high"] < 10**-digits
         assert row[4] == f"{model['parameters'] / 1000:.0f} k"
-        assert float(row[5]) == round(model["timing"]["train_seconds"]["mean"])
-        assert float(row[6].replace(",", "")) == round(model["timing"]["tokens_per_second"]["mean"])
+        assert row[5] == "–"
+        assert float(row[6]) == round(model["timing"]["train_seconds"]["mean"])
         assert float(row[7]) == pytest.approx(model["timing"]["predict_ms"]["mean"], abs=0.05)
 
 
 def test_formats_stand_with_counts_and_intervals(dates: Page) -> None:
     record = RECORDS["dates"]()
     order = sorted(record["models"], key=lambda model: -model["metrics"]["exact_match"]["mean"])
-    for name in record["models"][0]["by_format"]:
-        (row,) = dates.cells(name)
-        assert int(row[1].replace(",", "")) == record["models"][0]["by_format"][name]["items"]
+    for bucket in record["buckets"][0]["buckets"]:
+        (row,) = dates.cells(bucket["name"])
+        assert int(row[1].replace(",", "")) == bucket["items"]
         for cell, model in zip(row[3:], order, strict=True):
             mean, low, high = (float(text) for text in re.findall(r"[\d.]+", cell))
-            score = model["by_format"][name]["exact_match"]
+            score = bucket["models"][model["name"]]
             assert mean == pytest.approx(100 * score["mean"], abs=0.5)
             assert low <= 100 * score["low"] + 1e-9
             assert high >= 100 * score["high"] - 1e-9
+
+
+def unpacked(text: str) -> list[float]:
+    """What `pack` packed, in one row."""
+    found, symbols = [], iter(text)
+    for symbol in symbols:
+        value = SYMBOLS.index(symbol)
+        if value >= SINGLES:
+            value = SINGLES + (value - SINGLES) * len(SYMBOLS) + SYMBOLS.index(next(symbols))
+        found.append(value / 1000)
+    return found
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_weights_are_packed_to_three_decimals_without_markup(weights: list[float]) -> None:
+    text = pack([weights])
+    assert unpacked(text) == pytest.approx(weights, abs=0.000501)
+    assert not set(text) & set('"\\<> ')
+
+
+def test_every_thousandth_can_be_packed() -> None:
+    assert unpacked(pack([[k / 1000 for k in range(1001)]])) == [k / 1000 for k in range(1001)]
 
 
 def test_the_explorer_holds_the_weights_of_the_record(dates: Page) -> None:
@@ -131,7 +155,8 @@ def test_the_explorer_holds_the_weights_of_the_record(dates: Page) -> None:
         assert one["source"] == example["source"]
         for name, model in example["models"].items():
             for here, there in zip(one["models"][name]["maps"], model["maps"], strict=True):
-                assert [[w / 10000 for w in row] for row in here["weights"]] == there["weights"]
+                weights = [weight for row in there["weights"] for weight in row]
+                assert unpacked(here["weights"]) == pytest.approx(weights, abs=0.000501)
                 assert (here["kind"], here["layer"], here["head"]) == (there["kind"], there["layer"], there["head"])
 
 
@@ -180,12 +205,12 @@ def test_without_javascript_there_is_one_map_for_each_model_with_attention(dates
     html = written("dates")
     assert html.count('class="attention-map"') == 2
     assert "No maps for rnn-plain, rnn-peeky" in dates.text
-    assert html.count('<svg class="plot"') == 4  # against epochs, steps, tokens, seconds
+    assert html.count('<svg class="plot"') == 3  # against steps, tokens, seconds
 
 
 def test_the_same_record_gives_the_same_bytes() -> None:
-    first = render_html(record_from_dict(RECORDS["three_seeds"]()))
-    assert render_html(record_from_dict(copy.deepcopy(RECORDS["three_seeds"]()))) == first
+    first = render_html(record_from_dict(RECORDS["rich"]()))
+    assert render_html(record_from_dict(copy.deepcopy(RECORDS["rich"]()))) == first
 
 
 def test_hostile_texts_stay_texts() -> None:
@@ -209,7 +234,7 @@ def test_a_missing_figure_is_a_dash_with_its_reason() -> None:
     data["models"][1]["metrics"] = {}
     shown = page(data)
     plain = shown.cells("rnn-plain")
-    assert plain[0][5] == plain[0][7] == "–"
+    assert plain[0][6] == plain[0][7] == "–"
     assert f"rnn-plain, time for one input: – ({reason})." in shown.text
     assert "rnn-plain, training time: – (the record holds no figure)." in shown.text
     assert "rnn-plain, learning curve: –" in shown.text
@@ -241,12 +266,23 @@ def test_twenty_models_stand_apart() -> None:
 def test_a_bare_record_says_what_it_does_not_hold() -> None:
     data = RECORDS["dates"]()
     for model in data["models"]:
-        for name in ("by_format", "timing", "curves", "config", "run_dirs", "summary", "source"):
+        for name in ("timing", "curves", "config", "run_dirs", "summary", "source"):
             del model[name]
-    del data["attention"], data["differences"], data["interval"]
+    del data["attention"], data["differences"], data["interval"], data["buckets"], data["headline"]
     bare = page(data)
-    for sentence in ("no learning curves", "no attention maps", "no figures by format", "no item on which"):
+    for sentence in (
+        "no learning curves",
+        "no attention maps",
+        "no item on which",
+        "no tests of pairs",
+        "–, not measured",
+    ):
         assert sentence in bare.text
+    for heading in ("Test items in parts", "Alignment against gold", "Decoding"):
+        assert heading not in bare.text
+    targets = {attributes.get("id") for _, attributes in bare.attributes}
+    links = [attributes["href"] or "" for tag, attributes in bare.attributes if tag == "a"]
+    assert {link.removeprefix("#") for link in links} <= targets
     assert "their level and method are not recorded" in bare.text
 
 
@@ -269,3 +305,99 @@ def test_outlines_need_a_prediction_of_the_right_length() -> None:
     example = page(data).data["explorer"]["examples"][0]["models"]
     assert example["transformer"]["gold"] is None
     assert example["rnn-attention"]["gold"]
+
+
+def test_every_id_is_there_once_and_every_reference_finds_it() -> None:
+    for name in ("rich", "largest", "hostile"):
+        found = Page(written(name)).attributes
+        ids = [attributes["id"] for _, attributes in found if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        for _, attributes in found:
+            for reference in ("aria-labelledby", "for"):
+                assert set((attributes.get(reference) or "").split()) <= set(ids), attributes
+
+
+def test_the_largest_report_stays_small_and_whole() -> None:
+    html = written("largest")
+    assert len(html.encode()) < 3_000_000
+    examples = Page(html).data["explorer"]["examples"]
+    assert len(examples) == 12
+    assert len(examples[0]["models"]) == 24
+
+
+def test_tests_of_pairs_stand_with_difference_interval_and_both_p() -> None:
+    shown = Page(written("rich"))
+    rows = [row for row in shown.cells("transformer") if len(row) == 6 and row[1] == "rnn-attention"]
+    assert rows == [["transformer", "rnn-attention", "+0.02 [−0.07, +0.11]", "0.71", "0.71", "no difference seen"]]
+    assert "p is corrected for all 6 pairs" in shown.text
+
+
+def test_points_and_their_signature_stand_where_figures_do() -> None:
+    data = RECORDS["translation"]()
+    shown = page(data)
+    row, *_ = shown.cells("transformer")
+    assert row[1] == "27.3 [26.1, 28.4]"
+    assert shown.text.count(data["headline"]["signature"]) >= 2  # statistics, and how to reproduce
+    assert shown.text.count("All pairs: ") >= 2  # BLEU and chrF
+    assert "that is 95 % of the best final result (27.3)" in shown.text
+    assert "".join(shown.rows[0][1].split()).startswith("BLEU")
+
+
+def test_gates_that_failed_stand_first_in_red() -> None:
+    html = written("gate_failed")
+    assert '<section class="verdict stopped"' in html
+    shown = Page(html)
+    gates = [row for row in shown.rows if len(row) == 6 and "passed" in row[2]]
+    assert [" ".join(cell.split()) for cell in gates[0]] == [
+        "causal",
+        "transformer, seed 0",
+        "✗ not passed",
+        "2.31",
+        "0",
+        "before position 1 logits move by 2.31 when the tokens from it on change",
+    ]
+    assert html.count('class="is-bad"') == 2  # the badge and the row
+    assert not any("better" in cell or "worse" in cell for row in shown.rows for cell in row)
+
+
+def test_every_setting_that_differs_is_listed_by_model() -> None:
+    shown = Page(written("rich"))
+    assert shown.cells("training.lr") == [["training.lr", "0.002", "0.004", "0.004", "0.004"]]
+    assert shown.cells("cell") == [["cell", "–", "lstm", "lstm", "lstm"]]
+    assert shown.cells("training.warmup") == []  # the same for all
+
+
+def test_all_trials_stand_with_the_chosen_one_first() -> None:
+    data = RECORDS["rich"]()
+    shown = page(data)
+    for model in data["models"]:
+        best = max(model["tuning"], key=lambda trial: trial["valid"])
+        assert any(
+            f"{best['valid']:.2%}".replace("%", "\u00a0%") in row[0] for row in shown.rows if "(chosen)" in row[0]
+        )
+    assert sum("(chosen)" in row[0] for row in shown.rows if row) == 4
+    assert "Searched space: lr: the recipe's times 0.25 to 2, log-uniform; dropout: 0, 0.1, 0.2." in shown.text
+
+
+def test_costs_stand_as_they_were_measured() -> None:
+    data = RECORDS["rich"]()
+    model = data["models"][-1]
+    shown = page(data)
+    sizes = next(row for row in shown.cells("transformer") if row[-1].endswith("kB"))
+    assert sizes[2] == f"{model['cost']['training_flops_per_token'] / 1e6:.2f} M"
+    assert sizes[4] == f"{100 * model['cost']['peak_share']:.1f} %"
+    decoding = [row for row in shown.rows if row and row[0] == "greedy" and row[1:3] == ["1", "8"]]
+    one = model["cost"]["decoding"][0]
+    assert decoding[0][3] == f"{one['first_ms']:.1f} + {one['token_ms']:.2f}"
+
+
+def test_alignment_stands_in_one_table_for_all_models() -> None:
+    data = RECORDS["rich"]()
+    found = data["models"][-1]["alignment"]
+    layer, head = found["best"]
+    best = next(one for one in found["heads"] if [one["layer"], one["head"]] == found["best"])
+    shown = page(data)
+    row = next(row for row in shown.cells("transformer") if row[1] == f"best: layer {layer + 1}, head {head + 1}")
+    assert row[2] == f"{100 * best['gold_share']:.1f} %"
+    assert any(row[1] == "the only head" for row in shown.cells("rnn-attention"))
+    assert len([row for row in shown.cells("transformer") if row[1].startswith("mean of layer")]) == 2

@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 from selfattn.report.numbers import (
     amount,
     compact,
+    difference_text,
+    digits,
+    estimate_text,
     interval_text,
+    mean_text,
     measure_text,
-    percent_digits,
-    percent_number,
-    percent_text,
-    share_percent,
+    p_text,
+    share_text,
+    value_text,
 )
-from selfattn.report.record import Estimate, Measure
+from selfattn.report.record import Estimate, Measure, PairTest
 from selfattn.report.scale import Scale, even_ticks, quality_scale
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
@@ -39,7 +42,33 @@ estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(la
     ],
 )
 def test_percentages_with_their_intervals(estimate: Estimate | None, shown: str) -> None:
-    assert percent_text(estimate).replace("\u00a0", " ") == shown
+    assert estimate_text(estimate).replace("\u00a0", " ") == shown
+
+
+@pytest.mark.parametrize(
+    ("estimate", "shown"),
+    [
+        (Estimate(27.31, 26.18, 28.39), "27.3 [26.1, 28.4]"),
+        (Estimate(27.31), "27.3 [–]"),
+        (Estimate(7.0, 2.0, 13.0), "7 [2, 13]"),
+    ],
+)
+def test_points_stand_as_they_are(estimate: Estimate, shown: str) -> None:
+    assert estimate_text(estimate, "points").replace("\u00a0", " ") == shown
+
+
+def test_differences_have_signs_and_cover_what_was_computed() -> None:
+    test = PairTest("a", "b", "exact_match", 0.0002, -0.0007, 0.0011, 0.7, 0.7, "no difference seen")
+    assert difference_text(test).replace("\u00a0", " ") == "+0.02 [−0.07, +0.11]"
+    bleu = PairTest("a", "b", "bleu", -2.691, -4.019, -1.331, 0.004, 0.004, "worse")
+    assert difference_text(bleu, "points").replace("\u00a0", " ") == "−2.7 [−4.1, −1.3]"
+
+
+@given(st.floats(0, 1))
+def test_a_p_is_never_shown_as_nothing(p: float) -> None:
+    sign, number = p_text(p).split("\u00a0")
+    assert (sign == "<") == (p < 0.001)
+    assert Decimal(number) > 0
 
 
 @given(estimates)
@@ -47,19 +76,21 @@ def test_what_is_shown_covers_what_was_computed(estimate: Estimate) -> None:
     low, high = (Decimal(text) for text in re.findall(r"[\d.]+", interval_text(estimate)))
     assert low <= Decimal(str(estimate.low)) * 100
     assert high >= Decimal(str(estimate.high)) * 100
-    unit = Decimal(1).scaleb(-percent_digits(estimate))
-    assert abs(Decimal(percent_number(estimate)) - Decimal(str(estimate.mean)) * 100) <= unit
+    unit = Decimal(1).scaleb(-digits(estimate.low, estimate.high))
+    assert abs(Decimal(mean_text(estimate)) - Decimal(str(estimate.mean)) * 100) <= unit
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(0, 3))
-def test_only_all_is_100_and_only_nothing_is_0(share: float, digits: int) -> None:
-    assert 0 < Decimal(share_percent(share, digits).split("\u00a0")[0]) < 100
+def test_only_all_is_100_and_only_nothing_is_0(share: float, places: int) -> None:
+    assert 0 < Decimal(value_text(share, "share", places).split("\u00a0")[0]) < 100
 
 
 def test_amounts_and_counts() -> None:
     assert [amount(x) for x in (0, 0.00123, 1.0, 9.96, 12.5, 99.5, 1234.5)] == [
         "0", "0.0012", "1.0", "10.0", "12", "100", "1,234"
     ]  # fmt: skip
+    assert compact(1_620_000.4).replace("\u00a0", " ") == "1.62 M"
+    assert (compact(None), share_text(None), share_text(0.442)) == ("–", "–", "44.2\u00a0%")
     assert [compact(n).replace("\u00a0", " ") for n in (950, 1000, 248_312, 1_523_000, 2 * 10**9)] == [
         "950", "1.00 k", "248 k", "1.52 M", "2.00 G"
     ]  # fmt: skip
@@ -86,6 +117,15 @@ def test_the_scale_is_even_unless_a_model_comes_close_to_all() -> None:
     assert quality_scale(1.0, 4) == Scale()
     assert quality_scale(1.0, 5000) == Scale(floor=0.0001)
     assert [text for _, text in quality_scale(1.0, 500).ticks] == ["0", "90", "99", "100"]
+
+
+@pytest.mark.parametrize(("highest", "top"), [(27.3, 30), (61.0, 80), (9.1, 10), (0.7, 0.8), (99.0, 100), (0.0, 100)])
+def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
+    scale = quality_scale(highest, 1000, "points")
+    assert scale.top == pytest.approx(top)
+    assert scale.place(0) == 0
+    assert scale.place(scale.top) == 1
+    assert float(scale.ticks[-1][1]) <= scale.top + 1e-9
 
 
 @given(st.floats(1e-3, 1e9), st.booleans())

@@ -49,7 +49,9 @@ def run(tmp_path: Path) -> RunDirectory:
 def test_everything_comes_back(run: RunDirectory) -> None:
     again = RunDirectory(run.path)
     assert again.config() == CONFIG
-    assert again.tokenizer().characters == TOKENIZER.characters
+    tokenizer = again.tokenizer()
+    assert isinstance(tokenizer, CharTokenizer)
+    assert tokenizer.characters == TOKENIZER.characters
     assert again.metrics() == [REPORT.to_json()]
     assert again.record() == {"status": "running"}
     saved, loaded = new_model(0), new_model(1)
@@ -116,7 +118,9 @@ def test_a_missing_or_damaged_file_is_named_in_one_line(run: RunDirectory, name:
         path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "binary": b"\xff\x00" * 50}[damage])
     with pytest.raises(UserError) as caught:
         _load(run)
-    assert str(caught.value).startswith(str(path))
+    # Without its file, nothing says what kind of tokenizer the folder held.
+    where = path.parent if name.startswith("tokenizer/") and damage == "missing" else path
+    assert str(caught.value).startswith(str(where))
     assert "\n" not in str(caught.value)
 
 

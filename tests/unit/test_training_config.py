@@ -22,6 +22,9 @@ from selfattn.training.config import TrainingConfig, training_from_dict
         ("weight_decay", -1.0), ("clip_norm", -1.0), ("clip_norm", float("nan")), ("label_smoothing", 1.0),
         ("precision", "float16"), ("target_exact_match", 0.0), ("target_exact_match", 1.5), ("betas", (0.9,)),
         ("betas", (0.9, 1.0)), ("betas", "ab"),
+        ("max_steps", 0), ("accumulate", 0), ("accumulate", None), ("warmup_steps", -1), ("warmup_steps", 0.5),
+        ("r_drop", -1.0), ("average", "mean"), ("average", None), ("ema_decay", 1.0), ("ema_decay", -0.1),
+        ("average_last", 0), ("validate_every", 0), ("patience", 0), ("schedule", "one"),
     ],
 )  # fmt: skip
 def test_a_value_out_of_range_is_named(name: str, value: object) -> None:

@@ -3,7 +3,10 @@
   if (!data.examples.length) return;
   document.getElementById("still").remove();
   const byId = (id) => document.getElementById(id);
-  const state = { example: 0, view: "map", gold: true, row: null, column: null, choice: {} };
+  const MOST = 4;
+  const SYMBOLS = Array.from({ length: 94 }, (_, k) => String.fromCharCode(33 + k)).filter((one) => !'"\\<>'.includes(one)).join("");
+  const SINGLES = SYMBOLS.length - 12;
+  const state = { hidden: new Set(data.models.slice(MOST).map((model) => model.name)), example: 0, view: "map", gold: true, row: null, column: null, choice: {} };
   const panels = [];
 
   function make(tag, attributes, ...children) {
@@ -19,12 +22,25 @@
     return element;
   }
 
+  /* weights as they were packed: thousandths, most in one character, row after row */
+  function unpack(text, columns) {
+    const rows = [];
+    for (let k = 0, count = 0; k < text.length; k++, count++) {
+      let value = SYMBOLS.indexOf(text[k]);
+      if (value >= SINGLES) value = SINGLES + (value - SINGLES) * SYMBOLS.length + SYMBOLS.indexOf(text[++k]);
+      if (count % columns === 0) rows.push([]);
+      rows[rows.length - 1].push(value / 1000);
+    }
+    return rows;
+  }
+
   /* the weights that the choice of kind, layer and head selects, with the tokens of both axes */
   function selected(one, choice) {
     const maps = one.maps.filter((map) => map.kind === choice.kind && map.layer === choice.layer);
     const chosen = choice.head === "mean" ? maps : maps.filter((map) => map.head === choice.head);
-    const weights = chosen[0].weights.map((row, k) =>
-      row.map((_, j) => chosen.reduce((sum, map) => sum + map.weights[k][j], 0) / chosen.length / 10000));
+    const width = (choice.kind === "decoder" ? one.target : one.source).tokens.length;
+    const unpacked = chosen.map((map) => unpack(map.weights, width));
+    const weights = unpacked[0].map((row, k) => row.map((_, j) => unpacked.reduce((sum, map) => sum + map[k][j], 0) / unpacked.length));
     const shifted = { tokens: ["⊢", ...one.target.tokens.slice(0, -1)], order: one.target.tokens.map((_, k) => k), width: one.target.width };
     shifted.drawn = shifted.tokens;
     const rows = choice.kind === "encoder" ? one.source : one.target;
@@ -111,7 +127,7 @@
       columns.order.forEach((column, place) => {
         const td = make("td", {
           tabindex: -1, "data-row": row, "data-column": column, style: `--w:${+(100 * line[column]).toFixed(2)}`,
-          "aria-label": `${rows.tokens[row]} ${say("x.reads")} ${columns.tokens[column]}: ${line[column].toFixed(4)}`,
+          "aria-label": `${rows.tokens[row]} ${say("x.reads")} ${columns.tokens[column]}: ${line[column].toFixed(3)}`,
         });
         const span = gold.find((one) => one.rows.includes(row) && one.columns.includes(column));
         if (span) {
@@ -233,11 +249,11 @@
   function readout(row, column, weights, rows, columns) {
     const token = (axis, k) => make("span", {}, make("b", {}, make("bdi", {}, axis.tokens[k])), make("sub", {}, String(k + 1)));
     if (row !== null && column !== null) {
-      return [token(rows, row), ` ${say("x.reads")} `, token(columns, column), `: ${weights[row][column].toFixed(4)}`];
+      return [token(rows, row), ` ${say("x.reads")} `, token(columns, column), `: ${weights[row][column].toFixed(3)}`];
     }
     if (row !== null) {
       const best = weights[row].map((weight, k) => [weight, k]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-      const parts = best.flatMap(([weight, k], n) => [n ? ", " : "", token(columns, k), ` ${weight.toFixed(4)}`]);
+      const parts = best.flatMap(([weight, k], n) => [n ? ", " : "", token(columns, k), ` ${weight.toFixed(3)}`]);
       return [token(rows, row), ` ${say("x.reads")} `, ...parts];
     }
     return [say(state.view === "map" ? "x.hint" : "x.hint.lines")];
@@ -289,7 +305,7 @@
     byId("target").textContent = example.target;
     byId("format").textContent = example.format;
     byId("gold-choice").hidden = !example.hasGold || state.view !== "map";
-    byId("panels").replaceChildren(...data.models.map((model) => drawPanel(model, example)));
+    byId("panels").replaceChildren(...data.models.filter((model) => !state.hidden.has(model.name)).map((model) => drawPanel(model, example)));
     byId("panels").classList.toggle("gold-on", state.gold);
   }
 
@@ -302,6 +318,15 @@
   data.examples.forEach((example, k) => {
     byId("example").append(make("option", { value: k }, `${k + 1}. ${example.source}`));
   });
+  if (data.models.length > MOST) {
+    for (const model of data.models) {
+      const input = make("input", { type: "checkbox", name: "shown", value: model.name });
+      input.checked = !state.hidden.has(model.name);
+      input.addEventListener("change", () => { state.hidden[input.checked ? "delete" : "add"](model.name); draw(); });
+      byId("shown").append(make("label", { class: "option" }, input, ` ${model.name}`));
+    }
+    byId("shown").hidden = false;
+  }
   byId("example").addEventListener("change", (event) => go(+event.target.value));
   byId("previous").addEventListener("click", () => go(state.example - 1));
   byId("next").addEventListener("click", () => go(state.example + 1));

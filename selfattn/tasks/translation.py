@@ -1,0 +1,306 @@
+"""The translation task; `python -m tasks.translation` does what `selfattn train translation` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from selfattn.data.files import read_pairs
+from selfattn.data.pairs import Pair
+from selfattn.data.records import Fault, Row, file_records
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.errors import UserError
+from selfattn.evaluation.evaluate import evaluate
+from selfattn.evaluation.gold_files import GoldPair, read_gold
+from selfattn.evaluation.metrics import exact_matches
+from selfattn.evaluation.predict import predict
+from selfattn.evaluation.translation import translation_metrics, translation_scores
+from selfattn.models.config import ModelConfig
+from selfattn.models.presets import get_preset
+from selfattn.models.protocol import Seq2Seq
+from selfattn.report.files import ReportFiles
+from selfattn.report.record import Headline, Record
+from selfattn.tasks.command import make_app, run_app, say
+from selfattn.tasks.compare import compare, show
+from selfattn.tasks.fit import fit
+from selfattn.tasks.lesson import Lesson, Task
+from selfattn.tasks.material import make_material, trained_on
+from selfattn.tasks.options import command_line, with_settings
+from selfattn.tasks.pair_data import PairData
+from selfattn.tasks.recipes import QUICK_TEST_ITEMS, translation_recipe, translation_size
+from selfattn.tasks.run import Run
+from selfattn.tasks.translation_data import CorpusPairs, EmbeddedPhrases
+from selfattn.tasks.translation_options import (
+    COMPARE_TRANSLATION,
+    CompareTranslation,
+    TrainTranslation,
+    TranslationData,
+)
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.separate import SeparateTokenizer
+from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import Measure
+from selfattn.training.parallel import is_main_process
+from selfattn.training.run_dir import RunConfig, check_is_free
+
+TASK = "translation"
+TEST_ITEMS = 2000  # embedded phrases
+VOCAB_SIZE = 8000  # subwords, where the texts give as many
+
+
+class TranslationTask(Task):
+    """Translation as a comparison needs it.
+
+    Args:
+        options: where pairs come from, and what tokens they are cut into.
+        training: how, with seed 0.
+        decoding: of the tests.
+        test_items: at most so many; None for all there are.
+        gold: sentences with hand-made links; default none.
+    """
+
+    name = TASK
+
+    def __init__(
+        self,
+        options: TranslationData,
+        training: TrainingConfig,
+        decoding: DecodingOptions,
+        test_items: int | None,
+        gold: Sequence[GoldPair] = (),
+    ) -> None:
+        self.gold = gold
+        self.options, self.training, self.decoding, self.test_items = options, training, decoding, test_items
+        if not options.is_cldr:
+            metric = translation_metrics(options.target)["bleu"]
+            self.headline = Headline("bleu", "points", metric.signature)
+
+    def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:
+        """Open the data and make the tokenizer."""
+        data = make_data(self.options, training)
+        tokenizer = make_tokenizer(self.options, data)
+        measure = partial(_measure, bleu=not self.options.is_cldr, language=self.options.target)
+        material, max_length = make_material(
+            data, tokenizer, training, measure, keep=True, first=first, sampling=self.options.sampling
+        )
+        return Lesson(
+            training,
+            material,
+            max_length,
+            data.settings | ({} if first is None else {"first": first}),
+            data.test(self.test_items),
+            data.validation(training.validation_items),
+            partial(trained_on, data, training, first),
+            has_words=True,
+            gold=self.gold,
+        )
+
+    def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
+        """Exact match, BLEU, chrF, TER, and where there is a tradition of it the lowercased tokenised BLEU."""
+        targets = [pair.target for pair in pairs]
+        return translation_scores(predictions, targets, target_language=self.options.target).metrics()
+
+
+def make_data(options: TranslationData, training: TrainingConfig) -> PairData:
+    """Open the data.
+
+    Raises:
+        UserError: they are not usable.
+    """
+    if options.is_cldr:
+        return EmbeddedPhrases(options.source, options.target, training.seed)
+    data = CorpusPairs(options, training.seed)
+    if is_main_process():
+        for line in data.parts.report.lines():
+            say(line)
+    return data
+
+
+def make_tokenizer(options: TranslationData, data: PairData) -> Tokenizer:
+    """Make the vocabulary of the training texts, the same for every seed.
+
+    Raises:
+        UserError: the texts do not give a vocabulary of that size.
+    """
+    sample = data.sample()
+    kind = options.tokenizer or ("characters" if options.is_cldr else "bpe")
+    if kind == "characters":
+        return CharTokenizer.train(text for pair in sample for text in (pair.source, pair.target))
+    size, clip = options.vocab_size or VOCAB_SIZE, options.vocab_size is None
+    if options.separate:
+        source = SubwordTokenizer.train((pair.source for pair in sample), vocab_size=size, kind=kind, clip=clip)
+        target = SubwordTokenizer.train((pair.target for pair in sample), vocab_size=size, kind=kind, clip=clip)
+        return SeparateTokenizer(source, target)
+    texts = (text for pair in sample for text in (pair.source, pair.target))
+    return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
+
+
+def _measure(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int, bleu: bool, language: str) -> Measure:
+    """Judge by what is decoded greedily: exact matches of phrases, BLEU of sentences."""
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+    def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
+        outputs = predict(model, tokenizer, sources, max_length=max_length)
+        right = exact_matches(outputs, targets)
+        found = {"exact_match": sum(right) / len(right)}
+        return found | ({"bleu": translation_metrics(language)["bleu"].score(outputs, targets)} if bleu else {})
+
+    return Measure(figures, "bleu" if bleu else "exact_match")
+
+
+def sized(config: ModelConfig, settings: Sequence[str], name: str, options: TranslationData) -> ModelConfig:
+    """Give a preset the size that the data ask for, and what the user sets."""
+    return with_settings(translation_size(config, phrases=options.is_cldr), settings, name)
+
+
+def train_translation(options: TrainTranslation) -> Run:
+    """Train one model to translate, and keep the run in ``options.out``.
+
+    Args:
+        options: see :class:`selfattn.tasks.translation_options.TrainTranslation`.
+
+    Raises:
+        UserError: a setting, the data or the directory is not usable.
+    """
+    options.check_data()
+    if not options.resume:
+        check_is_free(options.out)
+    model = sized(get_preset(options.model).config, options.set, options.model, options)
+    recipe = translation_recipe(phrases=options.is_cldr, quick=options.quick)
+    training = options.training.applied_to(recipe, seed=options.seed)
+    task = TranslationTask(options, training, DecodingOptions(), None)
+    data = make_data(options, training)
+    tokenizer = make_tokenizer(options, data)
+    measure = partial(_measure, bleu=not options.is_cldr, language=options.target)
+    material, max_length = make_material(data, tokenizer, training, measure, sampling=options.sampling)
+    config = RunConfig(task.name, options.model, model, training, data.settings, max_length)
+    command = command_line("selfattn train translation", options)
+    return fit(config, material, options.out, command=command, **options.for_fit())
+
+
+def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFiles]:
+    """Train models to translate, test them, and write the report into ``options.out``.
+
+    Args:
+        options: see :class:`selfattn.tasks.translation_options.CompareTranslation`.
+
+    Raises:
+        UserError: a setting, the data or the directory is not usable.
+    """
+    options.check_data()
+    if not options.models:
+        options = replace(options, models=("rnn-attention" if options.is_cldr else "luong-general", "transformer"))
+    training = options.training.applied_to(translation_recipe(phrases=options.is_cldr, quick=options.quick), seed=0)
+    beam = options.beam if options.beam is not None else 1 if options.is_cldr else 5
+    usual = 0.0 if options.is_cldr else 1.0
+    penalty = usual if options.length_penalty is None else options.length_penalty
+    decoding = DecodingOptions(beam=beam, length_penalty=penalty)
+    items = options.test_items
+    if items is None and options.is_cldr:
+        items = QUICK_TEST_ITEMS if options.quick else TEST_ITEMS
+    gold = () if options.gold is None else read_gold(options.gold, sentences=options.sentences, base=options.base)
+    task = TranslationTask(options, training, decoding, items, gold)
+    return compare(
+        task,
+        options,
+        command_line("selfattn compare translation", options),
+        lambda config: translation_size(config, phrases=options.is_cldr),
+    )
+
+
+def evaluate_translation(run: Run, data: Sequence[Path], options: DecodingOptions = GREEDY) -> dict[str, Any]:
+    """Test a run on pairs it has not been trained on.
+
+    Args:
+        run: a run of this task.
+        data: two parallel files or one file of pairs; where there are none, what the run's own data keep for it.
+        options: how to decode; default greedily.
+
+    Returns:
+        Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
+        ``metrics``, ``signatures``, ``intervals`` of the exact match, ``interval``, ``by_format`` (where pairs have
+        kinds) and ``unknown_characters`` of the inputs.
+
+    Raises:
+        UserError: the files, or the run's own data, are not usable.
+    """
+    settings = run.config.data
+    pairs, named = _pairs_to_test(settings, data)
+    target = str(settings.get("target_language", ""))
+    evaluation = evaluate(lambda texts: run.predict(texts, options), pairs)
+    scores = translation_scores(evaluation.predictions, [pair.target for pair in pairs], target_language=target)
+    found = {
+        "task": TASK,
+        "run": str(run.path),
+        "model": run.config.preset,
+        "data": named,
+        "beam": options.beam,
+        "length_penalty": options.length_penalty,
+    }
+    found |= evaluation.to_json() | {"unknown_characters": run.unknown([pair.source for pair in pairs]).total()}
+    return found | {"metrics": evaluation.to_json()["metrics"] | scores.metrics(), "signatures": scores.signatures()}
+
+
+def _pairs_to_test(settings: Mapping[str, Any], data: Sequence[Path]) -> tuple[list[Pair], str]:
+    if data:
+        return given_pairs(data), " ".join(map(str, data))
+    source, target = str(settings["source_language"]), str(settings["target_language"])
+    if settings.get("kind") == "cldr":
+        return EmbeddedPhrases(source, target, 0).test(TEST_ITEMS), f"cldr, {source} to {target}"
+    raise UserError("evaluate: name the pairs to test on: --data SOURCE TARGET, or one file of pairs")
+
+
+def given_pairs(paths: Sequence[Path]) -> list[Pair]:
+    """Read pairs as they are, nothing cleaned away: two parallel files, or one with both sides.
+
+    Raises:
+        UserError: there are more than two files, or one cannot be read; the message says where.
+    """
+    if len(paths) == 1:
+        return read_pairs(paths[0])
+    if len(paths) != 2:
+        raise UserError(f"--data: expected two parallel files or one file of pairs, got {len(paths)}")
+    named, found = " and ".join(map(str, paths)), []
+    for row in file_records((paths[0], paths[1])):
+        reason = row.reason if isinstance(row, Fault) else _broken(row)
+        if isinstance(row, Fault) or reason:
+            raise UserError(f"{named}:{row.line}: {reason}; mend the file: in a test every line counts")
+        found.append(Pair(row.source, row.target))
+    return found
+
+
+def _broken(row: Row) -> str:
+    """What is wrong with the bytes of a row; empty where nothing is."""
+    try:
+        (row.source + row.target).encode("utf-8")
+    except UnicodeEncodeError:
+        return "not valid UTF-8"
+    return ""
+
+
+def train_command(options: TrainTranslation) -> None:
+    """Train one model to translate; without files, on phrases of CLDR."""
+    train_translation(options)
+    if is_main_process():
+        say(f"{options.out}: done; try: selfattn predict {options.out}")
+
+
+def compare_command(options: CompareTranslation = COMPARE_TRANSLATION) -> None:
+    """Compare models on translation; without files, on phrases of CLDR."""
+    show(compare_translation, options)
+
+
+def main() -> None:
+    """Run `selfattn train translation` under the name of this module."""
+    app = make_app("tasks.translation", help="Train one model to translate; the same as `selfattn train translation`.")
+    app.default(train_command)
+    run_app(app)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Equal tuning: so many trials for each model, from one space of settings, judged on validation alone."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from selfattn.models.config import ModelConfig, override
+from selfattn.report.record import TuningTrial
+from selfattn.streams import seed_for
+from selfattn.training.config import TrainingConfig
+
+LR_FACTORS = (0.25, 2.0)  # of the recipe's rate, drawn evenly on a log scale
+WARMUPS = (0.05, 0.1, 0.2)
+DROPOUTS = (0.0, 0.1, 0.2, 0.3)
+SMOOTHINGS = (0.0, 0.05, 0.1)
+
+SPACE: dict[str, str] = {
+    "lr": f"the recipe's times {LR_FACTORS[0]:g} to {LR_FACTORS[1]:g}, log-uniform",
+    "warmup": ", ".join(f"{value:g}" for value in WARMUPS),
+    "dropout": ", ".join(f"{value:g}" for value in DROPOUTS),
+    "label_smoothing": ", ".join(f"{value:g}" for value in SMOOTHINGS),
+}
+"""What is searched, for the record."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings of one trial.
+
+    Attributes:
+        training: settings of the training by name.
+        dropout: of every dropout of the model that is called so; None leaves them.
+    """
+
+    training: Mapping[str, float]
+    dropout: float | None = None
+
+    def to_json(self) -> dict[str, float]:
+        """Return the settings as plain values.
+
+        Example:
+            >>> Choice({"lr": 0.001}, dropout=0.1).to_json()
+            {'lr': 0.001, 'dropout': 0.1}
+        """
+        return dict(self.training) | ({} if self.dropout is None else {"dropout": self.dropout})
+
+    def apply(self, model: ModelConfig, training: TrainingConfig) -> tuple[ModelConfig, TrainingConfig]:
+        """Return model and training with these settings."""
+        if self.dropout is not None:
+            model = override(model, dict.fromkeys(dropout_names(model), self.dropout))
+        changes: dict[str, Any] = dict(self.training)
+        return model, replace(training, **changes)
+
+
+def choices(count: int, recipe: TrainingConfig, *, seed: int = 0) -> list[Choice]:
+    """Draw the settings of all trials: the same for every model.
+
+    The first is the recipe as it is, so that tuning never takes a model further from what is best on validation.
+
+    Args:
+        count: of trials, at least 1.
+        recipe: what is changed.
+        seed: of the drawing.
+
+    Example:
+        >>> recipe = TrainingConfig(lr=0.004)
+        >>> [round(choice.to_json().get("lr", recipe.lr), 5) for choice in choices(3, recipe)]
+        [0.004, 0.00514, 0.00371]
+    """
+    draw = random.Random(seed_for(seed, "tuning"))
+    low, high = (math.log(factor) for factor in LR_FACTORS)
+    found = [Choice({})]
+    for _ in range(count - 1):
+        lr = recipe.lr * math.exp(draw.uniform(low, high))
+        training = {"lr": lr, "warmup": draw.choice(WARMUPS), "label_smoothing": draw.choice(SMOOTHINGS)}
+        found.append(Choice(training, draw.choice(DROPOUTS)))
+    return found
+
+
+def dropout_names(config: Any) -> list[str]:
+    """List the settings called ``dropout``, dotted.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> dropout_names(PRESETS["rnn-attention"].config)
+        ['encoder.dropout', 'decoder.dropout']
+    """
+    found = []
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            found += [f"{field.name}.{name}" for name in dropout_names(value)]
+        elif field.name == "dropout":
+            found.append(field.name)
+    return found
+
+
+def best(values: list[float]) -> int:
+    """Return the place of the highest value, the first of equals."""
+    return max(range(len(values)), key=lambda place: values[place])
+
+
+def trial_json(trial: TuningTrial) -> dict[str, Any]:
+    """Return a trial as plain JSON values."""
+    return asdict(trial)

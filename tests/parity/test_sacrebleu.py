@@ -1,0 +1,239 @@
+"""Scores of translations against sacreBLEU itself: whole corpora, parts of them, its signatures, its paired tests."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from selfattn.errors import UserError
+from selfattn.evaluation.corpus_metrics import (
+    CorpusMetric,
+    bleu_metric,
+    bleu_tokeniser,
+    chrf_metric,
+    lowercased_bleu_metric,
+    ter_metric,
+)
+from selfattn.evaluation.moses import moses_tokens
+from selfattn.evaluation.translation import compare_translations, paired_sacrebleu, translation_scores
+
+WORDS = ["ein", "Hund", "rennt", "über", "die", "Wiese", ",", "eine", "Frau", "am", "U-Bahn-Schild", ".", "Zwei"]
+sentences = st.lists(st.sampled_from(WORDS), max_size=11).map(" ".join)
+pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=7)
+
+
+def corpus(seed: int, size: int = 101) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(5, 13))) for _ in range(size)]
+
+
+def noisy(texts: list[str], share: float, seed: int = 0) -> list[str]:
+    """The texts with this share of their words exchanged for others."""
+    draw = random.Random(seed)
+    return [" ".join(draw.choice(WORDS) if draw.random() < share else w for w in text.split(" ")) for text in texts]
+
+
+@given(pairs)
+def test_scores_are_those_of_sacrebleu(texts: list[tuple[str, str]]) -> None:
+    hypotheses, references = [list(side) for side in zip(*texts, strict=True)]
+    for metric, theirs in (
+        (bleu_metric("de"), BLEU(force=True)),
+        (bleu_metric("xx", tokeniser="char"), BLEU(tokenize="char", force=True)),
+        (chrf_metric(), CHRF()),
+        (ter_metric(), TER()),
+    ):
+        expected = theirs.corpus_score(hypotheses, [references])
+        assert metric.score(hypotheses, references) == pytest.approx(expected.score, rel=1e-12, abs=1e-12)
+        assert metric.signature == str(theirs.get_signature())
+
+
+@pytest.mark.parametrize("metric", [bleu_metric("de"), lowercased_bleu_metric("de"), chrf_metric(), ter_metric()])
+def test_sums_over_any_choice_of_sentences_give_its_score(metric: CorpusMetric) -> None:
+    """What is drawn again and again by a bootstrap: many corpora at once, each as if it were scored alone."""
+    references = corpus(0)
+    hypotheses = noisy(references, 0.3)
+    statistics = metric.statistics(hypotheses, references)
+    places = np.random.default_rng(0).integers(len(references), size=(17, 23))
+    scores = metric.from_sums(statistics[places].sum(axis=1))
+    for row, score in zip(places, scores, strict=True):
+        alone = metric.sacrebleu.corpus_score(
+            metric.prepare([hypotheses[place] for place in row]), [metric.prepare([references[place] for place in row])]
+        )
+        assert score == pytest.approx(alone.score, rel=1e-12)
+
+
+@given(pairs)
+def test_old_bleu_is_unsmoothed_bleu_of_lowercased_moses_tokens(texts: list[tuple[str, str]]) -> None:
+    hypotheses, references = [moses_tokens(side, language="de") for side in zip(*texts, strict=True)]
+    theirs = BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(hypotheses, [references])
+    found = lowercased_bleu_metric("de").score(*zip(*texts, strict=True))
+    assert found == pytest.approx(theirs.score, rel=1e-12, abs=1e-12)
+
+
+def test_signatures_say_what_was_computed() -> None:
+    scores = translation_scores(["Ein Hund."], ["Ein Hund!"], target_language="de_AT")
+    version = f"version:{sacrebleu.__version__}"
+    signatures = scores.signatures()
+    assert signatures["bleu"] == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|{version}"
+    assert signatures["chrf"] == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|{version}"
+    assert signatures["ter"] == f"nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|{version}"
+    old = signatures["bleu_lowercased_tokenised"]
+    assert old.startswith("nrefs:1|case:lc|eff:no|tok:moses-de-norm-sacremoses")
+    assert "|smooth:none|" in old
+    assert scores.to_json()["metrics"].keys() == {"exact_match", *signatures}
+
+
+def test_exact_match_and_perfect_translations() -> None:
+    scores = translation_scores([*corpus(1), "x"], [*corpus(1), "y"], target_language="de")
+    assert scores.exact_match == 101 / 102
+    perfect = translation_scores(corpus(1), corpus(1), target_language="de").metrics()
+    assert perfect == pytest.approx(
+        {"exact_match": 1, "bleu": 100, "chrf": 100, "ter": 0, "bleu_lowercased_tokenised": 100}
+    )
+
+
+def test_nothing_and_uneven_lists_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one; got 0 and 0"):
+        translation_scores([], [], target_language="de")
+    with pytest.raises(ValueError, match="got 1 and 2"):
+        bleu_metric("de").statistics(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="expected 1 translations of each, got 1 and 2"):
+        paired_sacrebleu(["a"], ["a", "b"], ["a"], chrf_metric())
+    with pytest.raises(UserError, match="unknown BLEU tokeniser 'moses'; sacreBLEU has 13a, "):
+        bleu_metric("de", tokeniser="moses")
+
+
+def test_empty_translations_score_nothing_but_break_nothing() -> None:
+    scores = translation_scores(["", ""], ["Ein Hund.", ""], target_language="de").metrics()
+    assert scores == {"exact_match": 0.5, "bleu": 0, "chrf": 0, "ter": 100, "bleu_lowercased_tokenised": 0}
+
+
+# --- tokenisers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "package", "tokeniser", "cut"),
+    [
+        ("ko", "mecab_ko", "ko-mecab", "나 는 학교 에 갔 다 ."),
+        ("ja", "MeCab", "ja-mecab", "私 は 学校 に 行っ た 。"),
+    ],
+)
+def test_korean_and_japanese_are_cut_into_words_where_mecab_is_there(
+    language: str, package: str, tokeniser: str, cut: str
+) -> None:
+    if find_spec(package) is None:
+        pytest.skip(f"needs {package}")
+    metric = bleu_metric(language)
+    assert f"|tok:{tokeniser}-" in metric.signature
+    assert (
+        metric.sacrebleu._preprocess_segment(cut.replace(" ", "") if language == "ja" else "나는 학교에 갔다.") == cut
+    )
+
+
+@pytest.mark.parametrize("language", ["ko", "ja_JP"])
+def test_without_mecab_they_are_cut_into_characters_and_the_signature_says_so(
+    language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfattn.evaluation.corpus_metrics.find_spec", lambda name: None)
+    assert bleu_tokeniser(language) == "char"
+    assert "|tok:char|" in translation_scores(["나는 간다"], ["나는 간다"], target_language=language).bleu.signature
+
+
+def test_what_moses_cannot_cut_has_no_old_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfattn.evaluation.corpus_metrics.find_spec", lambda name: None)
+    assert translation_scores(["我去"], ["我去"], target_language="zh").bleu_lowercased_tokenised is None
+    assert "|tok:zh|" in bleu_metric("zh").signature
+
+
+# Of the tokenised files of Multi30k (https://github.com/multi30k/dataset, README): words by part and language.
+MULTI30K_WORDS = {
+    ("test_2016_flickr", "en"): 12968,
+    ("test_2016_flickr", "de"): 12103,
+    ("test_2016_flickr", "fr"): 13988,
+    ("test_2017_flickr", "de"): 10758,
+    ("test_2017_flickr", "fr"): 12596,
+    ("test_2017_mscoco", "de"): 5158,
+    ("test_2017_mscoco", "fr"): 5710,
+    ("val", "de"): 12828,
+}
+
+
+def multi30k(shared_data: Callable[[str], Path], part: str, language: str) -> list[str]:
+    with gzip.open(shared_data(f"multi30k/{part}.{language}.gz"), "rt", encoding="utf-8") as file:
+        return file.read().removesuffix("\n").split("\n")
+
+
+@pytest.mark.parametrize(("part", "language"), MULTI30K_WORDS)
+def test_moses_tokens_are_as_many_as_in_the_tokenised_files(
+    shared_data: Callable[[str], Path], part: str, language: str
+) -> None:
+    tokens = moses_tokens(multi30k(shared_data, part, language), language=language)
+    assert sum(len(text.split(" ")) for text in tokens) == MULTI30K_WORDS[part, language]
+
+
+def test_moses_tokens_by_line_of_the_tokenised_files(shared_data: Callable[[str], Path]) -> None:
+    tokens = moses_tokens(multi30k(shared_data, "test_2016_flickr", "de"), language="de")
+    for line in (
+        "ein boston terrier läuft über saftig-grünes gras vor einem weißen zaun .",
+        "ein mann läuft an einem schild vorbei , auf dem e.s.e. electronics steht .",
+        "eine frau hält einen großen scheck für &quot; kids &apos; food basket &quot; .",
+        "ein kleines kind in einem blau-weißen t-shirt hält glücklich einen gelben plastik-alligator .",
+    ):
+        assert line in tokens
+
+
+# --- tests of two systems ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [bleu_metric("de"), chrf_metric(), lowercased_bleu_metric("de")])
+def test_a_clear_difference_is_one_for_us_and_for_sacrebleu(metric: CorpusMetric) -> None:
+    references = corpus(2)
+    better, worse = noisy(references, 0.1, seed=1), noisy(references, 0.3, seed=2)
+    found = compare_translations({"a": [better], "b": [worse]}, references, metric).between("a", "b")
+    assert found.difference > 0
+    assert found.p < 0.01
+    assert paired_sacrebleu(better, worse, references, metric, samples=1000) < 0.01
+    assert paired_sacrebleu(better, worse, references, metric, test="bootstrap") < 0.01
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("metric", [bleu_metric("de"), chrf_metric()])
+def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric: CorpusMetric, seed: int) -> None:
+    references = corpus(seed)
+    one, other = noisy(references, 0.2, seed=10 + seed), noisy(references, 0.2, seed=20 + seed)
+    ours = compare_translations({"a": [one], "b": [other]}, references, metric).between("a", "b").p
+    assert ours == pytest.approx(paired_sacrebleu(one, other, references, metric, samples=2000), abs=0.05)
+
+
+def test_the_bootstrap_of_sacrebleu_finds_more_than_there_is() -> None:
+    """Equal systems: p should be spread evenly over 0 to 1; the mean of its p lies near a quarter, ours near a half."""
+    ours, theirs = [], []
+    for seed in range(12):
+        references = corpus(seed, size=31)
+        one, other = noisy(references, 0.2, seed=100 + seed), noisy(references, 0.2, seed=200 + seed)
+        ours.append(compare_translations({"a": [one], "b": [other]}, references, chrf_metric()).between("a", "b").p)
+        theirs.append(paired_sacrebleu(one, other, references, chrf_metric(), test="bootstrap", samples=200))
+    assert np.mean(theirs) < 0.35 < np.mean(ours)
+
+
+def test_fewer_edits_are_better() -> None:
+    references = corpus(4)
+    runs = {
+        "a": [noisy(references, 0.1, seed=s) for s in range(3)],
+        "b": [noisy(references, 0.3, seed=s) for s in (3, 4, 5)],
+    }
+    found = compare_translations(runs, references, ter_metric())
+    assert found.between("a", "b").word == "better"
+    assert found.estimates["a"].mean < 0

@@ -1,0 +1,140 @@
+"""Two processes that train together do what one does alone; on one host, and on two that are network namespaces."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn.training.parallel import Processes
+from selfattn.training.run_dir import RunDirectory
+
+PROGRAM = Path(__file__).parents[1] / "fixtures" / "parallel_program.py"
+TIMES = ("seconds", "tokens_per_second")
+
+
+def _load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("parallel_program", PROGRAM)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["parallel_program"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+program: Any = _load()
+
+
+def environment(**changes: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    return kept | {"OMP_NUM_THREADS": "1"} | changes
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+    assert [one["count"] for one in found] == [2, 2]
+    assert found[0]["weights"] == found[1]["weights"]  # bit for bit
+    return found
+
+
+def check_curve(found: dict[str, Any], folder: Path) -> None:
+    """The curve of two processes is that of one, up to the order in which float32 numbers are added."""
+    program.fit_small(folder / "alone", program.CURVE, model=program.CURVE_MODEL)
+    alone = RunDirectory(folder / "alone").metrics()
+    assert [line["step"] for line in found["curve"]] == [line["step"] for line in alone] == [3, 6, 9]
+    for one, two in zip(alone, found["curve"], strict=True):
+        for name in one:
+            if name not in TIMES:
+                assert two[name] == pytest.approx(one[name], rel=1e-3), name
+
+
+def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launch, str(PROGRAM), "all", str(tmp_path)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = results(tmp_path)
+    check_curve(first, tmp_path)
+    alone = program.losses_of_presets(Processes())
+    for name, expected in alone.items():  # in float64
+        assert first["presets"][name] == pytest.approx(expected, rel=1e-6), name
+        assert second["presets"][name] == first["presets"][name][-1:], name  # it hears nothing and has the weights
+    assert first["resumed"] is True
+    assert sorted(path.name for path in (tmp_path / "curve").iterdir()) == [
+        "config.json", "last", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
+    ]  # fmt: skip
+    # Each said what it had to say once.
+    assert [done.stderr.count(f"{model} 3/3") for model in ("transformer", "no-dropout")] == [2, 1]
+
+
+def test_a_sum_of_gradients_needs_no_second_process() -> None:
+    model = torch.nn.Linear(2, 3)
+    assert Processes().add_up(model, 0.5) == 0.5
+    assert model.weight.grad is None
+
+
+HOSTS = ("selfattn-a", "selfattn-b")
+ADDRESSES = ("10.213.7.1", "10.213.7.2")
+
+
+@pytest.fixture
+def hosts() -> Iterator[None]:
+    """Two network namespaces that a cable joins: each its own host, as far as sockets can tell."""
+    if shutil.which("ip") is None:
+        pytest.skip("needs the command ip, to make network namespaces")
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        pytest.skip("needs root, to make network namespaces")
+
+    def ip(*arguments: str, check: bool = True) -> None:
+        done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+        if check and done.returncode:
+            pytest.skip(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+    try:
+        for name in HOSTS:
+            ip("netns", "add", name)
+        ip("link", "add", "cable-a", "netns", HOSTS[0], "type", "veth", "peer", "name", "cable-b", "netns", HOSTS[1])
+        for name, address, end in zip(HOSTS, ADDRESSES, ("cable-a", "cable-b"), strict=True):
+            ip("-n", name, "address", "add", f"{address}/24", "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield
+    finally:
+        for name in HOSTS:
+            ip("netns", "del", name, check=False)
+
+
+@pytest.mark.slow
+def test_two_hosts_do_what_one_does(hosts: None, tmp_path: Path) -> None:
+    processes = []
+    for rank, (name, end) in enumerate(zip(HOSTS, ("cable-a", "cable-b"), strict=True)):
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+        command += ["--node-rank", str(rank), "--master-addr", ADDRESSES[0], "--master-port", "29513"]
+        processes.append(
+            subprocess.Popen(
+                ["ip", "netns", "exec", name, *command, str(PROGRAM), "curve", str(tmp_path)],
+                env=environment(GLOO_SOCKET_IFNAME=end),
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
+    check_curve(results(tmp_path)[0], tmp_path)

@@ -1,0 +1,64 @@
+"""`selfattn align --gold`: a run's attention against gold links, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from selfattn.errors import UserError
+from selfattn.evaluation.gold_files import GoldPair
+from selfattn.evaluation.pharaoh import Links
+from selfattn.evaluation.word_alignment import Way
+from selfattn.tasks.given import align_against_gold, gold_json, gold_lines
+from selfattn.tasks.run import Run
+
+GOLD = [
+    GoldPair(("Nov", "13,", "2008"), ("2008", "-11-", "13"), Links(frozenset({(0, 1), (1, 2), (2, 0)}))),
+    GoldPair(("May", "1"), ("05", "01"), Links(frozenset({(0, 0)}), frozenset({(1, 1)}))),
+]
+
+
+def test_every_head_of_every_layer_is_in_the_table(runs: dict[str, Run]) -> None:
+    report = align_against_gold(runs["transformer"], GOLD)
+    lines = list(gold_lines(report))
+    assert lines[0] == "2 sentence pairs, 4 sure and 1 possible links"
+    table = [line for line in lines if line.startswith("layer ")]
+    assert len(table) == len(report.forward.counts) == 2 * (4 + 1)
+    assert [line.split()[2:4] for line in table[-1:]] == [["mean", "1"]]
+    assert lines[-1] == f"best here: {report.forward.chosen}"
+    assert not any(line.startswith("both directions") for line in lines)
+
+
+def test_with_a_run_of_the_other_direction_both_are_joined(runs: dict[str, Run]) -> None:
+    way = Way(0, None, False)
+    report = align_against_gold(runs["transformer"], GOLD, reverse=runs["rnn-attention"], way=way, reverse_way=way)
+    lines = list(gold_lines(report))
+    assert "chosen: layer 0, mean of heads, shifted by 0" in lines
+    assert [line.split()[0] for line in lines[-5:]] == list(report.symmetrised)
+    plain = json.loads(json.dumps(gold_json(report), allow_nan=False))
+    assert plain["pairs"] == 2
+    assert plain["forward"]["chosen"] == {"layer": 0, "head": None, "shifted": False}
+    assert not plain["backward"]["chosen_by_gold"]
+    assert plain["symmetrised"]["union"]["links"] >= plain["symmetrised"]["intersection"]["links"]
+    assert plain["forward"]["ways"][0].keys() == {"layer", "head", "shifted", "aer", "precision", "recall", "links"}
+
+
+def test_what_cannot_be_aligned_is_said_in_a_line(runs: dict[str, Run]) -> None:
+    with pytest.raises(UserError, match="has no attention to its source; try a model that has"):
+        align_against_gold(runs["rnn-plain"], GOLD)
+    with pytest.raises(UserError, match="no sentence pairs with gold links"):
+        align_against_gold(runs["transformer"], [])
+    with pytest.raises(UserError, match="no attention at layer 9"):
+        align_against_gold(runs["transformer"], GOLD, way=Way(9, None, False))
+
+
+def test_a_sentence_that_the_model_cannot_read_is_said_in_a_line(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_long(*_: object, **__: object) -> None:
+        raise ValueError("70 positions, the model has 64")
+
+    monkeypatch.setattr(runs["transformer"].model, "attention_maps", too_long)
+    with pytest.raises(UserError, match="transformer: 70 positions, the model has 64"):
+        align_against_gold(runs["transformer"], GOLD)

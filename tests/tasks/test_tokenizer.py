@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from selfattn.errors import UserError
+from selfattn.tasks.tokenizer import inspect_command, inspect_tokenizer, train_command, train_tokenizer
+from selfattn.tasks.tokenizer_options import InspectTokenizer, TrainTokenizer
+from selfattn.tokenizers.load import load_tokenizer
+
+SOURCE = ["the lowest tower", "the newer flower", "a new low"] * 4
+TARGET = ["가장 낮은 탑", "더 새로운 꽃", "새 최저"] * 4
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in zip(SOURCE, TARGET, strict=True)))
+    return path
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    for name, texts in (("a.en", SOURCE), ("a.ko", TARGET)):
+        (tmp_path / name).write_text("\n".join(texts) + "\n")
+    return tmp_path / "a.en", tmp_path / "a.ko"
+
+
+@pytest.mark.parametrize("kind", ["characters", "unigram", "bpe"])
+def test_one_vocabulary_for_both_sides(kind: str, pairs: Path, tmp_path: Path) -> None:
+    options = TrainTokenizer(out=tmp_path / "out", kind=kind)  # type: ignore[arg-type]
+    cards = train_tokenizer([pairs], options)
+    assert list(cards) == [""]
+    assert (cards[""].texts, cards[""].coverage) == (24, 1.0)
+    assert inspect_tokenizer(tmp_path / "out", InspectTokenizer(data=(pairs,))) == cards
+    source = inspect_tokenizer(tmp_path / "out", InspectTokenizer(data=(pairs,), side="source"))[""]
+    assert source.characters == sum(map(len, SOURCE))
+
+
+def test_a_vocabulary_for_each_side(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    for name, data in (("one", [pairs]), ("two", list(sides))):
+        cards = train_tokenizer(data, TrainTokenizer(out=tmp_path / name, separate=True))
+        assert list(cards) == ["source", "target"]
+        tokenizer = load_tokenizer(tmp_path / name)
+        assert tokenizer.source.unknown("the 탑") == {"탑": 1}
+        assert tokenizer.target.unknown("the 탑") == {"t": 1, "h": 1, "e": 1}
+        assert inspect_tokenizer(tmp_path / name, InspectTokenizer(data=(pairs,))) == cards
+        target = inspect_tokenizer(tmp_path / name, InspectTokenizer(text=("새 꽃",), side="target"))["target"]
+        assert target.coverage == 1.0
+        with pytest.raises(UserError, match="say --side source or --side target"):
+            inspect_tokenizer(tmp_path / name, InspectTokenizer(text=("새 꽃",)))
+
+
+def test_a_run_directory_is_looked_into(pairs: Path, tmp_path: Path) -> None:
+    train_tokenizer([pairs], TrainTokenizer(out=tmp_path / "run" / "tokenizer"))
+    assert inspect_tokenizer(tmp_path / "run", InspectTokenizer(text=("a",)))[""].texts == 1
+
+
+def test_the_settings_reach_the_vocabulary(pairs: Path, tmp_path: Path) -> None:
+    options = TrainTokenizer(out=tmp_path / "out", no_bytes=True, symbols=("<2ko>",), vocab_size=60, keep_numbers=True)
+    card = train_tokenizer([pairs], options)[""]
+    assert card.size == 60
+    tokenizer = load_tokenizer(tmp_path / "out")
+    assert tokenizer.pieces(tokenizer.encode("<2ko>é")) == ["␣", "<2ko>", "<unk>"]
+
+
+def test_the_card_is_printed_and_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train_command([pairs], TrainTokenizer(out=tmp_path / "out", svg=tmp_path / "card.svg"))
+    printed = capsys.readouterr().out
+    assert printed.startswith("vocabulary ")
+    ElementTree.parse(tmp_path / "card.svg")
+    inspect_command(tmp_path / "out", InspectTokenizer(text=("the tower",), data=(pairs,)))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].replace("|", "") == "␣the␣tower"
+    train_command([pairs], TrainTokenizer(out=tmp_path / "two", separate=True, svg=tmp_path / "two.svg"))
+    assert "\ntarget\nvocabulary " in capsys.readouterr().out
+    assert (tmp_path / "two-source.svg").exists()
+    assert (tmp_path / "two-target.svg").exists()
+
+
+def test_bad_input(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    out = TrainTokenizer(out=tmp_path / "out")
+    with pytest.raises(UserError, match="there is no text to train on"):
+        train_tokenizer([], out)
+    with pytest.raises(UserError, match="no such file"):
+        train_tokenizer([tmp_path / "none.txt"], out)
+    with pytest.raises(UserError, match="at most"):
+        train_tokenizer([pairs], TrainTokenizer(out=tmp_path / "out", vocab_size=9000))
+    with pytest.raises(UserError, match="nothing says which texts are sources"):
+        train_tokenizer(sides[:1], TrainTokenizer(out=tmp_path / "out", separate=True))
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match="holds something already"):
+        train_tokenizer([pairs], TrainTokenizer(out=tmp_path))
+    train_tokenizer([pairs], out)
+    with pytest.raises(UserError, match="no text to measure it on"):
+        inspect_tokenizer(tmp_path / "out", InspectTokenizer())
+    with pytest.raises(UserError, match="cannot be written"):
+        inspect_command(tmp_path / "out", InspectTokenizer(text=("a",), svg=tmp_path / "no" / "card.svg"))

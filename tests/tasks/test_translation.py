@@ -1,0 +1,232 @@
+"""Translation: the embedded phrases, files of every kind, the Hub, streams; training, prediction, comparison."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import selfattn
+from selfattn.data.cldr import CldrSource
+from selfattn.errors import UserError
+from selfattn.tasks.options import TrainingOptions
+from selfattn.tasks.recipes import translation_size
+from selfattn.tasks.run import Run
+from selfattn.tasks.translation import compare_translation, train_translation
+from selfattn.tasks.translation_options import CompareTranslation, TrainTranslation
+
+Cli = Callable[..., Any]
+TINY = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)
+ALL = TrainingOptions(epochs=2, batch_size=32, validation_items=10, warmup_steps=2, max_tokens=2000)
+SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
+         "decoder.num_layers=1")  # fmt: skip
+NUMBERS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
+
+
+def lines(count: int, start: int = 0) -> list[tuple[str, str]]:
+    """A little language: digits, and their names."""
+    digits = [f"{number:05}" for number in range(start, start + 7 * count, 7)]
+    return [(" ".join(text), " ".join(NUMBERS[int(digit)] for digit in text)) for text in digits]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    for part, pairs in (("train", lines(300)), ("valid", lines(30, 50_000)), ("test", lines(30, 70_001))):
+        (folder / f"{part}.en").write_text("".join(source + "\n" for source, _ in pairs))
+        (folder / f"{part}.de").write_text("".join(target + "\n" for _, target in pairs))
+        (folder / f"{part}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+        rows = "".join(json.dumps({"translation": {"en": source, "de": target}}) + "\n" for source, target in pairs)
+        (folder / f"{part}.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+def parts(folder: Path, *suffixes: str) -> dict[str, tuple[Path, ...]]:
+    return {part: tuple(folder / f"{part}.{suffix}" for suffix in suffixes) for part in ("train", "valid", "test")}
+
+
+def train(out: Path, **changes: Any) -> Run:
+    given: dict[str, Any] = {"out": out, "set": SMALL, "training": TINY}
+    return train_translation(TrainTranslation(**(given | changes)))
+
+
+def test_phrases_need_no_download(tmp_path: Path) -> None:
+    run = train(tmp_path / "run")
+    assert run.config.task == "translation"
+    assert run.config.data == {"kind": "cldr", "source_language": "en", "target_language": "ko"}
+    again = selfattn.load(tmp_path / "run")
+    sources = [pair.source for pair in CldrSource("en", "ko", split="test").pairs(5)]
+    assert again.predict(sources) == run.predict(sources)
+    view = again.attention(sources[0])
+    assert view.source_tokens == (*sources[0], "<eos>")
+
+
+def test_any_two_locales(tmp_path: Path) -> None:
+    run = train(tmp_path / "run", source="ru", target="ar")
+    assert run.config.data["target_language"] == "ar"
+    with pytest.raises(UserError, match="unknown locale 'xx'"):
+        train(tmp_path / "no", source="xx")
+
+
+@pytest.mark.parametrize("suffixes", [("en", "de"), ("tsv",), ("jsonl.gz",)])
+@pytest.mark.parametrize("tokenizer", ["bpe", "unigram", "characters"])
+def test_files_of_every_kind(tmp_path: Path, files: Path, suffixes: tuple[str, ...], tokenizer: Any) -> None:
+    columns = ("en", "de") if suffixes == ("jsonl.gz",) else ()
+    run = train(
+        tmp_path / "run",
+        **parts(files, *suffixes),
+        source="en",
+        target="de",
+        columns=columns,
+        tokenizer=tokenizer,
+        training=ALL,
+        vocab_size=None if tokenizer == "characters" else 290,
+    )
+    assert run.config.data["kind"] == "corpus"
+    loaded = selfattn.load(tmp_path / "run")
+    assert type(loaded.tokenizer) is type(run.tokenizer)
+    assert loaded.predict(["1 2 3 4 5"]) == run.predict(["1 2 3 4 5"])
+
+
+def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_path: Path, files: Path) -> None:
+    run = train(
+        tmp_path / "run",
+        model="rnn-attention",
+        set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
+        train=(files / "train.tsv",),
+        target="de",
+        training=ALL,
+        separate=True,
+        sampling=0.1,
+    )
+    tokenizer = selfattn.load(run.path).tokenizer
+    assert len(tokenizer.source) != len(tokenizer.target)  # as many as each side's texts give
+    assert len(run.attention("1 2 3").weights) == 1
+    with pytest.raises(UserError, match="one vocabulary for source and target"):
+        train(tmp_path / "no", train=(files / "train.tsv",), target="de", training=ALL, separate=True)
+
+
+def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None:
+    training = TrainingOptions(
+        max_steps=6, validate_every=3, batch_size=16, validation_items=10, warmup_steps=2, max_tokens=2000
+    )
+    run = train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True, training=training, vocab_size=300)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [3, 6]
+    assert run.config.data["streaming"] is True
+
+
+def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    rows = [{"translation": {"en": source, "de": target}} for source, target in lines(200)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = train(tmp_path / "run", hub=str(folder), source="en", target="de", training=ALL, vocab_size=300)
+    assert run.config.data["hub"] == str(folder)
+
+
+def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -> None:
+    out = tmp_path / "run"
+    train(out, **parts(files, "en", "de"), target="de", training=ALL, vocab_size=300)
+    done = cli("evaluate", out, "--data", files / "test.en", files / "test.de", "--json", "--beam", 2)
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert (found["items"], found["beam"]) == (30, 2)
+    assert set(found["metrics"]) >= {"bleu", "bleu_lowercased_tokenised", "chrf", "ter", "exact_match"}
+    assert "tok:13a" in found["signatures"]["bleu"]
+    assert "bleu" in cli("evaluate", out, "--data", files / "test.en", files / "test.de").out
+    assert cli("evaluate", out).err.count("\n") == 1
+    predicted = cli("predict", out, "--beam", 2, "--n-best", 2, stdin="1 2 3\n4 5\n")
+    assert [line.split("\t")[0] for line in predicted.out.splitlines()] == ["1", "1", "2", "2"]
+    assert cli("score", out, "--data", files / "test.tsv").code == 0
+    (files / "short.de").write_text("eins\n")
+    bad = cli("evaluate", out, "--data", files / "test.en", files / "short.de")
+    assert (bad.code, bad.err.count("\n")) == (2, 1)
+    assert "30" in bad.err
+    assert "1" in bad.err
+
+
+def test_alignment_against_gold_words(cli: Cli, tmp_path: Path, files: Path) -> None:
+    out = tmp_path / "run"
+    train(out, **parts(files, "en", "de"), target="de", training=ALL, vocab_size=300)
+    (tmp_path / "sentences").write_text("1 2 3 ||| eins zwei drei\n4 5 ||| vier fünf\n")
+    (tmp_path / "gold").write_text("1-1 2-2 3p3\n1-1 2-2\n")
+    done = cli("align", out, "--gold", tmp_path / "gold", "--sentences", tmp_path / "sentences", "--base", 1)
+    assert done.code == 0
+    assert "AER" in done.out or "error" in done.out
+    neither = cli("align", out)
+    assert (neither.code, neither.err.count("\n")) == (2, 1)
+
+
+def test_a_comparison_on_phrases(tmp_path: Path) -> None:
+    record, files = compare_translation(
+        CompareTranslation(out=tmp_path / "out", quick=True, training=TINY, test_items=40)
+    )
+    assert [model.name for model in record.models] == ["rnn-attention", "transformer"]
+    assert record.matching.budget == "parameters"
+    counts = [model.parameters_non_embedding or 0 for model in record.models]
+    assert max(counts) / min(counts) <= 1.02
+    assert {group.name for group in record.buckets} >= {"kind", "length", "field", "rare words"}
+    assert all(model.alignment is not None for model in record.models)
+    assert set(record.models[0].metrics) >= {"exact_match", "bleu", "chrf", "ter"}
+    assert files.html.stat().st_size < 3_000_000
+
+
+def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> None:
+    hidden = ("luong-general:encoder.hidden_dim=16", "luong-general:decoder.hidden_dim=16")
+    settings = (*(f"transformer:{setting}" for setting in SMALL), *hidden)
+    (tmp_path / "sentences").write_text("1 2 3 ||| eins zwei drei\n" * 4)
+    (tmp_path / "gold").write_text("1-1 2-2 3p3\n" * 4)
+    options = CompareTranslation(
+        gold=tmp_path / "gold",
+        sentences=tmp_path / "sentences",
+        base=1,
+        out=tmp_path / "out", **parts(files, "en", "de"), target="de", seeds=2, training=ALL, vocab_size=300,
+        set=settings, apart=True, match=None, beam=2, quick=True,
+    )  # fmt: skip
+    record, _ = compare_translation(options)
+    assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
+    assert "tok:13a" in record.headline.signature
+    assert record.test_items == 30
+    assert "bleu_lowercased_tokenised" in record.models[0].metrics
+    assert {pair.metric for pair in record.pairs} == {"bleu", "chrf"}
+    for model in record.models:
+        assert model.alignment is not None
+        assert all(0 <= (head.aer or 0) <= 1 for head in model.alignment.heads)
+    assert f"--train {files}/train.en {files}/train.de" in record.command
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"train": (Path("a"), Path("b"), Path("c"))}, "--train: expected two parallel files or one file"),
+        ({"valid": (Path("a"),)}, "--valid and --test go with --train"),
+        ({"train": (Path("a"),), "hub": "x/y"}, "give one of them"),
+        ({"sampling": 0.1}, "add --tokenizer bpe"),
+        ({"columns": ("en", "de")}, "for files and the Hub"),
+        ({"train": (Path("nothing.tsv"),)}, "nothing.tsv"),
+    ],
+)
+def test_bad_settings_get_one_line(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        train(tmp_path / "run", **options)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_preset_has_a_size_for_sentences() -> None:
+    from selfattn.models.presets import PRESETS
+
+    for preset in PRESETS.values():
+        translation_size(preset.config, phrases=False)

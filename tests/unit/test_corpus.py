@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from selfattn.data.cleaning import CleaningOptions
+from selfattn.data.cleaning_report import CleaningReport, Shared
+from selfattn.data.corpus import Parts, read_corpus
+from selfattn.data.groups import connected, deal, loose
+from selfattn.data.mapped import MappedPairs
+from selfattn.data.pair_stream import PairStream
+from selfattn.data.pairs import Pair
+from selfattn.data.sources import CorpusFiles
+from selfattn.errors import UserError
+
+datasets = pytest.importorskip("datasets")
+
+RealData = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def tsv(path: Path, pairs: Sequence[tuple[str, str]]) -> tuple[Path]:
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    return (path,)
+
+
+def texts(pairs: Sequence[Pair] | PairStream) -> list[tuple[str, str]]:
+    return [(pair.source, pair.target) for pair in pairs]
+
+
+def counts(report: CleaningReport, part: str) -> dict[str, int]:
+    found = report.part(part)
+    assert found.read == found.kept + sum(step.count for step in (*found.dropped, *found.moved))
+    return {step.name: step.count for step in found.dropped}
+
+
+GOOD = [(f"source {word}", f"target {word}") for word in ("one", "two", "three", "four", "five")]
+BAD = [
+    ("source one", "target one"),  # repeats the first
+    ("source a", "target 8"),  # in valid by target
+    ("source 9", "target b"),  # in test by source
+    ("x", "y" * 200),
+    ("no target", " "),
+    ("control\x01", "target c"),
+]
+VALID = [("source 8", "target 8"), ("source 8", "target 8"), ("z", "w" * 300)]
+TEST = [("source 9", "target 9")]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> CorpusFiles:
+    train = tsv(tmp_path / "train.tsv", GOOD + BAD)
+    return CorpusFiles(train, tsv(tmp_path / "valid.tsv", VALID), tsv(tmp_path / "test.tsv", TEST))
+
+
+def test_every_pair_is_kept_or_counted(files: CorpusFiles) -> None:
+    parts = read_corpus(files)
+    assert texts(parts.train) == [*GOOD, ("control", "target c")]
+    assert texts(parts.valid) == VALID  # neither limits nor repeats touch what scores are taken from
+    assert texts(parts.test) == TEST
+    assert counts(parts.report, "train") == {
+        "empty": 1,
+        "length ratio": 1,
+        "duplicate": 1,
+        "shared with valid or test": 2,
+    }
+    assert parts.report.shared == (Shared("valid", 0, 2, 2), Shared("test", 1, 0, 1))
+    assert parts.report.part("train").dropped[-1].places == ("train.tsv:7", "train.tsv:8")
+    assert parts.report.part("train").changed[0].count == 1
+    assert parts.train[0] == Pair("source one", "target one")
+    assert parts.train[0].tag == ""
+    assert parts.train[0].spans == ()
+
+
+def test_steps_can_be_left_out(files: CorpusFiles) -> None:
+    options = CleaningOptions(max_ratio=None, duplicates=False, overlap=False)
+    parts = read_corpus(files, cleaning=options)
+    assert counts(parts.report, "train") == {"empty": 1}
+    assert len(parts.train) == len(GOOD + BAD) - 1
+    assert parts.report.shared == (Shared("valid", 0, 2, 2), Shared("test", 1, 0, 1))  # reported always
+    assert parts.report.length_ratio is None
+
+
+def test_a_stream_gives_the_same_but_for_repeats(files: CorpusFiles) -> None:
+    parts = read_corpus(files, streaming=True)
+    assert isinstance(parts.train, PairStream)
+    assert parts.train.report is None
+    expected = [*GOOD, GOOD[0], ("control", "target c")]
+    assert texts(parts.train) == expected
+    assert texts(parts.train) == expected
+    assert (texts(parts.valid), texts(parts.test)) == (VALID, TEST)
+    assert parts.train.report is not None
+    assert counts(CleaningReport((parts.train.report,)), "train") == {
+        "empty": 1,
+        "length ratio": 1,
+        "shared with valid or test": 2,
+    }
+    json.dumps(parts.settings)
+
+
+def test_a_stream_needs_its_held_out_parts(files: CorpusFiles) -> None:
+    with pytest.raises(UserError, match="give valid and test too, or leave --streaming out"):
+        read_corpus(CorpusFiles(files.train), streaming=True)
+
+
+def test_the_clean_corpus_is_kept_in_the_cache(files: CorpusFiles, cache: Path) -> None:
+    first = read_corpus(files)
+    (folder,) = (cache / "selfattn").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["corpus.json", "test.arrow", "train.arrow", "valid.arrow"]
+    written = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    again = read_corpus(files)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written
+    assert (again.report, again.settings, texts(again.train)) == (first.report, first.settings, texts(first.train))
+    assert json.loads(json.dumps(first.settings)) == first.settings
+    read_corpus(files, cleaning=CleaningOptions(spaces=True))
+    tsv(files.train[0], GOOD)
+    assert counts(read_corpus(files).report, "train") == {}
+    assert len(list((cache / "selfattn").iterdir())) == 3
+
+
+def test_nothing_half_made_stays_behind(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(UserError, match=r"valid.tsv: no pair is left for valid after cleaning \(empty 1; first: valid"):
+        read_corpus(CorpusFiles(tsv(tmp_path / "a.tsv", GOOD), tsv(tmp_path / "valid.tsv", [("", "x")])))
+    assert list((cache / "selfattn").iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_said_in_a_line(files: CorpusFiles, cache: Path) -> None:
+    cache.write_text("a file")
+    with pytest.raises(UserError, match=r"cannot be written .* set HF_DATASETS_CACHE"):
+        read_corpus(files)
+
+
+def test_training_on_the_test_itself_leaves_nothing(tmp_path: Path) -> None:
+    path = tsv(tmp_path / "a.tsv", GOOD)
+    with pytest.raises(UserError, match=r"no pair is left for train after cleaning \(shared with valid or test 5"):
+        read_corpus(CorpusFiles(path, path, path))
+
+
+def sentences(count: int) -> list[tuple[str, str]]:
+    """Pairs of which many share a sentence with others, but for case and punctuation perhaps."""
+    rng = random.Random(5)
+    ends = (".", "!", "")
+    return [(f"S {rng.randrange(count)}{rng.choice(ends)}", f"t {rng.randrange(count)}") for _ in range(count)]
+
+
+def assert_apart(parts: Parts) -> None:
+    for side in ("source", "target"):
+        known = [{loose(getattr(pair, side)) for pair in part} for part in (parts.train, parts.valid, parts.test)]
+        assert not known[0] & known[1]
+        assert not known[0] & known[2]
+        assert not known[1] & known[2]
+
+
+def test_held_out_parts_share_no_sentence(tmp_path: Path) -> None:
+    pairs = sentences(1009) + [("S 1", "t 1")] * 2 + [(f"lonely {word}", f"alone {word}") for word in range(503)]
+    files = CorpusFiles(tsv(tmp_path / "a.tsv", pairs))
+    parts = read_corpus(files, held_out=97)
+    assert (len(parts.valid), len(parts.test)) == (97, 97)
+    assert_apart(parts)
+    assert sorted(texts(parts.train) + texts(parts.valid) + texts(parts.test)) == sorted(set(pairs))
+    assert counts(parts.report, "train") == {"duplicate": len(pairs) - len(set(pairs))}
+    assert parts.report.part("valid").kept == 97
+    by_default = read_corpus(files)
+    assert len(by_default.valid) == len(by_default.test) == len(set(pairs)) // 20
+
+
+def test_one_part_may_be_given_and_the_other_held_out(files: CorpusFiles, tmp_path: Path) -> None:
+    train = tsv(tmp_path / "b.tsv", sentences(211))
+    parts = read_corpus(CorpusFiles(train, test=files.test), held_out=11)
+    assert (len(parts.valid), texts(parts.test)) == (11, TEST)
+    assert_apart(parts)
+
+
+def test_what_hangs_together_cannot_be_held_out(tmp_path: Path) -> None:
+    train = tsv(tmp_path / "a.tsv", [(f"source {n}", "always the same") for n in range(101)])
+    with pytest.raises(UserError, match="cannot hold 5 of 101 pairs out for valid so that no sentence"):
+        read_corpus(CorpusFiles(train))
+    with pytest.raises(UserError, match="0 pairs cannot be held out"):
+        read_corpus(CorpusFiles(train), held_out=0)
+
+
+def test_groups_are_followed_through_long_chains() -> None:
+    order = np.random.default_rng(3).permutation(1000)
+    source, target = (order + 1) // 2, order // 2 + 2000  # pair n shares a side with n - 1, the other with n + 1
+    assert set(connected(source, target).tolist()) == {0}
+    assert connected(source[order != 499], target[order != 499]).max() == 1
+    assert deal([], (3,)).tolist() == []
+
+
+def test_too_many_files_are_refused() -> None:
+    with pytest.raises(UserError, match="--test: 3 files; give one with both sides, or two"):
+        CorpusFiles((Path("a"),), test=(Path("a"), Path("b"), Path("c")))
+
+
+def test_mapped_pairs_are_a_sequence(files: CorpusFiles) -> None:
+    train = read_corpus(files).train
+    assert isinstance(train, MappedPairs)
+    as_list = list(train)
+    assert train[-1] == as_list[-1]
+    for cut in (slice(1, 4), slice(None, None, -2), slice(9, 99), slice(-2, None)):
+        assert train[cut] == as_list[cut]
+    with pytest.raises(IndexError):
+        train[len(as_list)]
+    assert as_list[2] in train
+
+
+def test_importing_the_package_imports_no_datasets() -> None:
+    program = (
+        "import sys, selfattn.data.corpus, selfattn.data.streaming; print({'datasets', 'pyarrow'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "set()\n"
+
+
+# Real data, with the numbers that its description states
+
+
+def multi30k(shared_data: RealData, part: str, language: str) -> tuple[Path, Path]:
+    return shared_data(f"multi30k/{part}.en.gz"), shared_data(f"multi30k/{part}.{language}.gz")
+
+
+@pytest.mark.parametrize(
+    ("language", "valid", "test", "duplicates"),
+    [
+        ("de", Shared("valid", 1, 1, 2), Shared("test", 0, 2, 2), 3),
+        ("fr", Shared("valid", 1, 3, 3), Shared("test", 0, 1, 1), 5),
+    ],
+)
+def test_multi30k(shared_data: RealData, language: str, valid: Shared, test: Shared, duplicates: int) -> None:
+    paths = [multi30k(shared_data, part, language) for part in ("train", "val", "test_2017_flickr")]
+    parts = read_corpus(CorpusFiles(*paths))
+    assert parts.report.shared == (valid, test)
+    assert [part.read for part in parts.report.parts] == [29_000, 1014, 1000]
+    assert (len(parts.valid), len(parts.test)) == (1014, 1000)
+    found = counts(parts.report, "train")
+    assert found["duplicate"] == duplicates
+    assert sum(found.values()) == 29_000 - len(parts.train) <= 10
+    assert [step.count for step in parts.report.part("train").changed if step.name == "spaces"] == [
+        {"de": 40, "fr": 27}[language]  # lines with spaces at the ends
+    ]
+
+
+def test_tatoeba_korean(shared_data: RealData) -> None:
+    parts = read_corpus(CorpusFiles((shared_data("tatoeba/kor.txt.gz"),)))
+    assert parts.report.part("train").read == 3798
+    assert counts(parts.report, "train") == {}  # no repeats, and no length is taken for a mistake
+    assert (len(parts.train), len(parts.valid), len(parts.test)) == (3420, 189, 189)
+    assert_apart(parts)
+    assert parts.report.length_ratio == pytest.approx(0.55, abs=0.01)
+
+
+def test_python_docs_in_korean(shared_data: RealData) -> None:
+    names = [(shared_data(f"ko-en/python-docs/{part}.tsv.gz"),) for part in ("train", "dev", "test")]
+    parts = read_corpus(CorpusFiles(*names, columns=("2", "3")))
+    assert [part.kept for part in parts.report.parts] == [27_706, 851, 861]
+    assert [shared.either for shared in parts.report.shared] == [0, 0]
+
+
+def test_odd_ratios_in_news_are_found(shared_data: RealData) -> None:
+    paths = shared_data("ko-en/news/dev.en"), shared_data("ko-en/news/dev.ko")
+    parts = read_corpus(CorpusFiles(paths), held_out=100)
+    assert counts(parts.report, "train")["length ratio"] == 2  # one translation is of something else, one too long

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from selfattn.data.lines import count_lines, file_sha256, lines_of
+from selfattn.data.records import Fault, Row, file_records
+from selfattn.errors import UserError
+
+ROWS = [Row(1, "Go.", "가."), Row(2, "Hi, all.", "안녕.")]
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def one_line(error: pytest.ExceptionInfo[UserError]) -> str:
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "first"),
+    [
+        ("a.tsv", "Go.\t가.\nHi, all.\t안녕.\n", None, 1),
+        ("a.txt", "\ufeffGo.\t가.\tby me\r\nHi, all.\t안녕.\tby you", None, 1),
+        ("a.tsv", "가.\tGo.\n안녕.\tHi, all.\n", ("2", "1"), 1),
+        ("a.tsv", "id\tko\ten\n1\t가.\tGo.\n2\t안녕.\tHi, all.\n", ("en", "ko"), 2),
+        ("a.csv", 'source,target\nGo.,가.\n"Hi, all.",안녕.\n', None, 2),
+        ("a.csv", 'Go.,가.\r\n"Hi, all.",안녕.\r\n', ("1", "2"), 1),
+        ("a.jsonl", '{"source": "Go.", "target": "가."}\n{"id": 3, "target": "안녕.", "source": "Hi, all."}', None, 1),
+        ("a", '{"translation": {"en": "Go.", "ko": "가."}}\n{"en": "Hi, all.", "ko": "안녕."}\n', ("en", "ko"), 1),
+    ],
+)
+def test_every_format_gives_the_same_pairs(
+    tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, first: int, ending: str
+) -> None:
+    path = write(tmp_path / (name + ending), content)
+    expected = [Row(row.line + first - 1, row.source, row.target) for row in ROWS]
+    assert list(file_records((path,), columns)) == expected
+
+
+def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.en", "Go.\r\nHi, all.\r\n")
+    target = write(tmp_path / "a.ko.gz", "가.\n안녕.")
+    assert list(file_records((source, target))) == ROWS
+
+
+def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a.en", "a\nb\nc\n"), write(tmp_path / "a.ko", "a\nb\n\n\n\n")
+    with pytest.raises(UserError) as error:
+        next(file_records((source, target)))
+    assert "a.en has 3 lines and" in one_line(error)
+    assert "a.ko has 5; parallel files need the same number" in one_line(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "found"),
+    [
+        ("a.tsv", "a\tb\nc\nd\te\tf\n\ng\th\n", None, [Fault(2, "1 column(s), not 2"), Fault(3, "3 column(s), not 2")]),
+        (
+            "a.csv",
+            "source,target\na,b\nc\nd,e,f\n",
+            None,
+            [Fault(3, "1 column(s), not 2"), Fault(4, "3 column(s), not 2")],
+        ),
+        ("a.csv", 'source,target\n"a"x,b\nc,d\n', None, [Fault(2, "',' expected after '\"'")]),
+        ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', None, [Fault(3, "unexpected end of data", lines=2)]),
+        (
+            "a.jsonl",
+            '{"source": "a", "target": "b"}\n{"source": "a"\n[1]\n{"source": "a"}\n{"source": 1, "target": "b"}\n'
+            + "[" * 100_000
+            + "\n"
+            + '{"source": '
+            + "9" * 5000
+            + "}\n",
+            None,
+            [
+                Fault(2, "not JSON"),
+                Fault(3, "not a JSON object"),
+                Fault(4, "no 'source' and 'target'"),
+                Fault(5, "not two texts"),
+                Fault(6, "not JSON"),
+                Fault(7, "not JSON"),
+            ],
+        ),
+    ],
+)
+def test_broken_records_are_told_apart(
+    tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, found: list[Fault]
+) -> None:
+    records = list(file_records((write(tmp_path / name, content),), columns))
+    assert [record for record in records if isinstance(record, Fault)] == found
+
+
+def test_an_open_quote_does_not_swallow_the_file(tmp_path: Path) -> None:
+    content = "source,target\n" + '"open,x\n' + "some text,some more text\n" * 10_000 + "last,one\n"
+    records = list(file_records((write(tmp_path / "a.csv", content),)))
+    faults = [record for record in records if isinstance(record, Fault)]
+    assert len(faults) == 1
+    assert faults[0].line == 2
+    assert faults[0].lines + len(records) - 1 == 10_002  # nothing is lost uncounted
+    assert records[-1] == Row(10_003, "last", "one")
+
+
+def test_blank_lines_are_rows_without_text(tmp_path: Path) -> None:
+    for name, content in (("a.tsv", "a\tb\n\nc\td\n"), ("a.jsonl", '{"source":"a","target":"b"}\n\n'), ("b.csv", "\n")):
+        assert Row(1 if name == "b.csv" else 2, "", "") in list(file_records((write(tmp_path / name, content),)))
+
+
+def test_blank_lines_alone_are_rows_without_text(tmp_path: Path) -> None:
+    assert list(file_records((write(tmp_path / "a.tsv", "\n" * 3),))) == [Row(n, "", "") for n in (1, 2, 3)]
+    later = list(file_records((write(tmp_path / "a.tsv", "\n" * 500 + "a\tb\n"),)))
+    assert later[-1] == Row(501, "a", "b")
+
+
+def test_quoted_texts_may_have_line_ends(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'source,target\n"a\nb",c\nd,e\n')
+    assert list(file_records((path,))) == [Row(2, "a\nb", "c"), Row(4, "d", "e")]
+
+
+def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", b"a\xff\tb\tby \xfe\nc\td\tby \xfe\n")
+    assert list(file_records((path,))) == [Row(1, "a\udcff", "b"), Row(2, "c", "d")]
+
+
+def test_a_missing_text_in_json_is_empty(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", json.dumps({"source": None, "target": "b"}))
+    assert list(file_records((path,))) == [Row(1, "", "b")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        ("a.tsv", "", None, "a.tsv: the file is empty; give at least one line"),
+        ("a.tsv.gz", "", None, "a.tsv.gz: the file is empty; give at least one line"),
+        ("a.txt", "no columns\n", None, "neither TSV, CSV nor JSON lines; name it .tsv"),
+        ("a.tsv", "one\ntwo\n", None, "a.tsv: 1 column(s) a line, so there is no column 2"),
+        ("a.tsv", "a\tb\n", ("1", "3"), "a.tsv: 2 column(s) a line, so there is no column 3"),
+        ("a.tsv", "a\tb\n", ("en", "ko"), "a.tsv:1: no columns 'en' and 'ko'; choose two of a, b with --columns"),
+        ("a.csv", "en,ko\na,b\n", None, "no columns 'source' and 'target'; choose two of en, ko with --columns"),
+        (
+            "a.jsonl",
+            '{"translation": {"en": "a", "ko": "b"}, "id": 1}',
+            None,
+            "choose two of id, en, ko with --columns",
+        ),
+        ("a.csv", b'"e\nn",\xff\na,b\n', None, "choose two of 'e\\nn', '\\udcff' with --columns"),
+        ("a.csv", ",".join(map(str, range(99))), None, "choose two of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ... with"),
+        ("a.tsv", gzip.compress(b"a\tb"), None, "a.tsv: packed with gzip; let its name end in .gz"),
+        ("a.tsv", "a\tb".encode("utf-16"), None, "a.tsv: UTF-16, not UTF-8; save the file as UTF-8"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_a_line(
+    tmp_path: Path, name: str, content: str | bytes, columns: tuple[str, str] | None, message: str
+) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(UserError) as error:
+        list(file_records((path,), columns))
+    assert message in one_line(error)
+
+
+def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(bytes(range(256)) * 99)[:-20])
+    (tmp_path / "plain.gz").write_bytes(b"a\tb\n")
+    for name, message in (
+        ("none", "no such file"),
+        ("", "is a directory"),
+        ("cut.gz", "not a whole gzip file"),
+        ("plain.gz", "not a whole gzip file"),
+    ):
+        with pytest.raises(UserError, match=message) as error:
+            list(lines_of(tmp_path / name))
+        one_line(error)
+    with pytest.raises(UserError, match="no such file"):
+        file_sha256(tmp_path / "none")
+
+
+@pytest.mark.parametrize("content", ["a", "a\n", "a\nb", "a\r\n\r\n", "\n", "\n\na"])
+def test_lines_are_counted_as_they_are_read(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path / "a.gz", content)
+    assert count_lines(path) == len(list(lines_of(path)))
+    assert b"\n".join(lines_of(path)).decode() == content.replace("\r", "").removesuffix("\n")

@@ -1,0 +1,116 @@
+"""Dates that training never shows: their years, their formats, their gold spans, and the foreign strings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from selfattn.data.date_formats import date_patterns
+from selfattn.data.date_probes import read_foreign_dates, unseen_formats, unseen_years
+from selfattn.data.dates import DateSource, split_of
+from selfattn.data.pairs import Pair
+from selfattn.errors import UserError
+
+LOCALES = ("en_US", "en_GB", "ko_KR", "fr_FR")
+Probe = Callable[[str | tuple[str, ...], int], list[Pair]]
+PROBES = pytest.mark.parametrize("probe", [unseen_years, unseen_formats])
+
+
+@PROBES
+@pytest.mark.parametrize("locales", ["en_US", LOCALES])
+def test_targets_are_iso_dates_and_spans_lead_to_their_fields(probe: Probe, locales: str | tuple[str, ...]) -> None:
+    for pair in probe(locales, 101):
+        day = date.fromisoformat(pair.target)
+        year, month, number = pair.spans
+        assert pair.source[slice(*year.source)] == pair.target[slice(*year.target)] == str(day.year)
+        assert int(pair.target[slice(*month.target)]) == day.month
+        written = "".join(filter(str.isdigit, pair.source[slice(*number.source)]))
+        assert int(written) == int(pair.target[slice(*number.target)]) == day.day
+        assert pair.source[slice(*month.source)]
+
+
+@PROBES
+def test_pairs_are_the_same_for_ever_and_many(probe: Probe) -> None:
+    pairs = probe(LOCALES, 201)
+    assert probe(LOCALES, 7) == pairs[:7]
+    assert probe("ko_KR", 0) == []
+    assert len({pair.source for pair in pairs}) > 190
+    assert {pair.tag[:5] for pair in pairs} == set(LOCALES)
+
+
+@PROBES
+def test_what_can_be_read_as_two_days_has_its_locale_in_front(probe: Probe) -> None:
+    pairs = probe(LOCALES, 401)
+    tagged = [pair for pair in pairs if pair.source.startswith("[")]
+    assert tagged
+    for pair in tagged:
+        front, _, text = pair.source.partition(" ")
+        assert front == f"[{pair.tag[:5]}]"
+        numbers = re.search(r"([0-9]+)/([0-9]+)/", text)  # such as 3/4/2110 AD, or Mon, 3/4/2110
+        assert numbers is not None
+        first, second = map(int, numbers.groups())
+        assert first != second
+        assert max(first, second) <= 12
+    assert not any(pair.source.startswith("[") for pair in probe("en_US", 201))
+
+
+def test_years_are_outside_those_of_training_and_formats_are_those_of_training() -> None:
+    pairs = unseen_years(LOCALES, 401)
+    years = {date.fromisoformat(pair.target).year for pair in pairs}
+    assert all(1800 <= year < 1900 or 2100 <= year < 2200 for year in years)
+    assert min(years) < 1810
+    assert max(years) > 2190
+    formats = set(DateSource(LOCALES).formats)
+    assert {pair.tag for pair in pairs} < formats
+    assert "en_US short" not in {pair.tag for pair in pairs}  # writes two digits
+
+
+def test_formats_are_none_of_training_and_days_are_those_of_the_test() -> None:
+    pairs = unseen_formats("en_US", 201)
+    assert {split_of(date.fromisoformat(pair.target)) for pair in pairs} == {"test"}
+    known = [pattern for patterns in date_patterns("en_US").values() for pattern in patterns]
+    for pair in pairs:
+        day = date.fromisoformat(pair.target)
+        assert not any(pattern.render(day)[0] == pair.source for pattern in known if day.year in pattern.years)
+    cases = Counter(
+        "upper" if pair.source.isupper() else "lower" if pair.source.islower() else "as is" for pair in pairs
+    )
+    assert set(cases) == {"upper", "lower", "as is"}
+
+
+def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="unknown locale 'en_UX'"):
+        unseen_years("en_UX", 1)
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        unseen_formats("en_US", -1)
+    path = tmp_path / "dates.tsv"
+    path.write_text("input\tiso\n1/2/03\t2003-01-02\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"dates.tsv:1: no column 'lang'"):
+        read_foreign_dates(path)
+    path.write_text("input\tiso\tlang\tconflict\tambiguous\tyy\textra\n1/2/03\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"dates.tsv:2: 1 columns instead of 7"):
+        read_foreign_dates(path)
+
+
+def test_a_locale_without_further_formats_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfattn.data.date_probes._new_formats", lambda name: ())
+    with pytest.raises(UserError, match="CLDR has no further date formats for en_US; add a locale"):
+        unseen_formats("en_US", 1)
+
+
+def test_foreign_dates_by_kind(shared_data: Callable[[str], Path]) -> None:
+    path = shared_data("date-parsing/foreign_dates.tsv")
+    pairs = read_foreign_dates(path)
+    assert len(pairs) == 816
+    kinds = Counter(pair.tag for pair in pairs)
+    assert kinds["plain"] == 404
+    assert kinds["conflict"] == 15
+    assert set(kinds) == {"plain", "conflict", "ambiguous", "two-digit year", "with a time"}
+    english = read_foreign_dates(path, ["en"])
+    assert Pair("7 May 1970", "1970-05-07", "plain") in english
+    assert 345 <= len(english) < 400

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from selfattn.data.corpus import read_corpus
+from selfattn.data.hub import HubCorpus, hub_sources, quiet
+from selfattn.data.pair_stream import PairStream
+from selfattn.data.pairs import Pair
+from selfattn.data.records import Row
+from selfattn.errors import UserError
+
+datasets = pytest.importorskip("datasets")
+
+PAIRS = [(f"sentence {number}", f"문장 {number}") for number in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> Path:
+    """A directory with three splits of JSON lines, each record a nested translation."""
+    folder = tmp_path / "captions"
+    folder.mkdir()
+    for split, pairs in (("train", PAIRS[:47]), ("validation", PAIRS[47:53]), ("test", PAIRS[53:])):
+        records = [{"id": n, "translation": {"en": en, "ko": ko}} for n, (en, ko) in enumerate(pairs)]
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / f"{split}.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def flat(tmp_path: Path) -> Path:
+    """A directory with two configurations, each one Parquet file with flat columns."""
+    folder = tmp_path / "phrases"
+    for language in ("ko", "fr"):
+        (folder / language).mkdir(parents=True)
+        columns = {"en": [en for en, _ in PAIRS], language: [f"{language} {ko}" for _, ko in PAIRS]}
+        datasets.Dataset.from_dict(columns).to_parquet(folder / language / "train-00000.parquet")
+    configs = "".join(
+        f"- config_name: {language}\n  data_files: {language}/train-*.parquet\n" for language in ("ko", "fr")
+    )
+    (folder / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
+    return folder
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_splits_with_a_nested_translation(nested: Path, streaming: bool) -> None:
+    parts = read_corpus(HubCorpus(str(nested), columns=("en", "ko")), streaming=streaming)
+    assert [(pair.source, pair.target) for pair in parts.train] == PAIRS[:47]
+    assert [(pair.source, pair.target) for pair in parts.valid] == PAIRS[47:53]
+    assert [(pair.source, pair.target) for pair in parts.test] == PAIRS[53:]
+    assert isinstance(parts.train, PairStream) == streaming
+    assert [(pair.source, pair.target) for pair in parts.train] == PAIRS[:47]  # again
+    json.dumps(parts.settings)
+
+
+def test_a_configuration_with_flat_columns_is_held_out_from(flat: Path) -> None:
+    parts = read_corpus(HubCorpus(str(flat), config="fr", columns=("fr", "en")), held_out=7)
+    assert (len(parts.train), len(parts.valid), len(parts.test)) == (46, 7, 7)
+    assert parts.train[0] == Pair("fr 문장 0", "sentence 0")
+    assert parts.settings["sources"]["train"]["fingerprint"]
+
+
+def test_columns_may_be_swapped_and_splits_named(nested: Path) -> None:
+    sources = hub_sources(HubCorpus(str(nested), columns=("ko", "en"), train="test", valid="train"), streaming=True)
+    assert list(sources) == ["train", "valid", "test"]
+    assert next(sources["train"].rows()) == Row(1, "문장 53", "sentence 53")
+    assert next(sources["valid"].rows()) == Row(1, "문장 0", "sentence 0")
+
+
+def read_everything(corpus: HubCorpus, streaming: bool) -> None:
+    for source in hub_sources(corpus, streaming=streaming).values():
+        list(source.rows())
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_what_is_not_there_is_said_in_a_line(nested: Path, flat: Path, tmp_path: Path, streaming: bool) -> None:
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "train.jsonl").write_text('{"en": "a", "ko": "b"}\n{"en": \n')
+    en_ko = ("en", "ko")
+    for corpus, message in (
+        (HubCorpus(str(nested)), "no columns 'source' and 'target'; choose two of en, ko with --columns"),
+        (HubCorpus(str(nested), columns=en_ko, test="dev"), "no split 'dev'; choose among train, validation, test"),
+        (HubCorpus(str(flat), columns=en_ko), "Config name is missing"),
+        (HubCorpus(str(flat), config="de", columns=en_ko), "'de' not found. Available: "),
+        (HubCorpus(str(tmp_path / "none" / "where"), columns=en_ko), "Couldn't find any data file"),
+        (HubCorpus(str(tmp_path / "nothing"), columns=en_ko), "nothing"),
+        (HubCorpus(str(tmp_path / "broken"), columns=en_ko), "JSON"),
+    ):
+        with pytest.raises(UserError) as error:
+            read_everything(corpus, streaming)
+        assert message in str(error.value)
+        assert corpus.name in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_nothing_is_written_to_the_terminal(nested: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    read_corpus(HubCorpus(str(nested), columns=("en", "ko")))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_settings_of_the_libraries_are_put_back() -> None:
+    before = datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
+    with quiet():
+        assert datasets.are_progress_bars_disabled()
+    assert (datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()) == before
+
+
+def read_elsewhere(name: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Read a dataset in a process of its own: the libraries look at the environment once, when they are imported."""
+    program = (
+        "import sys\n"
+        "from selfattn.data.corpus import read_corpus\n"
+        "from selfattn.data.hub import HubCorpus\n"
+        "from selfattn.errors import UserError\n"
+        "try:\n"
+        "    parts = read_corpus(HubCorpus(sys.argv[1], columns=('en', 'ko')))\n"
+        "except UserError as error:\n"
+        "    sys.exit(str(error))\n"
+        "print(len(parts.train), len(parts.valid), len(parts.test), parts.train[3].target)\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, name],
+        env={**os.environ, "HF_HOME": str(cache), "HF_DATASETS_CACHE": str(cache), "PYTHONUTF8": "1", **environment},
+        cwd=cache,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path) -> None:
+    # What lies in the cache after loading a directory of this name is what lies there after loading it from the Hub.
+    with quiet():
+        datasets.load_dataset(str(nested))
+    found = read_elsewhere("captions", tmp_path / "cache", HF_HUB_OFFLINE="1")
+    assert (found.returncode, found.stdout) == (0, "47 6 7 문장 3\n")
+    assert found.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HF_HUB_OFFLINE": "1"},
+        pytest.param({"HF_DATASETS_OFFLINE": "1"}, marks=pytest.mark.slow),
+        pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),  # tries for some 20 seconds
+    ],
+)
+def test_out_of_reach_and_not_in_the_cache(tmp_path: Path, environment: dict[str, str]) -> None:
+    found = read_elsewhere("someone/captions", tmp_path, **environment)
+    assert found.returncode == 1
+    assert found.stderr == (
+        "someone/captions: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network (and "
+        "HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), or give files "
+        "with --train\n"
+    )

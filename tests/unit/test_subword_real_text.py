@@ -1,0 +1,80 @@
+"""Subwords on real Korean and on Multi30k: nothing is lost, what is frequent is whole."""
+
+from __future__ import annotations
+
+import gzip
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.tokenizers.card import card
+from selfattn.tokenizers.subword import SubwordTokenizer
+
+Shared = Callable[[str], Path]
+
+
+def lines(path: Path) -> list[str]:
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [line for line in text.decode().split("\n") if line]
+
+
+@pytest.fixture(scope="module")
+def korean(shared_data: Shared) -> tuple[list[str], list[str]]:
+    """Sentences in NFC to train on, and others."""
+    sides = [[unicodedata.normalize("NFC", text) for text in lines(shared_data(f"ko-en/news/{name}.ko"))]
+             for name in ("dev", "test-a")]  # fmt: skip
+    return sides[0], sides[1]
+
+
+def syllables(text: str) -> set[str]:
+    return {character for character in text if "가" <= character <= "힣"}
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_every_syllable_of_the_texts_is_a_token(kind: Any, korean: tuple[list[str], list[str]]) -> None:
+    train, unseen = korean
+    tokenizer = SubwordTokenizer.train(train, kind=kind, vocab_size=4000)
+    assert tokenizer.unknown(*train) == {}
+    seen = syllables("".join(train))
+    for syllable in seen:
+        assert len(tokenizer.encode(syllable)) <= 2, syllable  # itself, and the space before it
+    for text in unseen:
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == text
+        assert tokenizer.spans(text)[-1][1] == len(text)
+    outside = {char for char in tokenizer.unknown(*unseen) if "가" <= char <= "힣"}
+    assert outside == syllables("".join(unseen)) - seen
+    assert card(tokenizer, unseen).coverage > 0.99
+
+
+def test_lower_coverage_writes_rare_syllables_as_bytes(korean: tuple[list[str], list[str]]) -> None:
+    train, unseen = korean
+    tokenizer = SubwordTokenizer.train(train, vocab_size=4000, character_coverage=0.9995)
+    outside = tokenizer.unknown(*train)
+    assert outside
+    assert sum(outside.values()) <= 0.0005 * sum(map(len, train))
+    for syllable in syllables("".join(outside)):
+        assert tokenizer.pieces(tokenizer.encode(syllable))[1:] == [f"<0x{byte:02X}>" for byte in syllable.encode()]
+    assert all(tokenizer.decode(tokenizer.encode(text)) == text for text in unseen)
+
+
+def test_conjoining_jamo_are_another_text(korean: tuple[list[str], list[str]]) -> None:
+    train, unseen = korean
+    tokenizer = SubwordTokenizer.train(train, vocab_size=4000)
+    for text in unseen[:50]:
+        parted = unicodedata.normalize("NFD", text)
+        assert tokenizer.decode(tokenizer.encode(parted)) == parted  # and not the same text in NFC
+        assert len(tokenizer.encode(parted)) > len(tokenizer.encode(text))
+
+
+def test_captions_come_back_and_their_words_are_whole(shared_data: Shared) -> None:
+    train = [text for side in ("en", "de") for text in lines(shared_data(f"multi30k/train.{side}.gz"))[:5000]]
+    tokenizer = SubwordTokenizer.train(train, kind="bpe", vocab_size=8000)
+    assert len(tokenizer) == 8000
+    assert tokenizer.pieces(tokenizer.encode("Two men eine Frau")) == ["␣Two", "␣men", "␣eine", "␣Frau"]
+    for number, text in enumerate(lines(shared_data("multi30k/test_2016_flickr.de.gz"))):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+        assert tokenizer.decode(tokenizer.sample(text, number)) == text
