@@ -314,6 +314,8 @@ def models() -> None:
 def _lines(stream: BinaryIO) -> Iterator[str]:
     """Read lines that end with a newline and nothing else."""
     for number, line in enumerate(stream, 1):
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors put in front
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:

@@ -106,7 +106,7 @@ def build(
         _leave_out(keep, known, "shared with valid or test", facts["train"], tallies["train"])
     tallies["train"].report("train", int(keep.sum())).refuse_empty(sources["train"].label)
     missing = [name for name in HELD_OUT if name not in sources]
-    moved = _split(folder, keep, missing, held_out, written)
+    moved = _split(folder, keep, missing, held_out, written, sources["train"].label)
     reports = [tallies["train"].report("train", written["train"][0], moved)]
     for name in HELD_OUT:
         count = written[name][0]
@@ -151,21 +151,28 @@ def _split(
     missing: list[str],
     held_out: int | None,
     written: dict[str, tuple[int, str]],
+    label: str,
 ) -> tuple[Step, ...]:
     """Write the training pairs that are kept, without those that go to the missing parts, and those parts."""
     if keep.all() and not missing:
         return ()
     stage = (folder / "train.arrow").rename(folder / "stage.arrow")
+    flags = " and ".join(f"--{name}" for name in missing)
     part = np.full(len(keep), -1, dtype=np.int8)
     kept = int(keep.sum())
     size = min(kept // 20, 2000) if held_out is None else held_out
+    if missing and not size:
+        raise UserError(
+            f"{label}: {kept:,} pairs are left after cleaning, too few to hold {' and '.join(missing)} out; "
+            f"give 20 or more, or files with {flags}"
+        )
     part[keep] = deal(_texts(stage, keep), (size,) * len(missing)) if missing else 0
     for code, name in enumerate(["train", *missing]):
         chosen = part == code
         if not chosen.any():
             raise UserError(
-                f"cannot hold {size:,} of {kept:,} pairs out for {name} so that no sentence is in two parts; "
-                "give files for it, or hold out another number"
+                f"{label}: cannot hold {size:,} of {kept:,} pairs out for {name} so that no sentence is in two parts; "
+                f"give files with {flags}, or hold out another number"
             )
         written[name] = write_pairs(folder / f"{name}.arrow", _texts(stage, chosen))
     stage.unlink()

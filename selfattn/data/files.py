@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import unicodedata
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from selfattn.data.lines import looks_like_utf16
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
@@ -30,7 +32,7 @@ def read_pairs(path: str | os.PathLike[str]) -> list[Pair]:
       padding is taken off. The last ``_`` of a line counts.
 
     A name that ends in ``.gz`` is unpacked first. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the text is
-    UTF-8.
+    UTF-8, and put into Unicode's form NFC, as every input of a model is.
 
     Args:
         path: the file.
@@ -62,7 +64,7 @@ def read_pairs(path: str | os.PathLike[str]) -> list[Pair]:
         for side, text in (("source", source), ("target", target)):
             if not text.strip():
                 raise UserError(f"{path}:{number}: the {side} is empty; write a text there or take the line out")
-        pairs.append(Pair(source, target))
+        pairs.append(Pair(unicodedata.normalize("NFC", source), unicodedata.normalize("NFC", target)))
     return pairs
 
 
@@ -154,6 +156,8 @@ def read_lines(path: Path, advice: str) -> list[str]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors put in front
+    if looks_like_utf16(data):
+        raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8")
     rows = data.removesuffix(b"\n").split(b"\n")
     if not data.strip():
         raise UserError(f"{path}: the file is empty; {advice}")

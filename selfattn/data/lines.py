@@ -13,6 +13,7 @@ from typing import IO, cast
 from selfattn.errors import UserError
 
 _BLOCK = 1 << 20
+_START = 200  # bytes that tell what a file is
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
@@ -102,8 +103,22 @@ def _check(path: Path, first: bytes) -> None:
         raise UserError(f"{path}: the file is empty; give at least one line")
     if first.startswith(b"\x1f\x8b"):
         raise UserError(f"{path}: packed with gzip; let its name end in .gz")
-    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if looks_like_utf16(first):
         raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8")
+
+
+def looks_like_utf16(data: bytes) -> bool:
+    r"""Tell UTF-16 by its byte order mark, or by the zeros that plain letters have there.
+
+    Args:
+        data: the beginning of a file.
+
+    Example:
+        >>> looks_like_utf16("one\n".encode("utf-16-le")), looks_like_utf16(b"one\n"), looks_like_utf16(b"o\0ne\n")
+        (True, False, False)
+    """
+    start = data[:_START]
+    return data.startswith((b"\xff\xfe", b"\xfe\xff")) or 3 * start.count(0) > len(start) > 1
 
 
 def _bare(line: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def read_texts(path: str | os.PathLike[str]) -> Texts:
     """Read a file with one text a line.
 
     A name that ends in ``.gz`` is unpacked first. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the text is
-    UTF-8. Lines with nothing or only spaces in them are left out and counted.
+    UTF-8, and put into Unicode's form NFC, as every input of a model is. Lines with nothing or only spaces in them are
+    left out and counted.
 
     Args:
         path: the file.
@@ -45,7 +47,7 @@ def read_texts(path: str | os.PathLike[str]) -> Texts:
     """
     path = Path(path)
     rows = read_lines(path, "give at least one line of text")
-    lines = [row for row in rows if row.strip()]
+    lines = [unicodedata.normalize("NFC", row) for row in rows if row.strip()]
     if not lines:
         raise UserError(f"{path}: only spaces in it; give at least one line of text")
     return Texts(lines, len(rows) - len(lines))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention import Learned, Sinusoidal
+from selfattn.layers.dropout import Dropout
 
 
 class TokenEmbedding(nn.Module):
@@ -37,7 +38,7 @@ class TokenEmbedding(nn.Module):
         self.tokens = tokens
         self.position = position
         self.scale = math.sqrt(tokens.embedding_dim) if scale else 1.0
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Map ids ``[b t]`` (positions ``[t]`` or ``[b t]``, default 0, 1, 2, ...) to vectors ``[b t d]``."""

@@ -8,6 +8,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from selfattn.layers.dropout import Dropout
+
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
@@ -45,7 +47,7 @@ class FeedForward(nn.Module):
         self.fc1 = nn.Linear(dim, ffn_dim, bias=bias)
         self.gate = nn.Linear(dim, ffn_dim, bias=bias) if activation == "swiglu" else None
         self.fc2 = nn.Linear(ffn_dim, dim, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[b i d]`` to ``[b i d]``."""

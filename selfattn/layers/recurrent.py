@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from selfattn.layers.dropout import Dropout
+
 Cell = Literal["lstm", "gru"]
 Direction = Literal["forward", "backward", "both"]
 
@@ -80,7 +82,7 @@ class RecurrentStack(nn.Module):
         self.layers = nn.ModuleList(
             nn.ModuleList(make(width, hidden_dim, batch_first=True) for _ in self.directions) for width in widths
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
         """Go on from a state, without padding: a decoder's use.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue, MultiHeadAttention
+from selfattn.layers.dropout import Dropout
 from selfattn.layers.feedforward import FeedForward
 from selfattn.layers.norms import Norm, make_norm
 
@@ -66,7 +67,7 @@ class TransformerBlock(nn.Module):
         self.cross_attn_norm = make_norm(norm, dim) if cross_attn is not None else None
         self.feed_forward, self.feed_forward_norm = feed_forward, make_norm(norm, dim)
         self.norm_first = norm_first
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import KeyValue, MultiHeadAttention, key_mask
 from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding
+from selfattn.layers.dropout import Dropout
 from selfattn.models.encoder_decoder import Decoder, Encoder
 from selfattn.models.protocol import Decoded, DecoderState, EncoderMemory
 
@@ -138,7 +139,7 @@ class PlainDecoder(Decoder):
         super().__init__()
         self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
         self.peeky = peeky
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Take over the encoder's final state."""
@@ -206,7 +207,7 @@ class AttentionDecoder(Decoder):
         self.cross_attn = attention
         self.combine = combine
         self.input_feeding = input_feeding
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Take over the encoder's final state, and project its states for the attention, once."""
@@ -283,7 +284,7 @@ class BahdanauDecoder(Decoder):
         self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
         self.cross_attn = attention
         self.maxout = maxout
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Make the first state, and project the encoder's states for the attention, once."""

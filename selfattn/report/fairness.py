@@ -7,6 +7,7 @@ from typing import Literal
 
 from selfattn.report.numbers import amount, compact
 from selfattn.report.record import GateResult, Model, Record
+from selfattn.report.standing import ranked, subject
 from selfattn.report.wordlist import WORDS
 from selfattn.report.words import Message, message
 
@@ -57,9 +58,29 @@ def failed_gates(record: Record) -> tuple[GateResult, ...]:
     return tuple(found.values())
 
 
+def unsound(record: Record) -> frozenset[str]:
+    """Models that did not pass a gate of their own: nothing can be compared with them."""
+    return frozenset(gate.model for gate in failed_gates(record) if gate.model)
+
+
+def comparable(record: Record, *models: Model) -> bool:
+    """Whether something may be said of these models beside each other."""
+    return not obstacles(record) and not any(model.name in unsound(record) for model in models)
+
+
+def sound(record: Record) -> tuple[Model, ...]:
+    """The models that may be compared, those with the highest mean first."""
+    aside = unsound(record)
+    return tuple(model for model in ranked(record) if model.name not in aside)
+
+
 def obstacles(record: Record) -> tuple[Message, ...]:
-    """Why no verdict may be given; empty where one may."""
-    failed = failed_gates(record)
+    """Why no verdict may be given; empty where one may.
+
+    A gate on the data or on all models stops the verdict, and so does one on a model that the verdict is about. Any
+    other model that does not pass is set aside (`set_aside`), and the rest is compared.
+    """
+    failed = [gate for gate in failed_gates(record) if not gate.model or gate.model in _needed(record)]
     found = [_gate_sentence(gate) for gate in failed]
     if too_far_apart(record) and not any(gate.name == _MATCHED for gate in failed):
         budget = message(f"budget.{record.matching.budget}")
@@ -67,6 +88,22 @@ def obstacles(record: Record) -> tuple[Message, ...]:
         percent = _percent(matched_within(record))
         found.append(message("obstacle.apart", budget=budget, percent=percent, limit=limit))
     return tuple(found)
+
+
+def set_aside(record: Record) -> tuple[Message, ...]:
+    """Why models are left out of the verdict, where there is one all the same."""
+    if obstacles(record):
+        return ()
+    return tuple(_gate_sentence(gate) for gate in failed_gates(record) if gate.model)
+
+
+def _needed(record: Record) -> frozenset[str]:
+    """Models without which there is no verdict."""
+    pair = subject(record)
+    if pair is not None:
+        return frozenset(model.name for model in pair)
+    few = len(sound(record)) < min(2, len(record.models))
+    return frozenset(model.name for model in record.models) if few else frozenset()
 
 
 def matched_statement(record: Record) -> Message:

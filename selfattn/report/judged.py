@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from selfattn.report.fairness import gate_name, obstacles
+from selfattn.report.fairness import gate_name, obstacles, unsound
 from selfattn.report.grid import Column, Grid, Line
 from selfattn.report.numbers import NONE, amount, compact, difference_text, p_text, value_text
 from selfattn.report.record import GateResult, Model, PairTest, Record, TuningTrial
@@ -51,10 +51,14 @@ def _pairs_grid(record: Record, metric: str) -> Grid:
     tests = [test if place[test.first] < place[test.second] else turned(test) for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "points"
-    stopped = bool(obstacles(record))
+    aside, stopped = unsound(record), bool(obstacles(record))
     heads = ("pairs.first", "pairs.second", f"pairs.difference.{kind}", "pairs.p", "pairs.holm", "pairs.word")
     columns = tuple(Column(message(key), numeric=1 < k < 5) for k, key in enumerate(heads))
-    return Grid(f"pairs-{metric}", columns, tuple(_pair_line(record, test, metric, stopped) for test in tests))
+    return Grid(
+        f"pairs-{metric}",
+        columns,
+        tuple(_pair_line(record, test, metric, stopped or bool({test.first, test.second} & aside)) for test in tests),
+    )
 
 
 def _pair_line(record: Record, test: PairTest, metric: str, stopped: bool) -> Line:

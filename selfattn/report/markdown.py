@@ -46,6 +46,7 @@ def render_markdown(record: Record, lang: Lang = "en") -> str:
         f"# {say(question(record))}",
         f"**{say(answer.lead)}**",
         " ".join(map(say, answer.others)),
+        " ".join(f"**{say(sentence)}**" for sentence in answer.aside),
         plain(" · ".join(badge.text.say(lang) for badge in badges(record))),
         plain(" · ".join(origin(record))),
         _summary(record, lang),

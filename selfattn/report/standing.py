@@ -9,6 +9,7 @@ from enum import StrEnum
 from selfattn.report.numbers import estimate_text
 from selfattn.report.record import Estimate, Model, PairTest, Record, Word
 
+PAIR = ("transformer", "rnn-attention")  # the comparison this project is about, when both are in the record
 _LISTED = 5  # models that a sentence names with their figures
 _TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
 
@@ -37,6 +38,19 @@ class Relation:
 
     outcome: Outcome
     test: PairTest | None = None
+
+
+def is_the_pair(record: Record) -> bool:
+    """Whether both models that this project is about are in the record."""
+    return set(PAIR) <= {model.name for model in record.models}
+
+
+def subject(record: Record) -> tuple[Model, Model] | None:
+    """The two models the verdict is about: the project's pair, or the only two; None where it is about all."""
+    by_name = {model.name: model for model in record.models}
+    if is_the_pair(record):
+        return by_name[PAIR[0]], by_name[PAIR[1]]
+    return (record.models[0], record.models[1]) if len(record.models) == 2 else None
 
 
 def quality(record: Record, model: Model) -> Estimate | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from selfattn.report.fairness import obstacles
+from selfattn.report.fairness import comparable
 from selfattn.report.grid import Column, Grid, Line
 from selfattn.report.numbers import NONE, amount, compact, estimate_text, interval_text, mean_text, p_text, value_text
 from selfattn.report.palette import Sign, signs
 from selfattn.report.record import Estimate, Kind, Measure, Model, Record
 from selfattn.report.scale import Scale, quality_scale
 from selfattn.report.standing import quality, ranked, relation
-from selfattn.report.verdict import metric_name, standing
+from selfattn.report.verdict import best_of, metric_name, standing
 from selfattn.report.words import Message, message
 
 _KINDS: dict[str, Kind] = {
@@ -59,12 +59,13 @@ def rows(record: Record) -> tuple[Row, ...]:
     """The rows of the table, the highest mean first."""
     order = ranked(record)
     sign = signs([model.name for model in record.models])
-    return tuple(_row(record, model, sign[model.name], order[0]) for model in order)
+    best = best_of(record)
+    return tuple(_row(record, model, sign[model.name], best) for model in order)
 
 
 def _row(record: Record, model: Model, sign: Sign, best: Model) -> Row:
     kind, estimate = record.headline.kind, quality(record, model)
-    test = None if model is best or obstacles(record) else relation(record, model, best).test
+    test = None if model is best or not comparable(record, model, best) else relation(record, model, best).test
     return Row(
         name=model.name,
         sign=sign,
@@ -146,9 +147,12 @@ def gaps(record: Record) -> tuple[Gap, ...]:
 
 
 def origin(record: Record) -> tuple[str, ...]:
-    """Where the record comes from, for the line above the question: task, locales, day, commit."""
+    """Where the record comes from, for the line above the question: task, locales or languages, day, commit."""
     locales = record.settings.get("locales")
-    parts = [record.task, ", ".join(map(str, locales)) if isinstance(locales, list) else None, record.created[:10]]
+    languages = [record.settings.get(f"{side}_language") for side in ("source", "target")]
+    named = ", ".join(map(str, locales)) if isinstance(locales, list) else None
+    named = " → ".join(map(str, languages)) if all(languages) else named
+    parts = [record.task, named, record.created[:10]]
     commit = record.environment.get("commit")
     parts.append(str(commit)[:7] if commit else None)
     return tuple(part for part in parts if part)

@@ -50,6 +50,8 @@ def print_summary(
     console.print()
     say(answer.lead.say(lang), "bold red" if answer.stopped else "")
     say(" ".join(sentence.say(lang) for sentence in answer.others), "dim")
+    for sentence in answer.aside:
+        say(f"✗ {sentence.say(lang)}", "red")
     console.print()
     line = Text()
     for badge in badges(record):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from selfattn.report.fairness import obstacles, parameter_spread
+from selfattn.report.fairness import comparable, obstacles, parameter_spread, set_aside, sound
 from selfattn.report.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
 from selfattn.report.record import Model, PairTest, Record
-from selfattn.report.standing import Outcome, quality, ranked, relation, scores
+from selfattn.report.standing import PAIR, Outcome, is_the_pair, quality, ranked, relation, scores, subject
 from selfattn.report.wordlist import WORDS
 from selfattn.report.words import Message, message
 
-PAIR = ("transformer", "rnn-attention")  # the comparison this project is about, when both are in the record
 SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
 LISTED = 4  # obstacles that the verdict spells out
 
@@ -28,17 +27,19 @@ class Verdict:
         lead: in one sentence.
         others: what belongs to it: the test, cost, what attention is worth, and what is not said.
         stopped: whether the models are not comparable.
+        aside: what is said of models that are left out because they did not pass a gate of their own.
     """
 
     lead: Message
     others: tuple[Message, ...]
     stopped: bool = False
+    aside: tuple[Message, ...] = ()
 
 
 def question(record: Record) -> Message:
     """The question that the comparison answers."""
-    pair = _pair(record)
-    if pair and _is_the_pair(record):
+    pair = subject(record)
+    if pair and is_the_pair(record):
         kind = "pair.same" if parameter_spread(pair) <= SAME_SIZE else "pair"
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
@@ -55,21 +56,25 @@ def verdict(record: Record) -> Verdict:
         more = [message("verdict.stopped.more", count=len(stops) - LISTED)] if len(stops) > LISTED else []
         rest = (*stops[1:LISTED], *more, figures, _seed_sentence(record))
         return Verdict(message("verdict.stopped", reason=stops[0]), rest, stopped=True)
-    pair = _pair(record)
+    pair = subject(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
     others: list[Message] = _test_sentence(record, test)
     if pair:
         others += _time_sentence(pair)
     others += _baseline_sentence(record)
-    return Verdict(lead, (*others, _seed_sentence(record)))
+    aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
+    more = [message("verdict.stopped.more", count=len(aside) - LISTED)] if len(aside) > LISTED else []
+    return Verdict(lead, (*others, _seed_sentence(record)), aside=(*aside[:LISTED], *more))
 
 
 def standing(record: Record, model: Model) -> Message:
     """How a model stands to the one with the highest mean, in two words."""
-    best, own = ranked(record)[0], quality(record, model)
+    best, own = best_of(record), quality(record, model)
     top = quality(record, best)
     if own is None or top is None:
         return message("standing.unmeasured")
+    if model is not best and not obstacles(record) and not comparable(record, model, best):
+        return message("standing.stopped")
     if own.mean == top.mean:
         return message("standing.highest")
     if obstacles(record):
@@ -77,21 +82,14 @@ def standing(record: Record, model: Model) -> Message:
     return message(f"standing.{relation(record, model, best).outcome.value}")
 
 
+def best_of(record: Record) -> Model:
+    """The model with the highest mean of those that may be compared, or of all where none may."""
+    return (ranked(record) if obstacles(record) else sound(record))[0]
+
+
 def metric_name(name: str) -> Message:
     """What a metric is called: by its words where there are any, else by its name in the record."""
     return message("metric." + name) if "metric." + name in WORDS else message("metric", name=name)
-
-
-def _is_the_pair(record: Record) -> bool:
-    return set(PAIR) <= {model.name for model in record.models}
-
-
-def _pair(record: Record) -> tuple[Model, Model] | None:
-    """The two models the verdict is about: the project's pair, or the only two there are."""
-    by_name = {model.name: model for model in record.models}
-    if _is_the_pair(record):
-        return by_name[PAIR[0]], by_name[PAIR[1]]
-    return (record.models[0], record.models[1]) if len(record.models) == 2 else None
 
 
 def _what(record: Record) -> dict[str, str | int | Message]:
@@ -120,7 +118,7 @@ def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, 
 
 def _field_sentence(record: Record) -> tuple[Message, PairTest | None]:
     """The outcome among any number of models: one best, or those that the best cannot be told from."""
-    order = tuple(model for model in ranked(record) if quality(record, model))
+    order = tuple(model for model in sound(record) if quality(record, model))
     what = _what(record)
     if not order:
         return message("verdict.missing", names=", ".join(m.name for m in record.models), **what), None
@@ -181,8 +179,8 @@ def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
 
 def _baseline_sentence(record: Record) -> list[Message]:
     """What the models without attention reach beside the RNN with attention."""
-    without = tuple(model for model in ranked(record) if not model.attention)
-    if not without or not _is_the_pair(record):
+    without = tuple(model for model in sound(record) if not model.attention)
+    if not without or not is_the_pair(record):
         return []
     other = next(model for model in record.models if model.name == PAIR[1])
     found = {relation(record, model, other).outcome for model in without}

@@ -138,6 +138,7 @@ VERDICT: dict[str, tuple[str, str]] = {
     "difference.share": ("percentage points", "퍼센트포인트"),
     "difference.points": ("points", "점"),
     "verdict.stopped": ("Not comparable: {reason}", "비교할 수 없습니다. {reason}"),
+    "verdict.aside": ("Set aside, not comparable: {reason}", "비교할 수 없어 제외합니다. {reason}"),
     "verdict.stopped.more": ("{count} more reasons stand below.", "이유 {count}가지가 아래에 더 있습니다."),
     "verdict.stopped.figures": (
         "The bare figures, on which no comparison can rest: {scores}, {metric} on {items}.",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,14 +22,14 @@ from selfattn.tasks.compare_plan import PLAN, Plan, Planned, choose, read_plan, 
 from selfattn.tasks.compare_record import Frame, make_record
 from selfattn.tasks.dates import DatesTask, training_config
 from selfattn.tasks.examine import lesson_shape
-from selfattn.tasks.fit import fit
+from selfattn.tasks.fit import fit, writing
 from selfattn.tasks.lesson import Lesson, Task
 from selfattn.tasks.matching import match_models
 from selfattn.tasks.options import command_line
 from selfattn.tasks.recipes import PROBE_ITEMS, QUICK_TEST_ITEMS, TEST_ITEMS
 from selfattn.tasks.run import load
 from selfattn.tasks.tested import Tested, is_tested, test_run
-from selfattn.tasks.tuning import SPACE, best, choices
+from selfattn.tasks.tuning import best, choices, space
 from selfattn.training.config import TrainingConfig
 from selfattn.training.run_dir import RECORD, RunConfig, RunDirectory
 
@@ -80,10 +80,12 @@ def compare(
     if plan is None:
         check_out(options.out)
         plan = _plan(classroom, options, chosen, command)
-        plan.save(options.out)
+        with writing(options.out):
+            plan.save(options.out)
     if not plan.tuned:
         plan = _tune(plan, classroom, options)
-        plan.save(options.out)
+        with writing(options.out):
+            plan.save(options.out)
     for name, seed, few in plan.runs():
         path = options.out / run_name(name, seed, few)
         if not is_tested(path):
@@ -106,7 +108,10 @@ def write_comparison(comparison: Path, out: Path, lang: Lang = "en") -> tuple[Re
     models: dict[str, list[Tested]] = {name: [] for name in plan.models}
     few: dict[int, dict[str, Tested]] = {}
     for name, seed, first in plan.runs():
-        tested = Tested(comparison / run_name(name, seed, first), name)
+        path = comparison / run_name(name, seed, first)
+        if not is_tested(path):
+            raise UserError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} --resume")
+        tested = Tested(path, name)
         if first is None:
             models[name].append(tested)
         else:
@@ -139,6 +144,10 @@ class _Classroom:
 
 def _plan(classroom: _Classroom, options: CompareOptions, chosen: Mapping[str, Planned], command: str) -> Plan:
     lesson = classroom.lesson(0)
+    shown = lesson.material.epoch(0) if options.few else ()
+    for few in options.few_counts:
+        if isinstance(shown, Sequence) and few > len(shown):
+            raise UserError(f"--few {few}: an epoch has {len(shown):,} pairs, so these would be all; give fewer")
     configs = {name: model.config for name, model in chosen.items()}
     sized, matching = match_models(configs, options, lesson, lesson_shape(lesson))
     return Plan(
@@ -150,7 +159,7 @@ def _plan(classroom: _Classroom, options: CompareOptions, chosen: Mapping[str, P
         models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
         headline=classroom.task.headline,
         matching=matching,
-        space=SPACE if options.tune else {},
+        space=space(classroom.task.training) if options.tune else {},
         tuned=not options.tune,
     )
 

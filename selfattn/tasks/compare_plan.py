@@ -109,10 +109,12 @@ def read_plan(out: Path) -> Plan:
             for name, model in data.pop("models").items()
         }
         headline, matching = Headline(**data.pop("headline")), Matching(**data.pop("matching"))
-        few = tuple(data.pop("few"))
-        return Plan(**data, few=few, models=models, headline=headline, matching=matching)
+        plan = Plan(**data | {"few": tuple(data["few"])}, models=models, headline=headline, matching=matching)
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: a setting is missing or of the wrong type ({error}); {_ADVICE}") from None
+    if not (plan.models and all(type(count) is int and count >= 1 for count in (plan.seeds, *plan.few))):
+        raise UserError(f"{path}: no models, or seeds and few are not whole numbers of at least 1; {_ADVICE}")
+    return plan
 
 
 def run_name(name: str, seed: int, few: int | None) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from selfattn.data.batches import Example, collate
 from selfattn.data.pairs import Pair
@@ -122,7 +123,8 @@ def fit(
             keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
     if keeper is not None:
-        keeper.directory.save_weights(model)
+        with writing(out):
+            keeper.directory.save_weights(model)
         keeper.update(status=outcome.status, train_seconds=outcome.seconds)
     if outcome.status == "interrupted":
         raise KeyboardInterrupt(f"{out} keeps the best weights so far")
@@ -184,20 +186,40 @@ class _Keeper(Observer):
         self.record = dict(record)
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        self.directory.append(report)
-        if is_best:
-            self.directory.save_weights(model)
+        with writing(self.directory.path):
+            self.directory.append(report)
+            if is_best:
+                self.directory.save_weights(model)
         self.update(train_seconds=report.seconds)
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
         # What was written after the checkpoint will be written again.
-        self.directory.rewrite_metrics(reports)
-        if reports:
-            self.directory.save_weights(model)
+        with writing(self.directory.path):
+            self.directory.rewrite_metrics(reports)
+            if reports:
+                self.directory.save_weights(model)
 
     def update(self, **changes: Any) -> None:
         self.record |= changes
-        self.directory.write_record(self.record)
+        with writing(self.directory.path):
+            self.directory.write_record(self.record)
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turn what the disk does not take into one line; what is there is whole, for files are replaced at once.
+
+    Args:
+        place: what is written to.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{place}: cannot be written ({reason}); make room and go on with --resume") from None
 
 
 def _probe(model: Seq2Seq, config: RunConfig, material: Material) -> None:
@@ -209,3 +231,13 @@ def _probe(model: Seq2Seq, config: RunConfig, material: Material) -> None:
             model(batch.source, batch.target_in, source_mask=batch.source_mask)
     except ValueError as error:
         raise UserError(f"{config.preset}: cannot read the longest pair of these data: {error}") from None
+    # Outputs may become longer than the longest target; the first model that writes on and on would find out.
+    written = torch.full((1, config.max_length), tokenizer.bos_id)
+    try:
+        with torch.inference_mode():
+            model(batch.source, written, source_mask=batch.source_mask)
+    except ValueError as error:
+        raise UserError(
+            f"{config.preset}: cannot write {config.max_length} tokens, the most that an output may have with these "
+            f"data: {error}"
+        ) from None

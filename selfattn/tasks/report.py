@@ -35,6 +35,9 @@ def report(paths: Sequence[Path], options: ReportOptions) -> tuple[Record, Repor
     found: list[Tested] = []
     for path in paths:
         found += _runs(path)
+    for run in found:
+        if run.config.task != found[0].config.task or run.pairs != found[0].pairs:
+            raise UserError(f"{run.path}: not tested on the same pairs as {found[0].path}; name runs of one test")
     models: dict[str, list[Tested]] = {}
     for run in found:
         models.setdefault(_name(run, found), []).append(run)
@@ -64,8 +67,9 @@ def _name(run: Tested, runs: Sequence[Tested]) -> str:
     if all(other.config.model == run.config.model for other in same) and _seeds_differ(same):
         return run.name
     name = _own_name(run)
-    if not _seeds_differ([other for other in same if _own_name(other) == name]):
-        raise UserError(f"{run.path}: another run of {name} has the same seed; name each run once")
+    for other in same:
+        if other is not run and _own_name(other) == name and other.seed == run.seed:
+            raise UserError(f"{run.path} and {other.path}: two runs of {name} with the same seed; name one of them")
     return name
 
 

@@ -91,14 +91,19 @@ class Run:
         if isinstance(texts, str):
             raise TypeError("predict takes a list of texts: run.predict([text])")
         model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
-        texts = [unicodedata.normalize("NFC", text) for text in texts]  # as training texts are
+        texts = [_nfc(text) for text in texts]  # as training texts are
         try:
             if isinstance(model, DecoderOnly) and self.is_language_model:
                 return continue_texts(model, tokenizer, texts, options, context=length, first=first)
             return decode_texts(model, tokenizer, texts, options, max_length=length, first=first)
         except ValueError as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
-            raise UserError(f"the model cannot read an input of {longest} characters: {error}") from error
+            raise UserError(
+                f"the model cannot read an input of {longest} characters: {error}"
+                if options.max_length is None
+                else f"an input of {longest} characters and an output of {options.max_length} tokens are too long for "
+                f"the model: {error}"
+            ) from error
 
     def score(self, pairs: Sequence[Pair]) -> list[TargetScore]:
         """Say how probable the target of each pair is, given its source.
@@ -108,7 +113,7 @@ class Run:
         """
         self._check_takes_pairs("score")
         try:
-            return score_examples(self.model, self.tokenizer, encode_pairs(pairs, self.tokenizer))
+            return score_examples(self.model, self.tokenizer, encode_pairs(_composed(pairs), self.tokenizer))
         except ValueError as error:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
 
@@ -131,7 +136,7 @@ class Run:
                 or a text is longer than the model can read.
         """
         self._check_takes_pairs("align")
-        examples = encode_pairs(pairs, self.tokenizer)
+        examples = encode_pairs(_composed(pairs), self.tokenizer)
         try:
             return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
         except ValueError as error:
@@ -149,7 +154,7 @@ class Run:
         self._check_takes_pairs("attention")
         if not text.strip():
             raise UserError("attention: the text is empty; give an input, such as a date")
-        tokenizer = self.tokenizer
+        tokenizer, text = self.tokenizer, _nfc(text)
         prediction = self.predict([text])[0]
         source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
         # The target is what the model wrote, so every row of weights belongs to a step that it really made.
@@ -172,12 +177,21 @@ class Run:
         )
 
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
-        """Count the characters of the texts that the model does not know."""
-        return self.tokenizer.source.unknown(*texts)
+        """Count the characters of the texts that the model does not know, in the form in which it reads them."""
+        return self.tokenizer.source.unknown(*map(_nfc, texts))
 
     def _check_takes_pairs(self, what: str) -> None:
         if self.is_language_model:
             raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
+
+
+def _nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _composed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs as the model reads them; spans are not looked at."""
+    return [Pair(_nfc(pair.source), _nfc(pair.target), pair.tag) for pair in pairs]
 
 
 def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:

@@ -25,15 +25,26 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.errors import UserError
 from selfattn.evaluation.latency import median_ms
 from selfattn.tasks.examine import Examination
+from selfattn.tasks.fit import writing
 from selfattn.tasks.lesson import Lesson, Task
 from selfattn.tasks.run import Run
 from selfattn.training.files import read_json, write_atomically, write_json
-from selfattn.training.run_dir import RunConfig, RunDirectory
+from selfattn.training.run_dir import METRICS, RECORD, RunConfig, RunDirectory
 
 SCHEMA = 1
 FIGURES, ANSWERS = "test.json", "test.jsonl"
 _TIMED = 50  # inputs that are timed one by one
 _ADVICE = "test the run again: remove test.json, and compare with --resume"
+_RESTORE = "restore the file or train again"
+_Kinds = Mapping[str, type | tuple[type, ...]]
+_NUMBER = (int, float)
+_OF_FIGURES: _Kinds = {"created": str, "decoding": dict, "headline": dict, "scores": dict, "seconds": _NUMBER,
+                       "predict_ms": _NUMBER, "gates": list, "attention": list, "cost": dict, "probes": dict,
+                       "words": dict, "alignment": (dict, type(None))}  # fmt: skip
+_OF_RECORD: _Kinds = {"parameters": int, "parameters_non_embedding": int, "train_seconds": _NUMBER, "versions": dict,
+                      "machine": dict, "commit": (str, type(None))}  # fmt: skip
+_OF_METRICS: _Kinds = {"epoch": int, "step": int, "tokens": int, "seconds": _NUMBER, "train_loss": _NUMBER,
+                       "valid_loss": _NUMBER}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,7 @@ class Tested:
         if self.figures.get("schema") != SCHEMA:
             found = self.figures.get("schema")
             raise UserError(f"{path / FIGURES}: schema {found!r}, this version reads {SCHEMA}; {_ADVICE}")
+        _check(self.figures, _OF_FIGURES, f"{path / FIGURES}", _ADVICE)
 
     @property
     def seed(self) -> int:
@@ -81,12 +93,17 @@ class Tested:
     @cached_property
     def record(self) -> dict[str, Any]:
         """What ``run.json`` says."""
-        return self.directory.record()
+        found = self.directory.record()
+        _check(found, _OF_RECORD, f"{self.path / RECORD}", _RESTORE)
+        return found
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """What ``metrics.jsonl`` says: one object for each validation."""
-        return self.directory.metrics()
+        found = self.directory.metrics()
+        for number, line in enumerate(found, 1):
+            _check(line, _OF_METRICS, f"{self.path / METRICS}:{number}", _RESTORE)
+        return found
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
@@ -109,6 +126,15 @@ class Tested:
     def outputs(self) -> list[str]:
         """What the model wrote, in the order of the pairs."""
         return [answer.output for answer in self.answers]
+
+
+def _check(data: Mapping[str, Any], kinds: _Kinds, where: str, advice: str) -> None:
+    """Make sure that everything is there that a report is made from."""
+    for name, kind in kinds.items():
+        if name not in data:
+            raise UserError(f"{where}: {name} is missing; {advice}")
+        if not isinstance(data[name], kind):
+            raise UserError(f"{where}: {name} is of the wrong type; {advice}")
 
 
 def is_tested(path: Path) -> bool:
@@ -147,8 +173,9 @@ def test_run(run: Run, task: Task, lesson: Lesson, *, thorough: bool) -> Tested:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     text = "".join(json.dumps(_to_json(answer), ensure_ascii=False) + "\n" for answer in answers)
-    write_atomically(run.path / ANSWERS, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-    write_json(run.path / FIGURES, figures)
+    with writing(run.path):
+        write_atomically(run.path / ANSWERS, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
+        write_json(run.path / FIGURES, figures)
     return Tested(run.path)
 
 

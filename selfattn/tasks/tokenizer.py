@@ -68,7 +68,10 @@ def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, 
         tokenizer = SeparateTokenizer(_trained(texts.source, options), _trained(texts.target, options))
     else:
         tokenizer = _trained(texts.of("both"), options)
-    tokenizer.save(options.out)
+    try:
+        tokenizer.save(options.out)
+    except OSError as error:
+        raise UserError(f"{options.out}: cannot be written ({error.strerror}); choose another --out") from None
     return _cards(tokenizer, texts, "both", _MEASURED, 5)
 
 

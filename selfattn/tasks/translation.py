@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -203,6 +204,8 @@ def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFile
     items = options.test_items
     if items is None and options.is_cldr:
         items = QUICK_TEST_ITEMS if options.quick else TEST_ITEMS
+    if options.gold is None and (options.sentences is not None or options.base is not None):
+        raise UserError("--sentences and --base go with --gold: give the file with the links as well")
     gold = () if options.gold is None else read_gold(options.gold, sentences=options.sentences, base=options.base)
     task = TranslationTask(options, training, decoding, items, gold)
     return compare(
@@ -270,7 +273,7 @@ def given_pairs(paths: Sequence[Path]) -> list[Pair]:
         reason = row.reason if isinstance(row, Fault) else _broken(row)
         if isinstance(row, Fault) or reason:
             raise UserError(f"{named}:{row.line}: {reason}; mend the file: in a test every line counts")
-        found.append(Pair(row.source, row.target))
+        found.append(Pair(unicodedata.normalize("NFC", row.source), unicodedata.normalize("NFC", row.target)))
     return found
 
 

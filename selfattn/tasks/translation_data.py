@@ -100,7 +100,10 @@ class CorpusPairs(PairData):
         if count is None:
             return train
         if isinstance(train, PairStream):
-            raise UserError("--items-per-epoch: a stream is read as a whole; give --max-steps and --validate-every")
+            raise UserError(
+                "--items-per-epoch (which --quick sets): a stream is read as a whole; leave it out, and give "
+                "--max-steps and --validate-every"
+            )
         return list(islice(self._laps(train, epoch * count), count))
 
     def _laps(self, train: Sequence[Pair], start: int) -> Iterator[Pair]:

@@ -84,6 +84,11 @@ class TranslationData:
             raise UserError("--valid and --test go with --train: give the training files as well")
         if self.is_cldr and (self.columns or self.streaming):
             raise UserError("--columns and --streaming are for files and the Hub: give --train or --hub as well")
+        if self.columns and len(self.columns) != 2:
+            given = ",".join(self.columns)
+            raise UserError(f"--columns {given}: expected two, of the source and of the target, such as en,de")
+        if self.vocab_size is not None and self.vocab_size < 1:
+            raise UserError(f"--vocab-size: expected a whole number of at least 1, got {self.vocab_size}")
         if not 0 <= self.sampling < 1:
             raise UserError(f"--sampling: expected a share in [0, 1), got {self.sampling}")
         kind = self.tokenizer or ("characters" if self.is_cldr else "bpe")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from selfattn.models.config import ModelConfig, override
-from selfattn.report.record import TuningTrial
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
@@ -18,13 +17,28 @@ WARMUPS = (0.05, 0.1, 0.2)
 DROPOUTS = (0.0, 0.1, 0.2, 0.3)
 SMOOTHINGS = (0.0, 0.05, 0.1)
 
-SPACE: dict[str, str] = {
-    "lr": f"the recipe's times {LR_FACTORS[0]:g} to {LR_FACTORS[1]:g}, log-uniform",
-    "warmup": ", ".join(f"{value:g}" for value in WARMUPS),
-    "dropout": ", ".join(f"{value:g}" for value in DROPOUTS),
-    "label_smoothing": ", ".join(f"{value:g}" for value in SMOOTHINGS),
-}
-"""What is searched, for the record."""
+WARMUP_FACTORS = (0.25, 0.5, 1.0)  # where the recipe has a number of steps
+
+
+def space(recipe: TrainingConfig) -> dict[str, str]:
+    """Say what is searched, for the record.
+
+    Example:
+        >>> space(TrainingConfig(warmup_steps=400))["warmup_steps"]
+        "the recipe's times 0.25, 0.5, 1"
+    """
+    steps = recipe.warmup_steps is not None
+    warmup = f"the recipe's times {_listed(WARMUP_FACTORS)}" if steps else _listed(WARMUPS)
+    return {
+        "lr": f"the recipe's times {LR_FACTORS[0]:g} to {LR_FACTORS[1]:g}, log-uniform",
+        "warmup_steps" if steps else "warmup": warmup,
+        "dropout": _listed(DROPOUTS),
+        "label_smoothing": _listed(SMOOTHINGS),
+    }
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 @dataclass(frozen=True)
@@ -76,7 +90,12 @@ def choices(count: int, recipe: TrainingConfig, *, seed: int = 0) -> list[Choice
     found = [Choice({})]
     for _ in range(count - 1):
         lr = recipe.lr * math.exp(draw.uniform(low, high))
-        training = {"lr": lr, "warmup": draw.choice(WARMUPS), "label_smoothing": draw.choice(SMOOTHINGS)}
+        training: dict[str, float] = {"lr": lr}
+        if recipe.warmup_steps is None:
+            training["warmup"] = draw.choice(WARMUPS)
+        else:
+            training["warmup_steps"] = max(1, round(recipe.warmup_steps * draw.choice(WARMUP_FACTORS)))
+        training["label_smoothing"] = draw.choice(SMOOTHINGS)
         found.append(Choice(training, draw.choice(DROPOUTS)))
     return found
 
@@ -102,8 +121,3 @@ def dropout_names(config: Any) -> list[str]:
 def best(values: list[float]) -> int:
     """Return the place of the highest value, the first of equals."""
     return max(range(len(values)), key=lambda place: values[place])
-
-
-def trial_json(trial: TuningTrial) -> dict[str, Any]:
-    """Return a trial as plain JSON values."""
-    return asdict(trial)

@@ -242,6 +242,8 @@ def check_is_free(path: Path) -> None:
     except OSError as error:
         raise UserError(f"{path}: cannot be looked into ({error.strerror}); choose another --out") from None
     if names & {CONFIG, RECORD, WEIGHTS}:
-        raise UserError(f"{path}: already holds a run, which is never overwritten; choose another --out")
+        raise UserError(
+            f"{path}: already holds a run, which is never overwritten; choose another --out, or go on with it: --resume"
+        )
     if names:
         raise UserError(f"{path}: holds other files; choose another --out, or an empty directory")

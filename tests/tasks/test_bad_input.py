@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from selfattn.tasks.run import Run
 
 Cli = Callable[..., Any]
+Train = Callable[..., Run]
 
 
 @pytest.fixture
@@ -28,6 +30,9 @@ def place(tmp_path: Path, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "latin.txt").write_bytes("août_08\n".encode("latin-1"))
     (tmp_path / "broken.gz").write_bytes(b"not gzip")
     (tmp_path / "few.tsv").write_text("a\tb\n" * 9)
+    (tmp_path / "wide.txt").write_bytes("a\tb\n".encode("utf-16"))
+    (tmp_path / "wide-unmarked.txt").write_bytes("a\tb\n".encode("utf-16-le"))
+    (tmp_path / "pairs.tsv").write_text("".join(f"one {n}\teins {n}\n" for n in range(120)))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
     monkeypatch.chdir(tmp_path)
@@ -40,6 +45,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 TRAIN = ("train", "dates", "--quick", "--out", "new")
 COMPARE = ("compare", "dates", "--quick", "--out", "new")
+TRANSLATE = ("train", "translation", "--quick", "--out", "new")
 
 TABLE: list[tuple[tuple[str, ...], str]] = [
     # commands and flags
@@ -100,6 +106,15 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRAIN, "--data", "broken.gz"), "broken.gz: not a whole gzip file"),
     ((*TRAIN, "--data", "few.tsv"), "few.tsv: 9 pairs are too few"),
     ((*TRAIN, "--data", "few.tsv", "--locales", "ko_KR"), "--locales chooses embedded dates"),
+    ((*TRAIN, "--data", "wide.txt"), "wide.txt: UTF-16, not UTF-8; save the file as UTF-8"),
+    ((*TRAIN, "--data", "wide-unmarked.txt"), "wide-unmarked.txt: UTF-16, not UTF-8; save the file as UTF-8"),
+    ((*TRANSLATE, "--train", "wide-unmarked.txt"), "wide-unmarked.txt: UTF-16, not UTF-8; save the file as UTF-8"),
+    ((*TRANSLATE, "--train", "few.tsv"), "few.tsv: 1 pairs are left after cleaning, too few to hold valid and"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--columns", "en"), "--columns en: expected two"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--columns", "1,2,3"), "--columns 1,2,3: expected two"),
+    ((*TRANSLATE, "--tokenizer", "bpe", "--vocab-size", "0"), "--vocab-size: expected a whole number of at least"),
+    (("tokenizer", "train", "pairs.tsv", "--out", "new", "--vocab-size", "3"), "a vocabulary of 3 has no room for"),
+    (("tokenizer", "train", "pairs.tsv", "--out", "empty.txt/below"), "empty.txt/below: cannot be written"),
     (("evaluate", "run", "--data", "nowhere.txt"), "nowhere.txt: no such file"),
     (("evaluate", "run", "--data", "empty.txt"), "empty.txt: the file is empty"),
     # where things go
@@ -107,6 +122,9 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     (("train", "dates", "--out", "full"), "full: holds other files"),
     (("train", "dates", "--out", "empty.txt"), "empty.txt: is a file"),
     ((*TRAIN[:-1], "empty.txt/below"), "empty.txt/below: cannot be written"),
+    ((*COMPARE[:-1], "empty.txt/x", "--data", "pairs.tsv", "--models", "transformer"), "empty.txt/x: cannot be"),
+    ((*COMPARE, "--data", "pairs.tsv", "--few", "20000"), "--few 20000: an epoch has 16,000 pairs"),
+    (("compare", "translation", "--out", "new", "--sentences", "few.tsv"), "--sentences and --base go with --gold"),
     (("compare", "dates", "--out", "run"), "run: holds something already"),
     (("compare", "dates", "--out", "full"), "full: holds something already"),
     (("compare", "dates", "--out", "empty.txt"), "empty.txt: holds something already"),
@@ -159,6 +177,42 @@ def test_a_run_with_a_broken_file(cli: Cli, place: Path, command: str, name: str
 def test_input_that_is_not_utf8_names_its_line(cli: Cli, place: Path) -> None:
     done = cli("predict", "run", stdin=b"May 1\n\xff\n")
     assert (done.code, done.err) == (2, "error: standard input:2: not valid UTF-8 (byte 1)\n")
+
+
+def test_a_byte_order_mark_in_front_of_the_input_is_not_read(cli: Cli, place: Path) -> None:
+    marked, plain = (cli("predict", "run", stdin=mark + b"May 1\r\n") for mark in (b"\xef\xbb\xbf", b""))
+    assert marked == plain
+
+
+def test_jamo_that_were_taken_apart_are_put_together(cli: Cli, train: Train, tmp_path: Path) -> None:
+    rows = [f"{n}월 {day}일\t{n:02}-{day:02}\n" for n in range(1, 10) for day in range(1, 20)]
+    for form in ("NFC", "NFD"):
+        (tmp_path / f"{form}.tsv").write_text(unicodedata.normalize(form, "".join(rows)), encoding="utf-8")
+    (tmp_path / "train.tsv").write_bytes((tmp_path / "NFD.tsv").read_bytes())
+    run = train("transformer", tmp_path / "run", data=tmp_path / "train.tsv")
+    assert {"월", "일"} <= set(run.tokenizer.source.pieces(range(len(run.tokenizer))))
+    for command in ("score", "align", "evaluate"):
+        done, same = (cli(command, run.path, "--data", tmp_path / f"{form}.tsv") for form in ("NFD", "NFC"))
+        assert (done.code, done.err) == (0, "")
+        assert done.out.replace("NFD", "NFC") == same.out
+    taken_apart = unicodedata.normalize("NFD", "3월 4일")
+    assert cli("predict", run.path, stdin=taken_apart + "\n").err == ""
+    assert run.attention(taken_apart).source == "3월 4일"
+
+
+def test_an_output_that_may_become_too_long_is_told_before_anything_is_written(cli: Cli, place: Path) -> None:
+    before = contents(place)
+    settings = ("decoder.position=learned", "decoder.max_length=12")
+    done = cli(*TRAIN, *(part for setting in settings for part in ("--set", setting)))
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "transformer: cannot write 22 tokens, the most that an output may have with these data: learned" in done.err
+    assert contents(place) == before
+
+
+def test_a_length_that_was_asked_for_is_named(cli: Cli, tmp_path: Path, train: Train) -> None:
+    train("transformer", tmp_path / "run", set=("decoder.position=learned", "decoder.max_length=64"))
+    done = cli("predict", tmp_path / "run", "--max-length", "1000", stdin="May 1\n")
+    assert done.code == 0 or "an output of 1000 tokens" in done.err
 
 
 def test_a_message_with_a_newline_in_it_is_still_one_line(cli: Cli, place: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.report.fairness import badges, obstacles
+from selfattn.report.judged import pair_tables
 from selfattn.report.numbers import estimate_text
 from selfattn.report.reading import record_from_dict
 from selfattn.report.record import Estimate, GateResult, Interval, PairTest, Record
@@ -232,8 +233,39 @@ def test_every_obstacle_is_counted_and_a_gate_is_said_once_a_model(rich: Record)
     gates = tuple(dataclasses.replace(gate, passed=False) for gate in rich.gates)
     seeds = tuple(dataclasses.replace(gate, seed=1) for gate in gates)
     stopped = dataclasses.replace(rich, gates=gates + seeds)
-    assert len(obstacles(stopped)) == len(gates)
-    assert f"{len(gates) - 4} more reasons stand below." in sentences(stopped)
+    counted = [gate for gate in gates if gate.model in ("", "transformer", "rnn-attention")]
+    assert 4 < len(counted) < len(gates)
+    assert len(obstacles(stopped)) == len(counted)
+    assert f"{len(counted) - 4} more reasons stand below." in sentences(stopped)
+
+
+def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> None:
+    """Its gate is said in words, nothing is compared with it, and the others are compared as if it were not there."""
+    gates = tuple(dataclasses.replace(gate, passed=gate.model != "rnn-plain") for gate in rich.gates)
+    record = dataclasses.replace(rich, gates=gates)
+    found, whole = verdict(record), verdict(rich)
+    assert (found.stopped, found.lead) == (False, whole.lead)
+    failed = [gate for gate in gates if not gate.passed]
+    assert failed
+    assert len(found.aside) == min(len(failed), 5)
+    assert found.aside[0].say("en").startswith("Set aside, not comparable: rnn-plain did not pass the sanity gate")
+    assert "비교할 수 없어" in found.aside[0].say("ko")
+    plain = next(model for model in record.models if model.name == "rnn-plain")
+    assert standing(record, plain).say("en") == "not comparable"
+    assert "rnn-plain" not in " ".join(sentence.say("en") for sentence in found.others)
+    words = {(line.cells[0], line.cells[1]): line.cells[-1] for line in pair_tables(record)[0].grid.lines}
+    assert all((word.say("en") == "not comparable") == ("rnn-plain" in pair) for pair, word in words.items())
+
+
+def test_of_many_models_those_that_pass_are_compared(rich: Record) -> None:
+    models = tuple(dataclasses.replace(model, name=f"m{k}") for k, model in enumerate(rich.models))
+    gate = GateResult("variety", False, "all the same", model="m0")
+    record = dataclasses.replace(rich, models=models, pairs=(), gates=(gate,))
+    found = verdict(record)
+    assert not found.stopped
+    assert "m0 " not in found.lead.say("en")
+    alone = tuple(dataclasses.replace(gate, model=model.name) for model in models[1:])
+    assert verdict(dataclasses.replace(record, gates=alone)).stopped
 
 
 def test_twice_the_parameters_is_a_warning_where_nothing_was_to_be_equal() -> None:
