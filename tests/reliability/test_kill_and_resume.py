@@ -8,10 +8,14 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import pytest
+import torch
 
 from selfattn.training.config import TrainingConfig
 
@@ -41,6 +45,15 @@ def _load() -> ModuleType:
 
 
 parts: Any = _load()
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As many threads here as in the programs that are started: sums are added in another order by another number."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def train_and_kill(out: Path, chance: random.Random, most: int) -> tuple[int, int]:

@@ -59,6 +59,15 @@ def check_curve(found: dict[str, Any], folder: Path) -> None:
                 assert two[name] == pytest.approx(one[name], rel=1e-3), name
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As many threads here as in the programs that are started: sums are added in another order by another number."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
