@@ -7,6 +7,7 @@ from datetime import date
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from unicodedata import normalize
 
 import torch
 from hypothesis import assume, given, settings
@@ -123,7 +124,8 @@ def test_every_piece_is_printable_and_a_saved_vocabulary_the_same(text: str) -> 
         assert CharTokenizer.load(folder).characters == tokenizer.characters
 
 
-sides = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=("Cs",)), min_size=1).filter(str.strip)
+# A file full of NUL is taken for UTF-16.
+sides = st.text(st.characters(exclude_characters="\0\t\n\r", exclude_categories=("Cs",)), min_size=1).filter(str.strip)
 
 
 @quick
@@ -137,7 +139,7 @@ def test_files_come_back(rows: list[tuple[str, str]], suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"pairs.{suffix}")
         path.write_bytes(text.encode())
-        assert read_pairs(path) == [Pair(source, target) for source, target in rows]
+        assert read_pairs(path) == [Pair(normalize("NFC", source), normalize("NFC", target)) for source, target in rows]
 
 
 @quick
