@@ -44,7 +44,7 @@ def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> T
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ v
     b = query.shape[0]
     query, key = (rearrange(x, "b h length a -> (b h) length a") for x in (query, key))
-    scores: Tensor = _SummedTanh.apply(query, key, v, block_elements)  # type: ignore[no-untyped-call]
+    scores: Tensor = _SummedTanh.apply(query, key, v, block_elements)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
     return rearrange(scores, "(b h) i j -> b h i j", b=b)
 
 
@@ -54,7 +54,7 @@ class _SummedTanh(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> Tensor:
         ctx.save_for_backward(query, key, v)
-        ctx.block_elements = block_elements  # type: ignore[attr-defined]
+        ctx.block_elements = block_elements  # type: ignore[attr-defined]  # PyTorch has no types for it
         scores = query.new_empty(*query.shape[:2], key.shape[1])
         for heads, rows, tanh in _blocks(query, key, block_elements):
             scores[heads, rows] = tanh @ v
@@ -67,11 +67,11 @@ class _SummedTanh(torch.autograd.Function):
                 "additive and concat scores in blocks can be differentiated once; for second derivatives build the "
                 "score with a larger block_elements"
             )
-        query, key, v = ctx.saved_tensors  # type: ignore[attr-defined]
+        query, key, v = ctx.saved_tensors  # type: ignore[attr-defined]  # PyTorch has no types for it
         wide = torch.promote_types(query.dtype, torch.float32)  # sums over many blocks
         query_grad, key_grad, v_grad = (torch.zeros_like(x, dtype=wide) for x in (query, key, v))
         one = query.new_ones(())
-        for heads, rows, tanh in _blocks(query, key, ctx.block_elements):  # type: ignore[attr-defined]
+        for heads, rows, tanh in _blocks(query, key, ctx.block_elements):  # type: ignore[attr-defined]  # PyTorch has no types for it
             part = grad[heads, rows].unsqueeze(-1)
             v_grad += (part.flatten() @ tanh.flatten(0, -2)).to(wide)
             torch.addcmul(one, tanh, tanh, value=-1, out=tanh).mul_(part)  # d tanh(x) / dx = 1 - tanh(x)^2

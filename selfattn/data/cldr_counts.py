@@ -155,7 +155,8 @@ def unit_forms(locale: Locale, unit: str, length: str) -> Forms | None:
 def per_pattern(locale: Locale, unit: str) -> str | None:
     """Return CLDR's pattern for so much of anything in each unit, such as ``{0} per day``; None where it has none."""
     table = tables(locale)["unit_patterns"].get(unit, {})
-    return table.get("long", {}).get("per") or table.get("short", {}).get("per")  # type: ignore[no-any-return]
+    pattern: str | None = table.get("long", {}).get("per") or table.get("short", {}).get("per")
+    return pattern
 
 
 def relative_forms(locale: Locale, unit: str, length: str, direction: str) -> Forms | None:

@@ -96,7 +96,9 @@ def names(locales: tuple[Locale, Locale], which: Which) -> dict[str, list[Name]]
     found["weekday"] = _calendar_names("weekday", [locale.days["stand-alone"]["wide"] for locale in locales])
     found["month"] = _calendar_names("month", [locale.months["stand-alone"]["wide"] for locale in locales])
     for field, some in found.items():
-        found[field] = [name for name in some if not (name.texts[0] in seen or seen.add(name.texts[0]))]  # type: ignore[func-returns-value]
+        first = {name.texts[0]: name for name in reversed(some) if name.texts[0] not in seen}
+        found[field] = [name for name in some if first.get(name.texts[0]) is name]
+        seen.update(first)
     return found
 
 

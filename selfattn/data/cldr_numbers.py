@@ -121,8 +121,8 @@ def get_percent_symbol(locale: Locale) -> str:
 
 
 def _around(pattern: Any, percent: str) -> tuple[str, str]:
-    before, after = pattern.prefix[0], pattern.suffix[0]
-    return tuple(tidy(text.replace("%", percent)) for text in (before, after))  # type: ignore[return-value]
+    before, after = (tidy(text.replace("%", percent)) for text in (pattern.prefix[0], pattern.suffix[0]))
+    return before, after
 
 
 def _parted(character: str) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import unicodedata
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from selfattn.data.lines import looks_like_utf16
+from selfattn.data.lines import lines_of
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
@@ -143,28 +141,13 @@ def read_lines(path: Path, advice: str) -> list[str]:
     Raises:
         UserError: the file is missing, a directory, damaged or empty.
     """
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; check the path") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: is a directory; name the file in it") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: not a whole gzip file ({error}); fetch or pack it again") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
-    data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors put in front
-    if looks_like_utf16(data):
-        raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8")
-    rows = data.removesuffix(b"\n").split(b"\n")
-    if not data.strip():
+    rows = list(lines_of(path, advice))
+    if not any(row.strip() for row in rows):
         raise UserError(f"{path}: the file is empty; {advice}")
     lines = []
     for number, row in enumerate(rows, 1):
         try:
-            lines.append(row.decode("utf-8").removesuffix("\r"))
+            lines.append(row.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{path}:{number}: not valid UTF-8 (byte {error.start + 1}); save the file as UTF-8"

@@ -16,10 +16,14 @@ _BLOCK = 1 << 20
 _START = 200  # bytes that tell what a file is
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
+def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[bytes]:
     r"""Read the lines of a file, without their ends; a name that ends in ``.gz`` is unpacked.
 
     A line ends with ``\n`` or ``\r\n`` and nothing else. A byte order mark in front is taken off.
+
+    Args:
+        path: the file.
+        advice: what to do where it is empty, for the error message.
 
     Raises:
         UserError: the file is missing, a directory, damaged, empty, or not what its name says.
@@ -34,7 +38,7 @@ def lines_of(path: Path) -> Iterator[bytes]:
     """
     with _opened(path) as file:
         first = file.readline()
-        _check(path, first)
+        _check(path, first, advice)
         yield _bare(first.removeprefix(b"\xef\xbb\xbf"))
         for line in file:
             yield _bare(line)
@@ -98,9 +102,9 @@ def _told(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
 
 
-def _check(path: Path, first: bytes) -> None:
+def _check(path: Path, first: bytes, advice: str) -> None:
     if not first:
-        raise UserError(f"{path}: the file is empty; give at least one line")
+        raise UserError(f"{path}: the file is empty; {advice}")
     if first.startswith(b"\x1f\x8b"):
         raise UserError(f"{path}: packed with gzip; let its name end in .gz")
     if looks_like_utf16(first):

@@ -5,7 +5,7 @@ Every item is in one group of a division at most. Letters: `s` seeds, `i` test i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -97,29 +97,6 @@ def by_length(
     ]
 
 
-def by_novelty(pairs: Sequence[Pair], training: Iterable[Pair]) -> list[Bucket]:
-    """Divide by whether the training has the source: word for word, but for case, or not at all.
-
-    Example:
-        >>> test = [Pair("May 1", "x"), Pair("MAY 1", "x"), Pair("May 2", "y")]
-        >>> [(bucket.name, bucket.places) for bucket in by_novelty(test, [Pair("May 1", "x")])]
-        [('seen', (0,)), ('seen but for case', (1,)), ('unseen', (2,))]
-    """
-    exact, folded = set(), set()
-    wanted = {pair.source.casefold() for pair in pairs}  # what the training has besides need not be kept
-    for pair in training:
-        if (fold := pair.source.casefold()) in wanted:
-            exact.add(pair.source)
-            folded.add(fold)
-
-    def novelty(pair: Pair) -> str:
-        if pair.source in exact:
-            return "seen"
-        return "seen but for case" if pair.source.casefold() in folded else "unseen"
-
-    return by_name(map(novelty, pairs), ("seen", "seen but for case", "unseen"))
-
-
 def score_buckets(buckets: Sequence[Bucket], scores: Mapping[str, npt.ArrayLike]) -> list[BucketEstimates]:
     """Estimate each model's score on each bucket, over seeds and the items of the bucket.
 
@@ -172,19 +149,6 @@ def score_buckets_corpus(
         )
         for bucket in buckets
     ]
-
-
-def by_name(names: Iterable[str], order: Sequence[str]) -> list[Bucket]:
-    """Divide by a name for each item, buckets in the order given; what has a name that is not in it is left out.
-
-    Example:
-        >>> by_name(["b", "a", "b", ""], order=["a", "b", "c"])
-        [Bucket(name='a', places=(1,)), Bucket(name='b', places=(0, 2))]
-    """
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name, []).append(place)
-    return [Bucket(name, tuple(places[name])) for name in order if name in places]
 
 
 def range_name(low: int, high: int | None) -> str:

@@ -171,7 +171,7 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
     """Follows the memory behind every tensor that an operation returns."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         self.held = self.peak = 0
         self._watched: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 

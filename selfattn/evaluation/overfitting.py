@@ -108,7 +108,7 @@ def _learn(model: Seq2Seq, batch: Batch, optimizer: torch.optim.Optimizer) -> fl
     logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
     loss = token_loss(logits, batch.target_out, batch.target_mask)
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     return loss.item()

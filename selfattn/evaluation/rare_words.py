@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from selfattn.evaluation.buckets import Bucket, BucketEstimates, Words, by_name, range_name
+from selfattn.evaluation.buckets import BucketEstimates, Words, range_name
 from selfattn.evaluation.resampling import Array
 from selfattn.evaluation.significance import compare_corpus
 
@@ -16,28 +16,6 @@ Bins = Sequence[tuple[int, int | None]]
 
 # How often the training has a word: never, hardly, now and then, often. Both ends belong to the bin.
 FREQUENCIES: Bins = ((0, 0), (1, 5), (6, 50), (51, None))
-
-
-def by_rarest_word(
-    texts: Sequence[str], training: Mapping[str, int], *, bins: Bins = FREQUENCIES, words: Words | None = None
-) -> list[Bucket]:
-    """Divide by how often the training has the rarest word of a text; texts without a word are left out.
-
-    Args:
-        texts: of the test items, as a rule their sources.
-        training: how often the training has each word, from `count_words`.
-        bins: least and largest count of each bucket; default `FREQUENCIES`.
-        words: cuts a text into words; default `words_of`.
-
-    Example:
-        >>> training = count_words(["the dog runs", "the dog"])
-        >>> [(b.name, b.places) for b in by_rarest_word(["the dog", "a dog", "the cat runs"], training)]
-        [('0', (1, 2)), ('1 to 5', (0,))]
-    """
-    cut = words_of if words is None else words
-    counts = [[training.get(word, 0) for word in cut(text)] for text in texts]
-    names = [_bin_name(min(some), bins) if some else "" for some in counts]
-    return by_name(names, [range_name(*bounds) for bounds in bins])
 
 
 def score_rare_words(
@@ -132,7 +110,3 @@ def _within(words: Counter[str], training: Mapping[str, int], bounds: tuple[int,
 def _ratio(sums: Array) -> Array:
     found: Array = sums[:, 0] / sums[:, 1]
     return found
-
-
-def _bin_name(count: int, bins: Bins) -> str:
-    return next((range_name(low, high) for low, high in bins if low <= count and (high is None or count <= high)), "")

@@ -32,7 +32,7 @@ class Dropout(nn.Dropout):
         cut = round(self.p * _LEVELS)
         if not self.training or x.device.type != "cpu" or not 0 < cut < _LEVELS or not x.is_floating_point():
             return super().forward(x)
-        dropped: Tensor = _Drop.apply(x, cut)  # type: ignore[no-untyped-call]
+        dropped: Tensor = _Drop.apply(x, cut)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         return dropped
 
 

@@ -25,7 +25,8 @@ class Reorderable:
         Args:
             index: int64 ``[new b]``.
         """
-        return _reorder(self, index)  # type: ignore[no-any-return]
+        picked: Self = _reorder(self, index)
+        return picked
 
 
 def _reorder(tree: Any, index: Tensor) -> Any:

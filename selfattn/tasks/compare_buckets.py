@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.buckets import BucketEstimates, by_length, by_tag, score_buckets
+from selfattn.evaluation.buckets import BucketEstimates, by_length, by_tag, score_buckets, score_buckets_corpus
 from selfattn.evaluation.comparison import Estimate as Estimated
+from selfattn.evaluation.corpus_metrics import bleu_metric
 from selfattn.evaluation.fields import score_fields
 from selfattn.evaluation.rare_words import score_rare_words
 from selfattn.evaluation.significance import estimate
-from selfattn.report.record import Bucket, BucketGroup, Estimate
-from selfattn.tasks.lesson import right_answers
+from selfattn.report.record import Bucket, BucketGroup, Estimate, Headline
+from selfattn.tasks.lesson import compare_on, right_answers
 from selfattn.tasks.tested import Tested
 
 _MOST_FIELDS = 12
@@ -24,11 +26,15 @@ _FEW = "trained on so many pairs only, again and again, with the first seed"
 Models = Mapping[str, Sequence[Tested]]
 
 
-def make_buckets(models: Models, few: Mapping[int, Mapping[str, Tested]]) -> tuple[BucketGroup, ...]:
+def make_buckets(
+    models: Models, few: Mapping[int, Mapping[str, Tested]], headline: Headline, language: str = ""
+) -> tuple[BucketGroup, ...]:
     """Divide the test and measure every model on every part.
 
     Args:
         models: for each model its runs.
+        headline: what the comparison is about; on parts by length a corpus is measured by BLEU.
+        language: of the targets.
         few: runs that were trained on so few pairs only, by their number and the model's name.
     """
     first = next(iter(models.values()))[0]
@@ -38,11 +44,13 @@ def make_buckets(models: Models, few: Mapping[int, Mapping[str, Tested]]) -> tup
     sources = [pair.source for pair in pairs]
     groups = [
         _group("format" if first.config.task == "dates" else "kind", score_buckets(by_tag(pairs), right)),
-        _group("length", score_buckets(by_length(sources), right), "characters of the source"),
+        _by_bleu(outputs, pairs, language)
+        if headline.metric == "bleu"
+        else _group("length", score_buckets(by_length(sources), right), "characters of the source"),
         _group("field", _fields(outputs, pairs), _FIELDS),
         _group("rare words", _rare_words(outputs, pairs, first), _RARE, "word recall"),
         *(_group(name, _probe(models, name), "never shown in training") for name in first.figures["probes"]),
-        _few(few),
+        _few(few, headline, language),
     ]
     return tuple(group for group in groups if group.buckets)
 
@@ -53,6 +61,14 @@ def _group(name: str, parts: Iterable[BucketEstimates], note: str = "", metric: 
         for part in parts
     )
     return BucketGroup(name, buckets, metric, note=note)
+
+
+def _by_bleu(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair], language: str) -> BucketGroup:
+    metric, targets = bleu_metric(language), [pair.target for pair in pairs]
+    counts = {name: np.stack([metric.statistics(run, targets) for run in runs]) for name, runs in outputs.items()}
+    lengths = by_length([pair.source for pair in pairs], words=str.split)
+    parts = score_buckets_corpus(lengths, counts, metric.from_sums)
+    return replace(_group("length", parts, "words of the source", metric.name), kind="points")
 
 
 def _fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]) -> list[BucketEstimates]:
@@ -79,15 +95,15 @@ def _probe(models: Models, name: str) -> Iterator[BucketEstimates]:
     yield BucketEstimates(name, items, {model: estimate(right) for model, right in rights.items()})
 
 
-def _few(few: Mapping[int, Mapping[str, Tested]]) -> BucketGroup:
-    """One bucket for each number of pairs."""
+def _few(few: Mapping[int, Mapping[str, Tested]], headline: Headline, language: str) -> BucketGroup:
+    """One bucket for each number of pairs, by the metric that the comparison is about."""
     buckets = []
     for count, runs in sorted(few.items()):
         pairs = next(iter(runs.values())).pairs
-        right = right_answers({name: [run.outputs] for name, run in runs.items()}, pairs)
-        shares = {name: _plain(estimate(own)) for name, own in right.items()}
+        found = compare_on(headline, {name: [run.outputs] for name, run in runs.items()}, pairs, language)
+        shares = {name: _plain(own) for name, own in found.estimates.items()}
         buckets.append(Bucket(f"{count:,} pairs", len(pairs), shares))
-    return BucketGroup("few examples", tuple(buckets), note=_FEW)
+    return BucketGroup("few examples", tuple(buckets), headline.metric, headline.kind, note=_FEW)
 
 
 def _plain(found: Estimated) -> Estimate:

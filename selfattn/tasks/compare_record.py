@@ -113,7 +113,7 @@ def make_record(
         pairs=(*_pairs(comparison, frame.headline.metric), *_further_pairs(frame.headline, predictions, pairs)),
         gates=make_gates(models, frame.matching),
         matching=frame.matching,
-        buckets=make_buckets(models, few or {}),
+        buckets=make_buckets(models, few or {}, frame.headline, language),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
     )

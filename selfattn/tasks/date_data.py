@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from selfattn.data.dates import DateSource
 from selfattn.data.deal import hold_out, laps
 from selfattn.data.files import book_split, is_book_file, read_pairs
+from selfattn.data.lines import file_sha256
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.tasks.pair_data import PairData
@@ -91,7 +91,7 @@ class FileDates(PairData):
         return {
             "kind": "file",
             "path": str(self.path.resolve()),
-            "sha256": file_hash(self.path),
+            "sha256": file_sha256(self.path),
             "split": "book" if self.is_book else "by source",
             "validation_items": self.validation_items,
         }
@@ -134,18 +134,13 @@ def open_data(settings: Mapping[str, Any], *, where: str) -> PairData:
             return EmbeddedDates([str(name) for name in locales], seed=0)
         case {"kind": "file", "path": str(path), "sha256": str(digest), "validation_items": int(items)}:
             data = FileDates(Path(path), seed=0, validation_items=items)
-            if file_hash(Path(path)) != digest:
+            if file_sha256(Path(path)) != digest:
                 raise UserError(
                     f"{path}: has changed since this run was trained, so its test part is no longer known; "
                     "give another file with --data"
                 )
             return data
     raise UserError(f"{where}: data: not the settings of a dates run; restore the file or train again")
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file's content."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=4)

@@ -196,7 +196,7 @@ class Examination:
         def step() -> None:
             with torch.enable_grad():
                 logits = self.model(batch.source, batch.target_in, source_mask=batch.source_mask)
-                token_loss(logits, batch.target_out, batch.target_mask).backward()  # type: ignore[no-untyped-call]
+                token_loss(logits, batch.target_out, batch.target_mask).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
 
         step()  # gradients are there from the first step on
         self.model.zero_grad(set_to_none=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 from selfattn.data.batches import Example
 from selfattn.data.deal import hold_out, laps
+from selfattn.data.lines import file_sha256
 from selfattn.data.texts import Texts, read_texts
 from selfattn.errors import UserError
 from selfattn.evaluation.language_model import score_texts, text_examples
@@ -16,7 +17,6 @@ from selfattn.models.config import DecoderOnlyConfig, ModelConfig
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tasks.command import make_app, run_app, say
-from selfattn.tasks.date_data import file_hash
 from selfattn.tasks.fit import Material, fit
 from selfattn.tasks.options import TrainLM, command_line, with_settings
 from selfattn.tasks.recipes import LM_RECIPE
@@ -49,7 +49,7 @@ def train_lm(options: TrainLM) -> Run:
     settings = {
         "kind": "text",
         "path": str(options.data.resolve()),
-        "sha256": file_hash(options.data),
+        "sha256": file_sha256(options.data),
         "valid": None if options.valid is None else str(options.valid.resolve()),
         "lines": len(train),
         "valid_lines": len(valid),

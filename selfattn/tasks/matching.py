@@ -56,7 +56,10 @@ def match_models(
     if options.match is not None:
         target = options.budget or statistics.median(measure(config) for config in models.values())
         found = {name: _sized(name, config, target, measure, options.match_limit) for name, config in models.items()}
-    counts = {name: measure(config) for name, config in found.items()}
+    if what == "seconds":  # what a search found to fit was partly luck of the clock: measured again, all by turns
+        counts = step_seconds(found, vocab_size=vocab_size, shape=shape, training=lesson.training)
+    else:
+        counts = {name: measure(config) for name, config in found.items()}
     if not options.apart:
         _check(counts, what, options)
     return found, Matching(
@@ -87,22 +90,46 @@ def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: Trainin
             tokens = shape.batch * shape.target
             return lru_cache(lambda config: training_flops(config, vocab_size, shape) / tokens)
         case "seconds":
-            return lru_cache(partial(_step_seconds, vocab_size=vocab_size, shape=shape, training=training))
+
+            @lru_cache
+            def seconds(config: ModelConfig) -> float:
+                return step_seconds({"": config}, vocab_size=vocab_size, shape=shape, training=training)[""]
+
+            return seconds
 
 
-def _step_seconds(config: ModelConfig, *, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> float:
-    """Time a training step: the median of some."""
+def step_seconds(
+    models: Mapping[str, ModelConfig], *, vocab_size: int, shape: BatchShape, training: TrainingConfig
+) -> dict[str, float]:
+    """Time a training step of each model: the median of some, taken by turns, so that a busy moment meets all.
+
+    Args:
+        models: by name.
+        vocab_size: number of tokens.
+        shape: of a batch.
+        training: decides the optimizer.
+    """
+    steps = {name: _step(config, vocab_size, shape, training) for name, config in models.items()}
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(_WARM_UP + _STEPS):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(own[_WARM_UP:]) for name, own in times.items()}
+
+
+def _step(config: ModelConfig, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> Callable[[], None]:
     model = build(config, vocab_size=vocab_size, pad_id=0, seed=0).train()
     batch, optimizer = _batch(shape, vocab_size), make_optimizer(model, training)
-    times = []
-    for _ in range(_WARM_UP + _STEPS):
-        started = time.perf_counter()
+
+    def step() -> None:
         logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
         optimizer.zero_grad(set_to_none=True)
-        token_loss(logits, batch.target_out, batch.target_mask).backward()  # type: ignore[no-untyped-call]
+        token_loss(logits, batch.target_out, batch.target_mask).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         optimizer.step()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[_WARM_UP:])
+
+    return step
 
 
 def _batch(shape: BatchShape, vocab_size: int) -> Batch:

@@ -14,12 +14,12 @@ from selfattn.data.pairs import Pair
 from selfattn.data.records import Fault, Row, file_records
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
+from selfattn.evaluation.corpus_metrics import bleu_metric
 from selfattn.evaluation.evaluate import evaluate
 from selfattn.evaluation.gold_files import GoldPair, read_gold
 from selfattn.evaluation.metrics import exact_matches
 from selfattn.evaluation.predict import predict
-from selfattn.evaluation.translation import translation_metrics, translation_scores
-from selfattn.models.config import ModelConfig
+from selfattn.evaluation.translation import translation_scores
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
 from selfattn.report.files import ReportFiles
@@ -78,8 +78,7 @@ class TranslationTask(Task):
         self.gold = gold
         self.options, self.training, self.decoding, self.test_items = options, training, decoding, test_items
         if not options.is_cldr:
-            metric = translation_metrics(options.target)["bleu"]
-            self.headline = Headline("bleu", "points", metric.signature)
+            self.headline = Headline("bleu", "points", bleu_metric(options.target).signature)
 
     def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:
         """Open the data and make the tokenizer."""
@@ -149,14 +148,9 @@ def _measure(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int, bl
         outputs = predict(model, tokenizer, sources, max_length=max_length)
         right = exact_matches(outputs, targets)
         found = {"exact_match": sum(right) / len(right)}
-        return found | ({"bleu": translation_metrics(language)["bleu"].score(outputs, targets)} if bleu else {})
+        return found | ({"bleu": bleu_metric(language).score(outputs, targets)} if bleu else {})
 
     return Measure(figures, "bleu" if bleu else "exact_match")
-
-
-def sized(config: ModelConfig, settings: Sequence[str], name: str, options: TranslationData) -> ModelConfig:
-    """Give a preset the size that the data ask for, and what the user sets."""
-    return with_settings(translation_size(config, phrases=options.is_cldr), settings, name)
 
 
 def train_translation(options: TrainTranslation) -> Run:
@@ -171,15 +165,15 @@ def train_translation(options: TrainTranslation) -> Run:
     options.check_data()
     if not options.resume:
         check_is_free(options.out)
-    model = sized(get_preset(options.model).config, options.set, options.model, options)
+    preset = translation_size(get_preset(options.model).config, phrases=options.is_cldr)
+    model = with_settings(preset, options.set, options.model)
     recipe = translation_recipe(phrases=options.is_cldr, quick=options.quick)
     training = options.training.applied_to(recipe, seed=options.seed)
-    task = TranslationTask(options, training, DecodingOptions(), None)
     data = make_data(options, training)
     tokenizer = make_tokenizer(options, data)
     measure = partial(_measure, bleu=not options.is_cldr, language=options.target)
     material, max_length = make_material(data, tokenizer, training, measure, sampling=options.sampling)
-    config = RunConfig(task.name, options.model, model, training, data.settings, max_length)
+    config = RunConfig(TASK, options.model, model, training, data.settings, max_length)
     command = command_line("selfattn train translation", options)
     return fit(config, material, options.out, command=command, **options.for_fit())
 

@@ -83,7 +83,7 @@ class Stepper:
                 loss = self._loss(own.to(self.device), number, total_steps)
                 share = int(own.target_mask.sum()) / tokens  # exactly 1 for a single batch in a single process
                 value += loss.item() * share
-                (loss * share).backward()  # type: ignore[no-untyped-call]
+                (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         value = self.processes.add_up(self.model, value)
         check_finite("loss", value, number, epoch, lr)
         if config.clip_norm:

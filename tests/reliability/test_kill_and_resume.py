@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import signal
@@ -11,11 +10,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
+import training_parts as parts
 
 from selfattn.training.config import TrainingConfig
 
@@ -32,19 +30,6 @@ CONFIG = TrainingConfig(
 )
 STEPS = 120
 KILLS = 3
-
-
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("training_parts", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["training_parts"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-parts: Any = _load()
 
 
 @pytest.fixture(autouse=True)

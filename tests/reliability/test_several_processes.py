@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -10,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import parallel_program as program
 import pytest
 import torch
 
@@ -21,19 +20,6 @@ from selfattn.training.run_dir import RunDirectory
 
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "parallel_program.py"
 TIMES = ("seconds", "tokens_per_second")
-
-
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("parallel_program", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["parallel_program"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-program: Any = _load()
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -12,13 +12,18 @@ import pytest
 
 from selfattn.data.dates import DateSource
 from selfattn.errors import UserError
+from selfattn.evaluation.flops import BatchShape
+from selfattn.models.presets import PRESETS
+from selfattn.models.sizing import parameters
 from selfattn.report.record import Record
 from selfattn.tasks import compare as compare_module
+from selfattn.tasks import matching
 from selfattn.tasks.compare import compare_dates
 from selfattn.tasks.compare_options import CompareDates, ReportOptions
 from selfattn.tasks.date_data import EmbeddedDates
 from selfattn.tasks.options import TrainingOptions
 from selfattn.tasks.report import report
+from selfattn.training.config import TrainingConfig
 
 TINY = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)
 SMALL = (
@@ -171,6 +176,32 @@ def test_models_are_sized_for_one_budget(tmp_path: Path, what: Any) -> None:
     assert max(counts.values()) / min(counts.values()) <= 1.02
     if what == "parameters":
         assert counts == {model.name: model.parameters_non_embedding for model in record.models}
+
+
+def test_seconds_are_measured_again_before_they_are_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs as the parameters do: the search finds sizes, and what is reported is a second look."""
+    looks: list[int] = []
+
+    def clock(models: dict[str, Any], *, vocab_size: int, **_: Any) -> dict[str, float]:
+        looks.append(len(models))
+        return {name: 1e-7 * parameters(config, vocab_size) for name, config in models.items()}
+
+    monkeypatch.setattr(matching, "step_seconds", clock)
+    record, _ = compare_dates(options(tmp_path / "out", match="seconds", apart=False, seeds=1))
+    assert record.matching.budget == "seconds"
+    assert looks.count(2) == 1
+    assert looks[-1] == 2
+    for model in record.models:
+        assert record.matching.counts[model.name] == pytest.approx(1e-7 * (model.parameters_non_embedding or 0))
+
+
+def test_steps_can_be_timed() -> None:
+    config = PRESETS["transformer"].config
+    times = matching.step_seconds(
+        {"a": config, "b": config}, vocab_size=11, shape=BatchShape(2, 3, 5), training=TrainingConfig()
+    )
+    assert set(times) == {"a", "b"}
+    assert min(times.values()) > 0
 
 
 def test_a_budget_says_how_much(tmp_path: Path) -> None:

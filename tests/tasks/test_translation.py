@@ -201,6 +201,8 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     assert record.test_items == 30
     assert "bleu_lowercased_tokenised" in record.models[0].metrics
     assert {pair.metric for pair in record.pairs} == {"bleu", "chrf"}
+    (length,) = [group for group in record.buckets if group.name == "length"]
+    assert (length.metric, length.kind, sum(part.items for part in length.buckets)) == ("bleu", "points", 30)
     for model in record.models:
         assert model.alignment is not None
         assert all(0 <= (head.aer or 0) <= 1 for head in model.alignment.heads)

@@ -15,15 +15,13 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.buckets import (
     Bucket,
     by_length,
-    by_name,
-    by_novelty,
     by_tag,
     score_buckets,
     score_buckets_corpus,
 )
 from selfattn.evaluation.corpus_metrics import bleu_metric
 from selfattn.evaluation.fields import date_fields, score_fields, span_fields
-from selfattn.evaluation.rare_words import by_rarest_word, count_words, score_rare_words, words_of
+from selfattn.evaluation.rare_words import count_words, score_rare_words, words_of
 
 DATES = DateSource(split="test").pairs(211)
 
@@ -68,19 +66,7 @@ def test_tags_of_dates() -> None:
     assert by_tag([Pair("a", "b")]) == []
 
 
-def test_novelty_by_hand() -> None:
-    training = [Pair("MAY 1", "x"), Pair("June 2", "y"), Pair("nothing", "z")]
-    test = [Pair("June 2", "y"), Pair("May 1", "x"), Pair("May 3", "x"), Pair("MAY 1", "x")]
-    assert places(by_novelty(test, iter(training))) == {"seen": (0, 3), "seen but for case": (1,), "unseen": (2,)}
-    assert places(by_novelty(DATES, DateSource().pairs(500))) == {"unseen": tuple(range(len(DATES)))}
-
-
-def test_rarest_words_by_hand() -> None:
-    training = Counter({"the": 51, "dog": 6, "runs": 5, "cat": 1})
-    texts = ["The dog", "the", "the cat runs", "the cow", "?!", "dog"]
-    expected = {"0": (3,), "1 to 5": (2,), "6 to 50": (0, 5), "51 and more": (1,)}
-    assert places(by_rarest_word(texts, training)) == expected
-    assert by_name(["a", "b"], order=["b"]) == [Bucket("b", (1,))]
+def test_words_by_hand() -> None:
     assert words_of("don't U-Bahn 2") == ["don", "t", "u", "bahn", "2"]
     assert count_words(iter(["a-b", "B"])) == {"a": 1, "b": 2}
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+import training_parts as parts
 from safetensors.torch import load_file
 
 from selfattn.errors import UserError
@@ -18,20 +16,6 @@ from selfattn.training.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport, Observer, Plan, StepReport
 from selfattn.training.run_dir import CHECKPOINT, RunDirectory
-
-
-def _load() -> ModuleType:
-    path = Path(__file__).parents[1] / "fixtures" / "training_parts.py"
-    spec = importlib.util.spec_from_file_location("training_parts", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["training_parts"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-parts: Any = _load()
 
 # 23 examples in batches of 4 are 6 batches, in steps of 2 batches 3 steps an epoch.
 FULL = TrainingConfig(
