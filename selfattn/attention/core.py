@@ -115,7 +115,7 @@ def attend(
         allowed = allowed | empty
 
     weights: Tensor | None = None
-    fused = None if need_weights else score.as_dot(query, key)
+    fused = None if need_weights or _is_slow(query) else score.as_dot(query, key)
     if fused is not None:
         output = _fused(*fused, value, allowed, bias, causal_in_kernel, dropout_p)
     else:
@@ -139,6 +139,15 @@ def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -torch.inf)
     return scores.softmax(dim=-1)
+
+
+def _is_slow(query: Tensor) -> bool:
+    """Whether the fused kernel's backward is not to be used: in bfloat16 on a CPU it takes 18 times as long as two
+    products and a softmax (``python benchmarks/attention.py``)."""
+    if query.device.type != "cpu" or not torch.is_grad_enabled():
+        return False
+    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return autocast or query.dtype == torch.bfloat16
 
 
 def _fused(

@@ -18,7 +18,7 @@ from selfattn.evaluation.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import token_loss
+from selfattn.training.loss import batch_loss
 from selfattn.training.optimizer import make_optimizer
 
 EXAMPLES = 64
@@ -105,8 +105,7 @@ def overfitting(
 
 def _learn(model: Seq2Seq, batch: Batch, optimizer: torch.optim.Optimizer) -> float:
     """Take one step."""
-    logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
-    loss = token_loss(logits, batch.target_out, batch.target_mask)
+    loss = batch_loss(model, batch)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

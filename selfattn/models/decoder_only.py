@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
 from selfattn.layers import TokenEmbedding, TransformerBlock
-from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, PreLogits, Seq2Seq
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,12 @@ class DecoderOnly(Seq2Seq):
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]`` for the target's positions, source and target read in one pass."""
+        return self.pre_logits(source, target_in, source_mask=source_mask).logits()
+
+    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> PreLogits:
+        """Return what the output layer reads at the target's positions, and that layer."""
         x, _, _ = self._read_pair(source, target_in, source_mask)
-        logits: Tensor = self.output(x[:, source.shape[1] :])
-        return logits
+        return PreLogits(x[:, source.shape[1] :], self.output)
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights, cut into source to source, target to target, and target to source.

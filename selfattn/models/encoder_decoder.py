@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, EncoderMemory, Memory, Seq2Seq
+from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, EncoderMemory, Memory, PreLogits, Seq2Seq
 
 
 class Encoder(nn.Module, ABC):
@@ -30,7 +30,13 @@ class Encoder(nn.Module, ABC):
 
 
 class Decoder(nn.Module, ABC):
-    """Writes a target, given an encoder's memory."""
+    """Writes a target, given an encoder's memory.
+
+    Attributes:
+        output: maps ``[.. d]`` to logits ``[.. v]``.
+    """
+
+    output: nn.Linear
 
     @abstractmethod
     def start(self, memory: EncoderMemory) -> DecoderState:
@@ -42,7 +48,7 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
-        """Decode all positions of ``target_in [b t]``."""
+        """Read all positions of ``target_in [b t]``; the logits are ``output`` of the states returned."""
 
     __call__: Callable[..., Any]
 
@@ -76,8 +82,12 @@ class EncoderDecoder(Seq2Seq):
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]``."""
+        return self.pre_logits(source, target_in, source_mask=source_mask).logits()
+
+    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> PreLogits:
+        """Return what the decoder's output layer reads, and that layer."""
         decoded: Decoded = self.decoder(self.encode(source, source_mask), target_in)
-        return decoded.logits
+        return PreLogits(decoded.states, self.decoder.output)
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights; a part without attention contributes nothing."""

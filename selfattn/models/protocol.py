@@ -77,12 +77,12 @@ class Decoded:
     """A whole target decoded at once.
 
     Attributes:
-        logits: ``[b t v]``.
+        states: ``[b t d]``, what the output layer maps to logits.
         self_weights: by layer, each ``[b h t t]``; empty where not asked for, or where a decoder has none.
         cross_weights: by layer, each ``[b h t s]``; likewise.
     """
 
-    logits: Tensor
+    states: Tensor
     self_weights: tuple[Tensor, ...] = ()
     cross_weights: tuple[Tensor, ...] = ()
 
@@ -102,6 +102,24 @@ class AttentionMaps:
     encoder: tuple[Tensor, ...]
     decoder: tuple[Tensor, ...]
     cross: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class PreLogits:
+    """What a model says before its last product: with a large vocabulary logits are most of what a step moves.
+
+    Attributes:
+        states: ``[b t d]``.
+        output: the layer that maps them to logits ``[b t v]``.
+    """
+
+    states: Tensor
+    output: nn.Linear
+
+    def logits(self) -> Tensor:
+        """Compute them all."""
+        logits: Tensor = self.output(self.states)
+        return logits
 
 
 class Seq2Seq(nn.Module, ABC):
@@ -125,6 +143,14 @@ class Seq2Seq(nn.Module, ABC):
     @abstractmethod
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]`` for given target inputs ``[b t]``, which begin with ``<bos>``."""
+
+    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> PreLogits | None:
+        """Do what ``forward`` does but for the output layer, which a loss may apply to some tokens at a time.
+
+        Returns:
+            None where a model does not say (the default): its loss is computed from ``forward``.
+        """
+        return None
 
     @abstractmethod
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:

@@ -148,8 +148,8 @@ class PlainDecoder(Decoder):
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, RNNState]:
         """Read one token ``[b]``."""
         assert isinstance(state, RNNState)
-        logits, new = self._advance(token[:, None], state)
-        return logits[:, 0], new
+        h, new = self._advance(token[:, None], state)
+        return self.output(h)[:, 0], new
 
     def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
         """Decode all positions with one call of the RNN; there are no attention weights."""
@@ -163,7 +163,7 @@ class PlainDecoder(Decoder):
         h, recurrent = self.stack(x, state.recurrent)
         if summary is not None:
             h = torch.cat([summary, h], dim=-1)
-        return self.output(self.dropout(h)), RNNState(recurrent, state.fed, None, state.source_mask)
+        return self.dropout(h), RNNState(recurrent, state.fed, None, state.source_mask)
 
 
 class AttentionDecoder(Decoder):
@@ -236,7 +236,7 @@ class AttentionDecoder(Decoder):
                 if row is not None:
                     rows.append(row)
             h, weights = torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if rows else None
-        return Decoded(self.output(h), cross_weights=() if weights is None else (weights,))
+        return Decoded(h, cross_weights=() if weights is None else (weights,))
 
     def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, RNNState, Tensor | None]:
         """Map embedded tokens ``[b t e]`` to what the output layer reads ``[b t d]``."""
@@ -294,7 +294,7 @@ class BahdanauDecoder(Decoder):
         """Read one token ``[b]``."""
         assert isinstance(state, RNNState)
         h, new, _ = self._advance(self.embed(token[:, None]), state, need_weights=False)
-        return self._logits(h)[:, 0], new
+        return self.output(self._deep(h))[:, 0], new
 
     def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
         """Decode all positions, one after the other."""
@@ -307,7 +307,7 @@ class BahdanauDecoder(Decoder):
             if row is not None:
                 rows.append(row)
         weights = (torch.cat(rows, dim=2),) if rows else ()
-        return Decoded(self._logits(torch.cat(vectors, dim=1)), cross_weights=weights)
+        return Decoded(self._deep(torch.cat(vectors, dim=1)), cross_weights=weights)
 
     def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, RNNState, Tensor | None]:
         if state.recurrent is None:
@@ -321,7 +321,7 @@ class BahdanauDecoder(Decoder):
         joined = torch.cat([h, context, x], dim=-1)
         return joined, RNNState(recurrent, None, state.memory, state.source_mask), weights
 
-    def _logits(self, joined: Tensor) -> Tensor:
+    def _deep(self, joined: Tensor) -> Tensor:
         pairs = self.maxout(joined).unflatten(-1, (-1, 2))
-        logits: Tensor = self.output(self.dropout(pairs.amax(dim=-1)))
-        return logits
+        dropped: Tensor = self.dropout(pairs.amax(dim=-1))
+        return dropped

@@ -99,7 +99,7 @@ class TransformerDecoder(Decoder):
         """Read one token ``[b]``; the prefix is in the caches."""
         assert isinstance(state, TransformerState)
         decoded, new = self._advance(token[:, None], state, need_weights=False)
-        return decoded.logits[:, 0], new
+        return self.output(decoded.states)[:, 0], new
 
     def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
         """Decode all positions of ``target_in [b t]`` at once."""
@@ -139,4 +139,4 @@ class TransformerDecoder(Decoder):
         if self.norm is not None:
             x = self.norm(x)
         new_state = TransformerState(tuple(caches), state.memory, state.source_mask, state.position + t)
-        return Decoded(self.output(x), tuple(self_weights), tuple(cross_weights)), new_state
+        return Decoded(x, tuple(self_weights), tuple(cross_weights)), new_state

@@ -30,7 +30,7 @@ from selfattn.tasks.building import build_model
 from selfattn.tasks.lesson import Lesson
 from selfattn.tasks.run import Run
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.training.loss import token_loss
+from selfattn.training.loss import batch_loss
 from selfattn.training.run_dir import WEIGHTS
 
 if TYPE_CHECKING:
@@ -195,8 +195,7 @@ class Examination:
 
         def step() -> None:
             with torch.enable_grad():
-                logits = self.model(batch.source, batch.target_in, source_mask=batch.source_mask)
-                token_loss(logits, batch.target_out, batch.target_mask).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+                batch_loss(self.model, batch).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
 
         step()  # gradients are there from the first step on
         self.model.zero_grad(set_to_none=False)

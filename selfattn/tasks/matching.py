@@ -19,7 +19,7 @@ from selfattn.report.record import Matching
 from selfattn.tasks.compare_options import Budget, CompareOptions
 from selfattn.tasks.lesson import Lesson
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import token_loss
+from selfattn.training.loss import batch_loss
 from selfattn.training.optimizer import make_optimizer
 
 _WARM_UP, _STEPS = 2, 7  # of timing; the median counts
@@ -124,9 +124,8 @@ def _step(config: ModelConfig, vocab_size: int, shape: BatchShape, training: Tra
     batch, optimizer = _batch(shape, vocab_size), make_optimizer(model, training)
 
     def step() -> None:
-        logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
         optimizer.zero_grad(set_to_none=True)
-        token_loss(logits, batch.target_out, batch.target_mask).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        batch_loss(model, batch).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         optimizer.step()
 
     return step

@@ -228,6 +228,7 @@ class _Loop:
                 next(groups, None)
         if not progress.total_steps:
             progress.total_steps = self._total_steps(count)
+            self.stepper.warmup_steps(progress.total_steps)  # said before anything begins
             self._announce()
         if progress.position == 0:
             self.stepper.begin_epoch(epoch)

@@ -5,6 +5,36 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
+from selfattn.data.batches import Batch
+from selfattn.models.protocol import Seq2Seq
+from selfattn.training.linear_loss import linear_cross_entropy
+
+LARGE_VOCABULARY = 4096  # tokens from which on the logits of a batch are not computed all at once
+
+
+def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0) -> Tensor:
+    """Mean negative log-likelihood of a batch's real target tokens, in nats a token, the model being told the right
+    token before each.
+
+    It is :func:`token_loss` of the model's logits. From a vocabulary of ``LARGE_VOCABULARY`` tokens on, output layer
+    and loss are one function (:func:`~selfattn.training.linear_loss.linear_cross_entropy`): the same but for rounding.
+
+    Args:
+        model: on the batch's device; where the caller is under autocast, so is all of this.
+        batch: at least one real target token.
+        label_smoothing: ``epsilon`` in [0, 1); default 0.
+    """
+    before = model.pre_logits(batch.source, batch.target_in, source_mask=batch.source_mask)
+    if before is None or before.output.out_features < LARGE_VOCABULARY:
+        if before is None:
+            logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+        else:
+            logits = before.logits()
+        return token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=label_smoothing)
+    states, target = before.states[batch.target_mask], batch.target_out[batch.target_mask]
+    output = before.output
+    return linear_cross_entropy(states, output.weight, output.bias, target, label_smoothing=label_smoothing)
+
 
 def token_loss(logits: Tensor, target: Tensor, target_mask: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
     r"""Mean negative log-likelihood of the target's real tokens, in nats a token.

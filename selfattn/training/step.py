@@ -14,7 +14,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.forcing import forcing_probability, sampled_logits
-from selfattn.training.loss import divergence, token_loss
+from selfattn.training.loss import batch_loss, divergence, token_loss
 from selfattn.training.parallel import Processes
 from selfattn.training.schedule import lr_factor
 
@@ -91,21 +91,35 @@ class Stepper:
         self.optimizer.step()
         return value, tokens, lr
 
+    def warmup_steps(self, total_steps: int) -> int:
+        """Return over how many steps the learning rate rises.
+
+        Args:
+            total_steps: of the whole training.
+
+        Raises:
+            UserError: they are more than that.
+        """
+        steps = self.config.warmup_steps
+        if steps is None:
+            steps = round(self.config.warmup * total_steps)
+        if steps > total_steps:
+            raise UserError(f"warmup_steps: {steps}, but the whole training has {total_steps} steps; give fewer")
+        return steps
+
     def _factor(self, number: int, total_steps: int) -> float:
-        config = self.config
-        warmup_steps = config.warmup_steps
-        if warmup_steps is None:
-            warmup_steps = round(config.warmup * total_steps)
-        if warmup_steps > total_steps:
-            raise UserError(f"warmup_steps: {warmup_steps}, but the whole training has {total_steps} steps; give fewer")
-        return lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
+        warmup_steps = self.warmup_steps(total_steps)
+        return lr_factor(self.config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
 
     def _loss(self, batch: Batch, number: int, total_steps: int) -> Tensor:
         config = self.config
         if config.r_drop:
             batch = _twice(batch)  # every row has dropout of its own
+        forcing = self._forcing(number, total_steps)
         with self.autocast:
-            logits = self._logits(batch, number, total_steps)
+            if forcing == 1.0 and not config.r_drop:  # what is below, without all logits at once
+                return batch_loss(self.model, batch, label_smoothing=config.label_smoothing)
+            logits = self._logits(batch, forcing)
         loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=config.label_smoothing)
         if config.r_drop:
             first, second = logits.chunk(2)
@@ -113,12 +127,12 @@ class Stepper:
             loss = loss + config.r_drop / 2 * divergence(first, second, batch.target_mask.chunk(2)[0])
         return loss
 
-    def _logits(self, batch: Batch, number: int, total_steps: int) -> Tensor:
-        config = self.config
-        probability = forcing_probability(
-            config.teacher_forcing, config.teacher_forcing_end, number, total_steps=total_steps
-        )
-        if probability == 1.0:  # what sampled_logits would give, at once
+    def _forcing(self, number: int, total_steps: int) -> float:
+        start, end = self.config.teacher_forcing, self.config.teacher_forcing_end
+        return forcing_probability(start, end, number, total_steps=total_steps)
+
+    def _logits(self, batch: Batch, forcing: float) -> Tensor:
+        if forcing == 1.0:  # what sampled_logits would give, at once
             logits: Tensor = self.model(batch.source, batch.target_in, source_mask=batch.source_mask)
             return logits
         return sampled_logits(
@@ -126,7 +140,7 @@ class Stepper:
             batch.source,
             batch.target_in,
             source_mask=batch.source_mask,
-            teacher_forcing=probability,
+            teacher_forcing=forcing,
             generator=self.coins,
         )
 

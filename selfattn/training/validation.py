@@ -9,7 +9,7 @@ import torch
 from selfattn.data.batches import Example, batches
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import token_loss
+from selfattn.training.loss import batch_loss
 
 
 @torch.no_grad()
@@ -38,7 +38,6 @@ def validation_loss(
     ):
         on_device, count = batch.to(device), int(batch.target_mask.sum())
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            logits = model(on_device.source, on_device.target_in, source_mask=on_device.source_mask)
-        summed += token_loss(logits, on_device.target_out, on_device.target_mask).item() * count
+            summed += batch_loss(model, on_device).item() * count
         tokens += count
     return summed / tokens

@@ -1,0 +1,135 @@
+"""Output layer and cross-entropy as one function, which never holds the logits of more than some tokens at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_ELEMENTS = 2**22  # of the logits that exist at once: small enough to stay in memory that is used again and again
+
+
+def linear_cross_entropy(
+    states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, *, label_smoothing: float = 0.0
+) -> Tensor:
+    r"""Mean of ``cross_entropy(linear(states, weight, bias), target, label_smoothing)`` over all tokens.
+
+    The gradient with respect to a token's logits is :math:`p - (1 - \epsilon) y - \epsilon / v` with softmax
+    :math:`p` and right token :math:`y`, so it can be had in the forward pass, for as many tokens at a time as are
+    convenient. What does not depend on :math:`p` is added in full precision. Under autocast the two products with
+    ``weight`` and the softmax are computed in autocast's dtype, sums in that of ``states``.
+
+    Where no gradient is wanted none is computed. The gradient has no gradient of its own.
+
+    Args:
+        states: ``[n d]``.
+        weight: ``[v d]``.
+        bias: ``[v]``, or None.
+        target: the right tokens ``[n]``, int64.
+        label_smoothing: :math:`\epsilon` in [0, 1); default 0.
+
+    Returns:
+        A scalar in nats a token; NaN where there is no token.
+
+    Example:
+        >>> states, weight = torch.ones(2, 3), torch.zeros(4, 3)
+        >>> round(linear_cross_entropy(states, weight, None, torch.tensor([0, 3])).item(), 4)  # log 4
+        1.3863
+    """
+    kind = states.device.type
+    low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    with torch.autocast(kind, enabled=False):
+        states = states.to(weight.dtype)
+        wanted = torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)
+        if not wanted:
+            return _Tokens(states, weight, bias, target, label_smoothing, low).loss()
+        loss: Tensor = _LinearCrossEntropy.apply(states, weight, bias, target, label_smoothing, low)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        return loss
+
+
+class _Tokens:
+    """Tokens in chunks, with the sums over them."""
+
+    def __init__(
+        self,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        label_smoothing: float,
+        low: torch.dtype | None,
+    ) -> None:
+        self.states, self.weight, self.bias, self.target = states, weight, bias, target
+        self.smoothing = label_smoothing
+        low = low or weight.dtype
+        self.low_states, self.low_weight = states.to(low), weight.to(low)
+        self.low_bias = None if bias is None else bias.to(low)
+        self.chunk = max(1, _ELEMENTS // weight.shape[0])
+
+    def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
+        """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
+        total = self.states.new_zeros(())
+        for begin in range(0, len(self.target), self.chunk):
+            part = slice(begin, begin + self.chunk)
+            x, target = self.low_states[part], self.target[part]
+            logits = functional.linear(x, self.low_weight, self.low_bias)
+            p = logits.softmax(dim=-1)
+            # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
+            log_sum = logits.amax(dim=-1).to(total.dtype) - p.amax(dim=-1).to(total.dtype).log()
+            right = logits.gather(-1, target[:, None])[:, 0].to(total.dtype)
+            total = total + (log_sum - (1 - self.smoothing) * right).sum()
+            if gradients is not None:
+                to_states, to_weight, to_bias = gradients
+                to_states[part] = p @ self.low_weight
+                to_weight += p.T @ x
+                if to_bias is not None:
+                    to_bias += p.new_ones(len(p)) @ p  # a sum over the first axis would copy p to float32
+        return self._smoothed(total) / len(self.target) if len(self.target) else total / 0
+
+    def finish(self, to_states: Tensor, to_weight: Tensor, to_bias: Tensor | None) -> None:
+        """Take the smoothed target distribution off the probabilities in the summed loss's gradients."""
+        right, even = 1 - self.smoothing, self.smoothing / self.weight.shape[0]
+        to_states -= right * self.weight[self.target] + even * self.weight.sum(dim=0)
+        to_weight.index_add_(0, self.target, self.states, alpha=-right)
+        to_weight -= even * self.states.sum(dim=0)
+        if to_bias is not None:
+            to_bias.index_add_(0, self.target, to_bias.new_ones(()).expand(len(self.target)), alpha=-right)
+            to_bias -= even * len(self.target)
+
+    def _smoothed(self, total: Tensor) -> Tensor:
+        """Take epsilon times the sum of the mean logits off."""
+        if not self.smoothing:
+            return total
+        mean = self.states.sum(dim=0) @ self.weight.mean(dim=0)
+        if self.bias is not None:
+            mean = mean + len(self.target) * self.bias.mean()
+        return total - self.smoothing * mean
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        label_smoothing: float,
+        low: torch.dtype | None,
+    ) -> Tensor:
+        tokens = _Tokens(states, weight, bias, target, label_smoothing, low)
+        to_states, to_weight = torch.zeros_like(states), torch.zeros_like(weight)
+        to_bias = None if bias is None else torch.zeros_like(bias)
+        loss = tokens.loss((to_states, to_weight, to_bias))
+        tokens.finish(to_states, to_weight, to_bias)
+        ctx.save_for_backward(to_states, to_weight, to_bias)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        to_states, to_weight, to_bias = ctx.saved_tensors
+        factor = gradients[0] / max(1, len(to_states))
+        return to_states * factor, to_weight * factor, None if to_bias is None else to_bias * factor, None, None, None

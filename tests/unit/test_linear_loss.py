@@ -1,0 +1,133 @@
+"""The output layer and the loss as one function are the two one after the other."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from selfattn.data.batches import Example, collate
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import Seq2Seq
+from selfattn.training import linear_loss, loss
+from selfattn.training.linear_loss import linear_cross_entropy
+
+
+def drawn(n: int, d: int, v: int, *, seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """States, weight, bias and right tokens, in float64."""
+    draw = torch.Generator().manual_seed(seed)
+    states, weight, bias = (
+        (scale * torch.randn(*shape, generator=draw, dtype=torch.float64)).requires_grad_()
+        for shape in ((n, d), (v, d), (v,))
+    )
+    return states, weight, bias, torch.randint(v, (n,), generator=draw)
+
+
+def reference(states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> Tensor:
+    return functional.cross_entropy(functional.linear(states, weight, bias), target, label_smoothing=smoothing)
+
+
+@given(n=st.integers(1, 9), d=st.integers(1, 5), v=st.integers(1, 7), smoothing=st.sampled_from([0.0, 0.1, 0.9]))
+@settings(deadline=None, max_examples=50)
+def test_equals_pytorch_whatever_the_chunks(n: int, d: int, v: int, smoothing: float) -> None:
+    states, weight, bias, target = drawn(n, d, v, seed=n + 10 * d + 100 * v)
+    inputs = (states, weight, bias)
+    expected = reference(*inputs, target, smoothing)
+    gradients = torch.autograd.grad(expected, inputs)
+    with pytest.MonkeyPatch.context() as patch:
+        for elements in (1, 2 * v, 100 * v):  # one token at a time, two, all
+            patch.setattr(linear_loss, "_ELEMENTS", elements)
+            found = linear_cross_entropy(*inputs, target, label_smoothing=smoothing)
+            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
+
+
+def test_numerical_gradients() -> None:
+    states, weight, bias, target = drawn(3, 2, 4)
+
+    def value(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return 3.0 * linear_cross_entropy(states, weight, bias, target, label_smoothing=0.2)
+
+    assert torch.autograd.gradcheck(value, (states, weight, bias))
+
+
+def test_without_a_bias_and_without_gradients() -> None:
+    states, weight, _, target = drawn(5, 3, 4)
+    expected = reference(states, weight, None, target, 0.1)
+    torch.testing.assert_close(linear_cross_entropy(states, weight, None, target, label_smoothing=0.1), expected)
+    with torch.no_grad():
+        found = linear_cross_entropy(states, weight, None, target, label_smoothing=0.1)
+    torch.testing.assert_close(found, expected)
+    assert not found.requires_grad
+
+
+def test_logits_beyond_the_range_of_exp() -> None:
+    states, weight, bias, target = drawn(4, 3, 5, scale=100.0)
+    expected = reference(states, weight, bias, target, 0.1)
+    found = linear_cross_entropy(states, weight, bias, target, label_smoothing=0.1)
+    assert expected.item() > 1000
+    torch.testing.assert_close(found, expected)
+
+
+def test_one_of_two_tokens_by_hand() -> None:
+    """Logits ln 1 and ln 3: the second token has probability 3/4."""
+    weight = torch.tensor([[0.0], [math.log(3)]], requires_grad=True)
+    value = linear_cross_entropy(torch.ones(1, 1), weight, None, torch.tensor([1]))
+    value.backward()  # type: ignore[no-untyped-call]
+    assert value.item() == pytest.approx(math.log(4 / 3))
+    assert weight.grad is not None
+    assert weight.grad.flatten().tolist() == pytest.approx([0.25, -0.25])
+
+
+def test_no_token_is_no_number() -> None:
+    states, weight, bias, target = drawn(0, 3, 5)
+    assert math.isnan(linear_cross_entropy(states, weight, bias, target).item())
+
+
+def test_bfloat16_is_near_float32() -> None:
+    states, weight, bias, target = (x.detach().float() if x.is_floating_point() else x for x in drawn(200, 32, 500))
+    inputs = tuple((x * 0.2).requires_grad_() for x in (states, weight, bias))
+    expected = reference(*inputs, target, 0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = linear_cross_entropy(*inputs, target, label_smoothing=0.1)
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(expected.item(), rel=1e-3)
+    for near, exact in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        assert near.dtype == torch.float32
+        assert (near - exact).norm() < 5e-3 * exact.norm()
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_the_loss_of_a_batch_is_that_of_the_logits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(PRESETS[name].config, vocab_size=13, pad_id=0, seed=0).eval()
+    batch = collate([Example([5, 6, 7, 2], [8, 9, 2]), Example([4, 2], [5, 6, 7, 8, 2])], 0, 1, [0, 1])
+    logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+    expected = loss.token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=0.1)
+    assert loss.batch_loss(model, batch, label_smoothing=0.1).item() == expected.item()  # a small vocabulary
+    parameters = list(model.parameters())
+    gradients = torch.autograd.grad(expected, parameters, allow_unused=True)
+    monkeypatch.setattr(loss, "LARGE_VOCABULARY", 1)
+    found = loss.batch_loss(model, batch, label_smoothing=0.1)
+    torch.testing.assert_close(found, expected)
+    for near, exact in zip(torch.autograd.grad(found, parameters, allow_unused=True), gradients, strict=True):
+        assert (near is None) == (exact is None)
+        if near is not None:
+            torch.testing.assert_close(near, exact, atol=1e-5, rtol=1e-4)
+
+
+def test_a_model_that_knows_nothing_of_it_has_a_loss_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(PRESETS["transformer"].config, vocab_size=13, pad_id=0, seed=0).eval()
+    batch = collate([Example([5, 6, 2], [8, 2])], 0, 1, [0])
+    expected = loss.batch_loss(model, batch)
+    monkeypatch.setattr(loss, "LARGE_VOCABULARY", 1)
+    monkeypatch.setattr(type(model), "pre_logits", Seq2Seq.pre_logits)
+    logits = torch.zeros(1, 2, 13)
+    monkeypatch.setattr(type(model), "forward", lambda self, source, target_in, *, source_mask: logits)
+    assert loss.batch_loss(model, batch).item() == pytest.approx(math.log(13))
+    assert expected.item() != pytest.approx(math.log(13), abs=1e-3)
