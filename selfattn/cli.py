@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -19,18 +16,18 @@ from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.tasks.command import make_app, run_app, say
 from selfattn.tasks.compare_options import COMPARE_DATES, CompareDates, ReportOptions
+from selfattn.tasks.given_options import GivenFiles, chosen_columns
 from selfattn.tasks.options import (
     DECODING_DEFAULTS,
     Decoding,
     MaybeWhole,
+    Names,
     TrainDates,
     TrainLM,
     Whole,
 )
 from selfattn.tasks.tokenizer_options import INSPECT_DEFAULTS, InspectTokenizer, TrainTokenizer
 from selfattn.tasks.translation_options import COMPARE_TRANSLATION, CompareTranslation, TrainTranslation
-
-_CHUNK = 1024  # lines that are read, predicted and written together
 
 app = make_app("selfattn", help="Build, train, look inside and compare attention models.")
 compare = make_app("compare", help="Train several models on the same data and set them side by side: the main job.")
@@ -116,7 +113,8 @@ def evaluate(
     run: Path,
     /,
     *,
-    data: Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")] = (),
+    data: GivenFiles = (),
+    columns: Names = (),
     beam: Whole = 1,
     length_penalty: float = 0.0,
     json_: Annotated[bool, Parameter("--json")] = False,
@@ -125,8 +123,10 @@ def evaluate(
 
     Args:
         run: the run directory.
-        data: pairs from this file; of the book's file, and of the file the run was trained on, the test part. For
-            translation also two parallel files. For a language model a text, one text a line.
+        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz; of the book's
+            file, and of the file the run was trained on, the test part. For a language model a text, one text a line.
+            Where not given, the test part of what the run was trained on.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
         beam: beam search with so many hypotheses at each step; 1 is greedy.
         length_penalty: alpha of the beam's length penalty; see `selfattn predict --help`.
         json_: print everything as one JSON object.
@@ -135,47 +135,55 @@ def evaluate(
     from selfattn.tasks.evaluate import evaluate_run, evaluation_lines
     from selfattn.tasks.run import load
 
-    found = evaluate_run(load(run), data, options)
+    found = evaluate_run(load(run), data, options, columns=chosen_columns(columns))
     print(json.dumps(found, indent=2, ensure_ascii=False) if json_ else "\n".join(evaluation_lines(found)))
 
 
 @app.command
-def predict(run: Path, /, decoding: Decoding = DECODING_DEFAULTS) -> None:
+def predict(
+    run: Path,
+    /,
+    decoding: Decoding = DECODING_DEFAULTS,
+    *,
+    max_input: MaybeWhole = None,
+    too_long: Literal["empty", "cut"] = "empty",
+) -> None:
     """Read lines from standard input, write the model's output for each to standard output, in their order.
 
     One line gives one line, if --n-best is not given; an empty line gives an empty line. A language model takes each
-    line, even an empty one, as the beginning of a text, and writes it with its continuation. Memory does not grow with
-    the input.
+    line, even an empty one, as the beginning of a text, and writes it with its continuation. Memory grows neither with
+    the number of lines nor with their length.
 
     Args:
         run: the run directory.
         decoding: how.
+        max_input: most tokens of a line, its end counted. Longer ones are told on standard error, with their numbers.
+            Where not given, 1,024, of a language model 65,536, or as many as the model can read where that is less.
+        too_long: what becomes of a longer line: its output is empty, or it is cut to the tokens that fit.
     """
     options = decoding.options()
+    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
+        if stream is None:
+            raise UserError(f"standard {name} is closed; leave it open, or redirect it to a file")
+    from selfattn.tasks.predict import predict_stream
     from selfattn.tasks.run import load
 
-    loaded = load(run)
-    unknown = Counter[str]()
-    count = 0
-    for chunk in _chunks(_lines(sys.stdin.buffer)):
-        unknown += loaded.unknown(chunk)
-        for number, outputs in enumerate(loaded.decode(chunk, options, first=count), count + 1):
-            for output in outputs:
-                front = "" if decoding.n_best is None else f"{number}\t{output.score:.6f}\t"
-                sys.stdout.write(front + output.text.replace("\n", " ") + "\n")
-        sys.stdout.flush()
-        count += len(chunk)
-        if sys.stderr.isatty():
-            print(f"\r{count:,} lines", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        say("")
-    if unknown:
-        shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(10))
-        say(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
+    predict_stream(
+        load(run),
+        sys.stdin.buffer,
+        sys.stdout.buffer,
+        options,
+        max_input=max_input,
+        too_long=too_long,
+        numbered=decoding.n_best is not None,
+        at_once=sys.stdin.isatty(),
+    )
 
 
 @app.command
-def score(run: Path, /, *, data: Path, json_: Annotated[bool, Parameter("--json")] = False) -> None:
+def score(
+    run: Path, /, *, data: GivenFiles, columns: Names = (), json_: Annotated[bool, Parameter("--json")] = False
+) -> None:
     """Say how probable given targets are: for each pair a line with three figures, tabs between.
 
     They are the natural log-probability of the whole target, its number of tokens (its end counted), and the
@@ -183,7 +191,8 @@ def score(run: Path, /, *, data: Path, json_: Annotated[bool, Parameter("--json"
 
     Args:
         run: the run directory.
-        data: pairs: the book's format, TSV or JSON lines, plain or .gz.
+        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
         json_: print a summary of all pairs, with the perplexity, as one JSON object instead.
     """
     from selfattn.data.files import read_pairs
@@ -191,7 +200,7 @@ def score(run: Path, /, *, data: Path, json_: Annotated[bool, Parameter("--json"
     from selfattn.tasks.run import load
 
     loaded = load(run)
-    scores = loaded.score(read_pairs(data))
+    scores = loaded.score(read_pairs(*data, columns=chosen_columns(columns)))
     if json_:
         print(json.dumps(score_summary(loaded, data, scores), indent=2, ensure_ascii=False))
     else:
@@ -203,7 +212,8 @@ def align(
     run: Path,
     /,
     *,
-    data: Path | None = None,
+    data: GivenFiles = (),
+    columns: Names = (),
     layer: Whole = -1,
     head: str = "mean",
     shift: Whole = 0,
@@ -223,7 +233,8 @@ def align(
 
     Args:
         run: the run directory.
-        data: pairs: the book's format, TSV or JSON lines, plain or .gz.
+        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
         layer: counted from 0, or from the end: -1 is the last.
         head: counted from 0, or mean: the mean of the layer's heads.
         shift: 0 takes the attention of the step that writes token j, 1 that of the step that reads it.
@@ -236,14 +247,18 @@ def align(
     from selfattn.tasks.given import align_against_gold, align_lines, gold_json, gold_lines
     from selfattn.tasks.run import load
 
-    if (data is None) == (gold is None):
+    if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to hold them against gold")
-    if data is not None:
-        print("\n".join(align_lines(load(run), data, layer=layer, head=head, shift=shift)))
+    if gold is None:
+        from selfattn.data.files import read_pairs
+
+        asked = read_pairs(*data, columns=chosen_columns(columns))
+        print("\n".join(align_lines(load(run), asked, layer=layer, head=head, shift=shift)))
         return
     from selfattn.evaluation.gold_files import read_gold
 
-    assert gold is not None
+    if columns:
+        raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
     pairs = read_gold(gold, sentences=sentences, base=base)
     report = align_against_gold(load(run), pairs, reverse=None if reverse is None else load(reverse))
     print(json.dumps(gold_json(report), indent=2) if json_ else "\n".join(gold_lines(report)))
@@ -283,7 +298,7 @@ def train_tokenizer(*data: Path, options: TrainTokenizer) -> None:
     """Train a tokenizer on files and print its card.
 
     Args:
-        data: files of pairs (TSV or JSON lines), whose two sides then share the vocabulary, or of one text a line,
+        data: files of pairs (TSV, CSV or JSON lines), whose two sides then share the vocabulary, or of one text a line,
             plain or .gz.
     """
     from selfattn.tasks.tokenizer import train_command
@@ -309,23 +324,6 @@ def models() -> None:
     width = max(map(len, PRESETS))
     for name, preset in PRESETS.items():
         print(f"{name:<{width}}  {preset.summary} ({preset.source})")
-
-
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    """Read lines that end with a newline and nothing else."""
-    for number, line in enumerate(stream, 1):
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors put in front
-        try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise UserError(f"standard input:{number}: not valid UTF-8 (byte {error.start + 1})") from None
-
-
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    iterator = iter(lines)
-    while chunk := list(islice(iterator, _CHUNK)):
-        yield chunk
 
 
 def main() -> None:

@@ -63,6 +63,17 @@ class Batch:
         )
 
 
+def padding_of(batch: Batch) -> tuple[int, int]:
+    """Count places of a batch, source and target together: those that are padding, and all.
+
+    Example:
+        >>> padding_of(collate([Example([7, 2], [8, 9, 2]), Example([7, 6, 2], [8, 2])], 0, 1, [0, 1]))
+        (2, 12)
+    """
+    places = batch.source_mask.numel() + batch.target_mask.numel()
+    return places - int(batch.source_mask.sum()) - int(batch.target_mask.sum()), places
+
+
 def encode_pairs(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
     """Turn pairs into examples: the ids of each side, with eos behind them.
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfattn.data.cleaning import CleaningOptions, clean_rows, median_ratio, unlikely
-from selfattn.data.cleaning_report import CleaningReport, PartReport, Shared, Step, Tally
-from selfattn.data.groups import deal, digest, first_of_each, numbered
+from selfattn.data.cleaning_report import CleaningReport, PartReport, Shared, Split, Step, Tally
+from selfattn.data.groups import deal, digest, first_of_each, grouped, numbered
 from selfattn.data.mapped import MappedPairs, write_pairs
 from selfattn.data.sources import Source
 from selfattn.errors import UserError
@@ -68,7 +68,11 @@ class _Numbers:
 
 
 def build(
-    folder: Path, sources: Mapping[str, Source], options: CleaningOptions, held_out: int | None
+    folder: Path,
+    sources: Mapping[str, Source],
+    options: CleaningOptions,
+    held_out: int | None = None,
+    split_seed: int = 0,
 ) -> tuple[CleaningReport, dict[str, Any]]:
     """Clean a corpus and write its parts.
 
@@ -78,6 +82,7 @@ def build(
         options: what to clean.
         held_out: how many pairs to hold out from train for each part that is not given; default None: a twentieth,
             at most 2,000.
+        split_seed: that they are dealt by; default 0.
 
     Returns:
         The report, and of each part the number of pairs and the SHA-256 of their texts.
@@ -106,14 +111,15 @@ def build(
         _leave_out(keep, known, "shared with valid or test", facts["train"], tallies["train"])
     tallies["train"].report("train", int(keep.sum())).refuse_empty(sources["train"].label)
     missing = [name for name in HELD_OUT if name not in sources]
-    moved = _split(folder, keep, missing, held_out, written, sources["train"].label)
+    split = _split(folder, keep, missing, held_out, split_seed, written, sources["train"].label)
+    moved = tuple(Step(name, written[name][0]) for name in missing)
     reports = [tallies["train"].report("train", written["train"][0], moved)]
     for name in HELD_OUT:
         count = written[name][0]
         reports.append(tallies[name].report(name, count) if name in tallies else PartReport(name, count, count))
     held = tuple(Shared(name, 0, 0, 0) for name in missing)
     report = CleaningReport(
-        tuple(reports), tuple(sorted(shared + held, key=lambda one: HELD_OUT.index(one.part))), expected
+        tuple(reports), tuple(sorted(shared + held, key=lambda one: HELD_OUT.index(one.part))), expected, split
     )
     return report, {name: {"pairs": count, "sha256": sha256} for name, (count, sha256) in sorted(written.items())}
 
@@ -150,12 +156,13 @@ def _split(
     keep: NDArray[np.bool_],
     missing: list[str],
     held_out: int | None,
+    seed: int,
     written: dict[str, tuple[int, str]],
     label: str,
-) -> tuple[Step, ...]:
+) -> Split | None:
     """Write the training pairs that are kept, without those that go to the missing parts, and those parts."""
     if keep.all() and not missing:
-        return ()
+        return None
     stage = (folder / "train.arrow").rename(folder / "stage.arrow")
     flags = " and ".join(f"--{name}" for name in missing)
     part = np.full(len(keep), -1, dtype=np.int8)
@@ -166,17 +173,20 @@ def _split(
             f"{label}: {kept:,} pairs are left after cleaning, too few to hold {' and '.join(missing)} out; "
             f"give 20 or more, or files with {flags}"
         )
-    part[keep] = deal(_texts(stage, keep), (size,) * len(missing)) if missing else 0
+    groups = grouped(_texts(stage, keep)) if missing else np.zeros(kept, dtype=np.int64)
+    part[keep] = deal(groups, (size,) * len(missing), seed)
     for code, name in enumerate(["train", *missing]):
         chosen = part == code
         if not chosen.any():
             raise UserError(
                 f"{label}: cannot hold {size:,} of {kept:,} pairs out for {name} so that no sentence is in two parts; "
-                f"give files with {flags}, or hold out another number"
+                f"give files with {flags}, or another number with --held-out"
             )
         written[name] = write_pairs(folder / f"{name}.arrow", _texts(stage, chosen))
     stage.unlink()
-    return tuple(Step(name, written[name][0]) for name in missing)
+    if not missing:
+        return None
+    return Split(tuple(missing), seed, int(groups.max()) + 1, int(np.bincount(groups).max()))
 
 
 def _texts(path: Path, chosen: NDArray[np.bool_]) -> Iterator[tuple[str, str]]:

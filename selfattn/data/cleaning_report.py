@@ -99,6 +99,30 @@ class Shared:
 
 
 @dataclass(frozen=True)
+class Split:
+    """How parts were held out of the training pairs.
+
+    Attributes:
+        parts: their names.
+        seed: that they were dealt by.
+        groups: how many groups of pairs there were, each with a source or a target in common.
+        largest: pairs of the largest.
+    """
+
+    parts: tuple[str, ...]
+    seed: int
+    groups: int
+    largest: int
+
+    def line(self) -> str:
+        """Say it in a line."""
+        return (
+            f"{' and '.join(self.parts)}: held out of train by sentence (seed {self.seed}): {self.groups:,} groups of "
+            f"pairs that share a source or a target, the largest of {self.largest:,}, none divided"
+        )
+
+
+@dataclass(frozen=True)
 class CleaningReport:
     """What became of a corpus.
 
@@ -106,6 +130,7 @@ class CleaningReport:
         parts: one for each part; of a stream, the parts that are not streamed.
         shared: one for each held-out part; of a stream, none.
         length_ratio: characters of target for one of source that the ratio limit went by; None without that limit.
+        split: how parts were held out; None where none was.
 
     Example:
         >>> part = PartReport("train", read=5, kept=4, dropped=(Step("empty", 1, ("a.tsv:2",)),))
@@ -120,6 +145,7 @@ class CleaningReport:
     parts: tuple[PartReport, ...]
     shared: tuple[Shared, ...] = ()
     length_ratio: float | None = None
+    split: Split | None = None
 
     def part(self, name: str) -> PartReport:
         """Return the report of one part.
@@ -135,6 +161,7 @@ class CleaningReport:
     def lines(self) -> list[str]:
         """Say all of it in lines."""
         said = [line for part in self.parts for line in part.lines()]
+        said += [] if self.split is None else [self.split.line()]
         said += [shared.line() for shared in self.shared]
         if self.length_ratio is not None:
             said.append(f"target length expected: {self.length_ratio:.2f} characters for one of the source")
@@ -162,7 +189,13 @@ class CleaningReport:
             )
             for part in values["parts"]
         )
-        return cls(parts, tuple(Shared(**shared) for shared in values["shared"]), values["length_ratio"])
+        split = values["split"]
+        return cls(
+            parts,
+            tuple(Shared(**shared) for shared in values["shared"]),
+            values["length_ratio"],
+            None if split is None else Split(**split | {"parts": tuple(split["parts"])}),
+        )
 
 
 class Tally:

@@ -23,7 +23,7 @@ from selfattn.data.pairs import Pair
 from selfattn.data.sources import CorpusFiles, Source, file_sources
 from selfattn.errors import UserError
 
-_VERSION = 1  # of what lies in the cache; another one for every change of cleaning or of the deal
+_VERSION = 2  # of what lies in the cache; another one for every change of cleaning or of the deal
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ def read_corpus(
     cleaning: CleaningOptions | None = None,
     streaming: bool = False,
     held_out: int | None = None,
+    split_seed: int = 0,
 ) -> Parts:
     """Read and clean a corpus.
 
@@ -66,6 +67,7 @@ def read_corpus(
         held_out: how many pairs to hold out from train for each of valid and test that is not given; default: a
             twentieth of them, at most 2,000. No sentence is in two parts then, on either side, even if case, spaces
             and punctuation are ignored.
+        split_seed: that they are dealt by; default 0. Another one gives other parts, the same one the same for ever.
 
     Raises:
         UserError: something cannot be read, or nothing is left of a part; the message says what to do.
@@ -81,11 +83,15 @@ def read_corpus(
         sources = file_sources(corpus)
     settings |= {"columns": corpus.columns and list(corpus.columns)}
     settings |= {"sources": {name: source.settings for name, source in sources.items()}}
+    if len(sources) == 3 and (held_out is not None or split_seed):
+        raise UserError("valid and test are both there, so nothing is held out: leave --held-out and --split-seed out")
     if streaming:
         return _stream(sources, options, settings)
     if len(sources) < 3:
         settings["held_out"] = held_out
-    return _cached(sources, options, settings, held_out)
+    if split_seed:
+        settings["split_seed"] = split_seed
+    return _cached(sources, options, settings, held_out, split_seed)
 
 
 def _stream(sources: Mapping[str, Source], options: CleaningOptions, settings: dict[str, Any]) -> Parts:
@@ -99,7 +105,11 @@ def _stream(sources: Mapping[str, Source], options: CleaningOptions, settings: d
 
 
 def _cached(
-    sources: Mapping[str, Source], options: CleaningOptions, settings: dict[str, Any], held_out: int | None
+    sources: Mapping[str, Source],
+    options: CleaningOptions,
+    settings: dict[str, Any],
+    held_out: int | None,
+    split_seed: int,
 ) -> Parts:
     import datasets
 
@@ -109,7 +119,7 @@ def _cached(
     record = folder / "corpus.json"
     if not record.is_file():
         try:
-            _fill(folder, sources, options, held_out)
+            _fill(folder, sources, options, held_out, split_seed)
         except OSError as error:
             raise UserError(
                 f"{folder.parent}: cannot be written ({error.strerror or error}); "
@@ -122,12 +132,14 @@ def _cached(
     return Parts(train, valid, test, report, settings | {"length_ratio": report.length_ratio, "parts": found["parts"]})
 
 
-def _fill(folder: Path, sources: Mapping[str, Source], options: CleaningOptions, held_out: int | None) -> None:
+def _fill(
+    folder: Path, sources: Mapping[str, Source], options: CleaningOptions, held_out: int | None, split_seed: int
+) -> None:
     """Write the folder: first under another name, so that it is there with everything in it or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
     try:
-        report, parts = build(beside, sources, options, held_out)
+        report, parts = build(beside, sources, options, held_out, split_seed)
         (beside / "corpus.json").write_text(json.dumps({"report": report.to_dict(), "parts": parts}), encoding="utf-8")
         os.chmod(beside, 0o755)
         try:

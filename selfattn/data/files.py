@@ -1,46 +1,39 @@
-"""Pairs from files: the book's fixed-width file, TSV and JSON lines, each plain or gzipped."""
+"""Pairs from files in which every line counts, and the split of the book's file."""
 
 from __future__ import annotations
 
-import json
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from selfattn.data.lines import lines_of
 from selfattn.data.pairs import Pair
+from selfattn.data.records import Fault, Row, file_records, format_of
 from selfattn.errors import UserError
 
 BOOK_SEED = 1984
-_ADVICE = "give at least one line with a pair"
+_ADVICE = "mend the line, or take it out"
 
 
-def read_pairs(path: str | os.PathLike[str]) -> list[Pair]:
-    """Read pairs of texts, one a line.
-
-    The format follows the file's name (``.tsv``, ``.jsonl``), or else its first line:
-
-    - JSON lines (the line begins with ``{``): an object with the texts ``"source"`` and ``"target"``; other keys
-      are ignored;
-    - TSV (the line has a tab): source, tab, target;
-    - the book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
-      padding is taken off. The last ``_`` of a line counts.
-
-    A name that ends in ``.gz`` is unpacked first. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the text is
-    UTF-8, and put into Unicode's form NFC, as every input of a model is.
+def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None = None) -> list[Pair]:
+    """Read pairs of texts as they are: nothing is cleaned away, and what is broken is refused.
 
     Args:
-        path: the file.
+        paths: two parallel files, source and target, or one file of pairs: TSV, CSV, JSON lines or the book's, plain or
+            .gz; see `selfattn.data.records.file_records`. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the
+            text is UTF-8, and put into Unicode's form NFC, as every input of a model is.
+        columns: of source and target in one file, by name or by number from 1; default: source and target in CSV and
+            JSON lines, 1 and 2 in TSV.
 
     Returns:
-        The pairs in the order of the file, without tags.
+        The pairs in the order of the files, without tags.
 
     Raises:
-        UserError: the file is missing, a directory, empty or damaged, or a line is not a pair with text on both
-            sides; the message names the file and the line.
+        UserError: there are neither one nor two files; a file is missing, a directory, empty or damaged; or a line is
+            not a pair with text on both sides. The message names the file and the line.
 
     Example:
         >>> import pathlib, tempfile
@@ -50,24 +43,37 @@ def read_pairs(path: str | os.PathLike[str]) -> list[Pair]:
         ...     read_pairs(path)
         [Pair(source='2/10/93', target='1993-02-10', tag='', spans=())]
     """
-    path = Path(path)
-    lines = read_lines(path, _ADVICE)
-    parse = _parser(path, lines[0])
+    if len(paths) not in (1, 2):
+        raise UserError(f"--data: expected two parallel files or one file of pairs, got {len(paths)}")
+    if len(paths) == 2 and columns is not None:
+        raise UserError("--columns is for one file of pairs, two parallel files have none; leave it out")
+    files = tuple(map(Path, paths))
+    named = ", ".join(map(str, files))
     pairs = []
-    for number, line in enumerate(lines, 1):
-        try:
-            source, target = parse(line)
-        except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
-        for side, text in (("source", source), ("target", target)):
-            if not text.strip():
-                raise UserError(f"{path}:{number}: the {side} is empty; write a text there or take the line out")
-        pairs.append(Pair(unicodedata.normalize("NFC", source), unicodedata.normalize("NFC", target)))
+    for row in file_records(files, columns):
+        problem = f"{row.reason}; {_ADVICE}" if isinstance(row, Fault) else _problem(row)
+        if isinstance(row, Fault) or problem:
+            raise UserError(f"{named}:{row.line}: {problem}")
+        pairs.append(Pair(unicodedata.normalize("NFC", row.source), unicodedata.normalize("NFC", row.target)))
+    if not pairs:
+        raise UserError(f"{named}: no pairs in it; give at least one")
     return pairs
 
 
-def is_book_file(path: str | os.PathLike[str]) -> bool:
-    """Say whether `read_pairs` takes a file for the book's, so that the book's own split applies.
+def _problem(row: Row) -> str:
+    """What is wrong with the texts of a row, and what to do; nothing where they are a pair."""
+    for side, text in (("source", row.source), ("target", row.target)):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return f"not valid UTF-8 in the {side}; save the file as UTF-8"
+        if not text.strip():
+            return f"the {side} is empty; {_ADVICE}"
+    return ""
+
+
+def is_book_file(*paths: str | os.PathLike[str]) -> bool:
+    """Say whether `read_pairs` takes what it is given for the book's file, so that the book's own split applies.
 
     Raises:
         UserError: the file is missing, a directory, empty or damaged.
@@ -80,8 +86,7 @@ def is_book_file(path: str | os.PathLike[str]) -> bool:
         ...     is_book_file(path)
         True
     """
-    path = Path(path)
-    return _parser(path, read_lines(path, _ADVICE)[0]) is _book_line
+    return len(paths) == 1 and format_of(Path(paths[0])) == "book"
 
 
 def book_split(pairs: Sequence[Pair], seed: int = BOOK_SEED) -> tuple[list[Pair], list[Pair]]:
@@ -153,39 +158,3 @@ def read_lines(path: Path, advice: str) -> list[str]:
                 f"{path}:{number}: not valid UTF-8 (byte {error.start + 1}); save the file as UTF-8"
             ) from None
     return lines
-
-
-def _parser(path: Path, first_line: str) -> Callable[[str], tuple[str, str]]:
-    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix
-    if suffix == ".jsonl" or (suffix != ".tsv" and first_line.startswith("{")):
-        return _json_line
-    if suffix == ".tsv" or "\t" in first_line:
-        return _tsv_line
-    return _book_line
-
-
-def _json_line(line: str) -> tuple[str, str]:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON ({error.msg}, column {error.colno}); write one object a line") from None
-    except RecursionError:
-        raise ValueError("nested too deeply; write one flat object a line") from None
-    match record:
-        case {"source": str(source), "target": str(target)}:
-            return source, target
-    raise ValueError('wanted an object with the texts "source" and "target"; add or correct them')
-
-
-def _tsv_line(line: str) -> tuple[str, str]:
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise ValueError(f"wanted source, tab, target; found {len(columns)} column(s); keep just these two")
-    return columns[0], columns[1]
-
-
-def _book_line(line: str) -> tuple[str, str]:
-    source, separator, target = line.rpartition("_")
-    if not separator:
-        raise ValueError("no separator; write input_target (the book's format) or input, tab, target")
-    return source.rstrip(" "), target.rstrip(" ")

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from selfattn.streams import generator
 
-_SPLIT_SEED = 0  # the same for every run, so that all runs have the same parts
 _NOT_LETTERS = re.compile(r"[\W_]+")
 
 
@@ -88,30 +87,46 @@ def connected(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[n
             return np.asarray(np.unique(label, return_inverse=True)[1], dtype=np.int64)
 
 
-def deal(pairs: Iterable[tuple[str, str]], sizes: tuple[int, ...]) -> NDArray[np.int8]:
-    """Deal pairs to parts that share neither a source nor a target, compared by letters and digits, case ignored.
-
-    Whole groups are taken in an order of a fixed seed, for one part after the other, wherever they still fit. So
-    large groups (short sentences with many translations) stay in the first part more often than small ones do.
+def grouped(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
+    """Number the groups of pairs that hang together, compared by letters and digits, case ignored.
 
     Args:
         pairs: source and target of each.
-        sizes: how many pairs the second part should have, and the third, and so on.
 
     Returns:
-        [n] the part of each pair, from 0. A part has fewer pairs than wanted only where no group fits any more.
+        [n] numbers of groups, as `connected` gives them.
 
     Example:
-        >>> deal([("Hi.", "Salut !"), ("Hi!", "Bonjour."), ("Go.", "Va !")], (1,)).tolist()
+        >>> grouped([("Hi.", "Salut !"), ("Hi!", "Bonjour."), ("Go.", "Va !")]).tolist()
         [0, 0, 1]
     """
     sides = bytearray(), bytearray()
     for pair in pairs:
         for side, text in zip(sides, pair, strict=True):
             side += digest(loose(text))
-    groups = connected(numbered(sides[0]), numbered(sides[1]))
+    return connected(numbered(sides[0]), numbered(sides[1]))
+
+
+def deal(groups: NDArray[np.int64], sizes: tuple[int, ...], seed: int = 0) -> NDArray[np.int8]:
+    """Deal whole groups of pairs to parts.
+
+    Groups are taken in an order of the seed, for one part after the other, wherever they still fit. So large groups
+    (short sentences with many translations) stay in the first part more often than small ones do.
+
+    Args:
+        groups: [n] number of each pair's group.
+        sizes: how many pairs the second part should have, and the third, and so on.
+        seed: of the order; default 0.
+
+    Returns:
+        [n] the part of each pair, from 0. A part has fewer pairs than wanted only where no group fits any more.
+
+    Example:
+        >>> deal(np.array([0, 0, 1]), (1,)).tolist()
+        [0, 0, 1]
+    """
     members = np.bincount(groups)
-    order = torch.randperm(len(members), generator=generator(_SPLIT_SEED, "split")).tolist()
+    order = torch.randperm(len(members), generator=generator(seed, "split")).tolist()
     part_of_group = np.zeros(len(members), dtype=np.int8)
     for part, size in enumerate(sizes, 1):
         room = size

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from selfattn.data.reach import is_reachable
 from selfattn.data.records import Fault, Row, columns_of, has_columns, missing_columns, pair_of
 from selfattn.data.sources import Source
 from selfattn.errors import UserError
@@ -14,7 +18,10 @@ from selfattn.errors import UserError
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
+_NO_ANSWER = {"ConnectionError", "ConnectError", "TimeoutException", "OfflineModeIsEnabled", "LocalEntryNotFoundError"}
 _VALID = ("validation", "valid", "val", "dev")
+# Enough for two lost packets of a connection; `datasets` would try for half a minute, with a firewall for more.
+_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
@@ -96,11 +103,41 @@ def quiet() -> Iterator[None]:
 def _load(corpus: HubCorpus, streaming: bool) -> dict[str, Dataset | IterableDataset]:
     import datasets
 
-    with quiet(), _told(corpus):
+    with quiet(), _told(corpus), _offline_if_out_of_reach(corpus.name):
         loaded: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
             corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
         )
     return loaded
+
+
+@contextmanager
+def _offline_if_out_of_reach(name: str) -> Iterator[None]:
+    """Let `datasets` go straight to its cache where the Hub cannot be reached, instead of trying again and again.
+
+    This asks only for a connection: a Hub that answers slowly is waited for as long as the libraries wait.
+    """
+    import datasets
+    from huggingface_hub import constants
+
+    on_the_hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and not Path(name).exists()
+    if not on_the_hub or datasets.config.HF_HUB_OFFLINE or is_reachable(datasets.config.HF_ENDPOINT, seconds=_wait()):
+        yield
+        return
+    modules: tuple[Any, ...] = (datasets.config, constants)
+    before = [module.HF_HUB_OFFLINE for module in modules]
+    for module in modules:
+        module.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        for module, value in zip(modules, before, strict=True):
+            module.HF_HUB_OFFLINE = value
+
+
+def _wait() -> float:
+    """Seconds to wait for a connection: what the user has told `huggingface_hub`, else few."""
+    asked = os.environ.get("HF_HUB_ETAG_TIMEOUT", "")
+    return float(asked) if asked.isdecimal() and int(asked) else _SECONDS
 
 
 def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -> Source:
@@ -159,7 +196,7 @@ def _out_of_reach(error: BaseException) -> bool:
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and len(chain) < 20:
         chain.append(cause)
     names = {kind.__name__ for one in chain for kind in type(one).__mro__}
-    return bool(names & {"ConnectionError", "ConnectError", "TimeoutException", "OfflineModeIsEnabled"})
+    return bool(names & _NO_ANSWER)
 
 
 def _root(error: BaseException) -> BaseException:

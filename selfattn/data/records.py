@@ -1,4 +1,7 @@
-"""Records of corpus files, one after the other: two parallel files, TSV, JSON lines or CSV, each plain or gzipped.
+"""Records of files of pairs, one after the other: two parallel files, TSV, CSV, JSON lines, the book's; plain or .gz.
+
+Every command reads pairs with this: those that clean a corpus count what is wrong (`selfattn.data.cleaning`), those for
+which every line counts refuse it (`selfattn.data.files.read_pairs`).
 
 Nothing but the record at hand is in memory. What cannot be read as a pair is handed on as a `Fault`, to be counted.
 Bytes that are not UTF-8 come through as lone surrogates (``surrogateescape``): cleaning finds them in the texts that
@@ -14,11 +17,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from selfattn.data.lines import count_lines, lines_of
 from selfattn.errors import UserError
 
+Format = Literal["tsv", "csv", "jsonl", "book"]
+_SUFFIXES: dict[str, Format] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _NAMES = 12  # columns that an error names
 _HEAD = 100  # lines that decide how many columns a TSV file has
 
@@ -56,14 +61,15 @@ class Fault:
 def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None) -> Iterator[Row | Fault]:
     """Read the records of two parallel files, or of one file with both sides.
 
-    The format of one file follows its name (``.tsv``, ``.csv``, ``.jsonl``; ``.gz`` behind it is unpacked), or else
-    its first line: ``{`` begins JSON lines, a tab stands in TSV.
+    The format of one file follows its name or else its first line; see `format_of`.
 
     - Parallel files: line n of the one and line n of the other.
     - TSV: nothing is quoted. The first two columns, unless others are chosen; further columns are ignored, but each
       line must have as many as most of the first 100 lines have.
     - CSV: quoted as usual; the first record names the columns.
     - JSON lines: an object a line, with the texts at the top or within ``"translation"``.
+    - The book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
+      padding is taken off. The last ``_`` of a line counts.
 
     Args:
         paths: one file, or the file of the sources and the file of the targets.
@@ -73,7 +79,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
 
     Raises:
         UserError: a file is missing, damaged, empty or not text; parallel files differ in length (both counts are
-            told); the format cannot be told; or a chosen column is not there.
+            told); the format cannot be told; a chosen column is not there, or the format has none to choose.
 
     Example:
         >>> import pathlib, tempfile
@@ -86,17 +92,52 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
     if len(paths) == 2:
         return _parallel(*paths)
     (path,) = paths
-    name = path.with_suffix("") if path.suffix == ".gz" else path
-    first = next(lines_of(path), b"")
-    if name.suffix in (".jsonl", ".ndjson") or (name.suffix not in (".tsv", ".csv") and first.lstrip()[:1] == b"{"):
-        return _json_lines(path, columns or ("source", "target"))
-    if name.suffix == ".csv":
-        return _csv(path, columns or ("source", "target"))
-    if name.suffix == ".tsv" or b"\t" in first:
-        return _tsv(path, columns or ("1", "2"))
+    match format_of(path):
+        case "jsonl":
+            return _json_lines(path, columns or ("source", "target"))
+        case "csv":
+            return _csv(path, columns or ("source", "target"))
+        case "tsv":
+            return _tsv(path, columns or ("1", "2"))
+        case "book" if columns is None:
+            return _book(path)
+        case "book":
+            raise UserError(f"{path}: input_target, which has no columns to choose; leave --columns out")
     raise UserError(
-        f"{path}: neither TSV, CSV nor JSON lines; name it .tsv, .csv or .jsonl, or give two files, source and target"
+        f"{path}: neither TSV, CSV, JSON lines nor input_target; name it .tsv, .csv or .jsonl, or give two files, "
+        "source and target"
     )
+
+
+def format_of(path: Path) -> Format | None:
+    """Tell the format of a file of pairs.
+
+    It follows the file's name (``.tsv``, ``.csv``, ``.jsonl``, ``.ndjson``; ``.gz`` may stand behind it), or else its
+    first line: ``{`` begins JSON lines, a tab stands in TSV, an ``_`` in the book's file.
+
+    Returns:
+        The format; None where neither tells, such as of one of two parallel files.
+
+    Raises:
+        UserError: the file is missing, damaged or empty.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "date.txt")
+        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
+        ...     format_of(path)
+        'book'
+    """
+    first = next(lines_of(path), b"")
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    if name.suffix in _SUFFIXES:
+        return _SUFFIXES[name.suffix]
+    if first.lstrip()[:1] == b"{":
+        return "jsonl"
+    if b"\t" in first:
+        return "tsv"
+    return "book" if b"_" in first else None
 
 
 def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> Row | Fault:
@@ -211,8 +252,14 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
             continue
         try:
             record = json.loads(_text(line))
-        except (ValueError, RecursionError):  # also a whole number of more digits than Python converts
-            yield Fault(number, "not JSON")
+        except json.JSONDecodeError as error:
+            yield Fault(number, f"not valid JSON ({error.msg}, column {error.colno})")
+            continue
+        except ValueError:
+            yield Fault(number, "not valid JSON (a number of too many digits)")  # more than Python converts
+            continue
+        except RecursionError:
+            yield Fault(number, "not valid JSON (nested too deeply)")
             continue
         if not isinstance(record, dict):
             yield Fault(number, "not a JSON object")
@@ -221,6 +268,15 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
             raise UserError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
         known = True
         yield pair_of(number, record, columns)
+
+
+def _book(path: Path) -> Iterator[Row | Fault]:
+    for number, line in enumerate(lines_of(path), 1):
+        source, separator, target = _text(line).rpartition("_")
+        if separator or not line.strip():
+            yield Row(number, source.rstrip(" "), target.rstrip(" "))
+        else:
+            yield Fault(number, "no separator (_) between input and target")
 
 
 def missing_columns(where: str, columns: tuple[str, str], there: list[str]) -> str:

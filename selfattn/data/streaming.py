@@ -7,7 +7,7 @@ from itertools import islice
 
 import torch
 
-from selfattn.data.batches import Batch, Example, collate, cut, encode_pairs
+from selfattn.data.batches import Batch, Example, collate, cut, encode_pairs, padding_of
 from selfattn.data.pairs import Pair
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -84,12 +84,9 @@ def padding_share(batches: Iterable[Batch]) -> float:
         >>> round(padding_share([batch]), 3)  # 2 of 12
         0.167
     """
-    real = places = 0
-    for batch in batches:
-        for mask in (batch.source_mask, batch.target_mask):
-            real += int(mask.sum())
-            places += mask.numel()
-    return 1 - real / places if places else 0.0
+    counts = [padding_of(batch) for batch in batches]
+    places = sum(count[1] for count in counts)
+    return sum(count[0] for count in counts) / places if places else 0.0
 
 
 def shuffled(pairs: Sequence[Pair], seed: int, *, start: int = 0) -> Iterator[Pair]:

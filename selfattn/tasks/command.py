@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -51,18 +52,45 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
     """
     try:
         app(arguments)
-        sys.stdout.flush()  # here, where a broken pipe can still be caught
+        _flush()  # here, where a broken pipe can still be caught
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:
+        with suppress(UserError, BrokenPipeError):
+            _flush()
         fail(str(error))
     except KeyboardInterrupt as interrupt:
         say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
-        # The interpreter flushes standard output once more on its way out; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         raise SystemExit(BROKEN_PIPE) from None
+
+
+def _flush() -> None:
+    """Write what was printed.
+
+    Raises:
+        BrokenPipeError: nobody reads it.
+        UserError: it cannot be written.
+    """
+    if sys.stdout is None:  # closed by whoever started this
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _drop_output()
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UserError(f"standard output: cannot be written ({error.strerror}); make room and try again") from None
+
+
+def _drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere.
+
+    The interpreter flushes it once more on its way out, and would complain that it cannot.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _default_text(value: Any) -> str | None:
@@ -84,4 +112,5 @@ def fail(message: str) -> None:
 
 def say(message: str) -> None:
     """Write one line to standard error."""
-    print(" ".join(message.split("\n")), file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # where it is closed, `print` would take standard output
+        print(" ".join(message.split("\n")), file=sys.stderr, flush=True)

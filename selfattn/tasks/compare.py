@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +21,11 @@ from selfattn.tasks.command import make_app, run_app, say
 from selfattn.tasks.compare_options import COMPARE_DATES, CompareDates, CompareOptions, Lang
 from selfattn.tasks.compare_plan import PLAN, Plan, Planned, choose, read_plan, run_name
 from selfattn.tasks.compare_record import Frame, make_record
+from selfattn.tasks.date_data import Given
 from selfattn.tasks.dates import DatesTask, training_config
 from selfattn.tasks.examine import lesson_shape
 from selfattn.tasks.fit import fit, writing
+from selfattn.tasks.given_options import chosen_columns
 from selfattn.tasks.lesson import Lesson, Task
 from selfattn.tasks.matching import match_models
 from selfattn.tasks.options import command_line
@@ -48,12 +51,13 @@ def compare_dates(options: CompareDates) -> tuple[Record, ReportFiles]:
     Raises:
         UserError: a setting, the data or the directory is not usable.
     """
-    training = training_config(options.training, seed=0, quick=options.quick, from_file=options.data is not None)
+    training = training_config(options.training, seed=0, quick=options.quick, from_file=bool(options.data))
     test_items = options.test_items
-    if test_items is None and options.data is None:
+    if test_items is None and not options.data:
         test_items = QUICK_TEST_ITEMS if options.quick else TEST_ITEMS
-    probes = 0 if options.quick or options.data is not None else PROBE_ITEMS
-    task = DatesTask(options.data, options.locales, training, test_items=test_items, probe_items=probes)
+    probes = 0 if options.quick or options.data else PROBE_ITEMS
+    given = Given(options.data, chosen_columns(options.columns), options.locales)
+    task = DatesTask(given, training, test_items=test_items, probe_items=probes)
     return compare(task, options, command_line("selfattn compare dates", options))
 
 
@@ -123,6 +127,7 @@ def write_comparison(comparison: Path, out: Path, lang: Lang = "en") -> tuple[Re
         plan.matching,
         {name: model.trials for name, model in plan.models.items()},
         plan.space,
+        plan.floor,
     )
     record = make_record(models, frame, few)
     return record, write_report(record, out, lang)
@@ -134,6 +139,14 @@ class _Classroom:
 
     task: Task
     _made: tuple[tuple[int, int | None], Lesson] | None = None
+    _noted: bool = False
+
+    def notes(self) -> Sequence[str]:
+        """Lines on the data, the first time that they are asked for; they are the same for every seed."""
+        if self._noted or self._made is None:
+            return ()
+        self._noted = True
+        return self._made[1].notes
 
     def lesson(self, seed: int, few: int | None = None) -> Lesson:
         if self._made is None or self._made[0] != (seed, few):
@@ -160,6 +173,7 @@ def _plan(classroom: _Classroom, options: CompareOptions, chosen: Mapping[str, P
         headline=classroom.task.headline,
         matching=matching,
         space=space(classroom.task.training) if options.tune else {},
+        floor=classroom.task.floor,
         tuned=not options.tune,
     )
 
@@ -169,12 +183,28 @@ def _resumed(options: CompareOptions, command: str) -> Plan | None:
     if not (options.out / PLAN).exists():
         return None
     plan = read_plan(options.out)
-    if plan.command != command:
+    if _without_language(plan.command) != _without_language(command):
         raise UserError(
             f"{options.out}: holds another comparison, made by: {plan.command}; give the same settings to go on "
             "with it, or choose another --out"
         )
+    if plan.command != command:
+        plan = replace(plan, command=command)
+        with writing(options.out):
+            plan.save(options.out)
     return plan
+
+
+def _without_language(command: str) -> list[str]:
+    """The words of a command but for `--lang`, which decides nothing but how the report opens."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # nothing that this program has written
+        return [command]
+    if "--lang" in words:
+        place = words.index("--lang")
+        del words[place : place + 2]
+    return words
 
 
 def check_out(out: Path) -> None:
@@ -201,7 +231,7 @@ def _tune(plan: Plan, classroom: _Classroom, options: CompareOptions) -> Plan:
             config, training = choice.apply(model.config, classroom.lesson(0).training)
             path = options.out / "tuning" / f"{name}-trial{number}"
             config_of_run = _run_config(replace(model, config=config), classroom, training, None)
-            _trained(config_of_run, classroom.lesson(0), path, plan.command, path.name)
+            _trained(config_of_run, classroom, classroom.lesson(0), path, plan.command)
             directory = RunDirectory(path)
             reached = _best_validation(directory, classroom.lesson(0))
             trials.append(TuningTrial(choice.to_json(), reached, directory.record()["train_seconds"]))
@@ -222,7 +252,7 @@ def _train_and_test(
 ) -> Tested:
     lesson = classroom.lesson(seed, few)
     training = replace(lesson.training, **model.training)
-    _trained(_run_config(model, classroom, training, few), lesson, path, plan.command, path.name)
+    _trained(_run_config(model, classroom, training, few), classroom, lesson, path, plan.command)
     thorough = seed == 0 and few is None and not plan.quick
     return test_run(load(path), classroom.task, lesson, thorough=thorough)
 
@@ -232,11 +262,11 @@ def _run_config(model: Planned, classroom: _Classroom, training: TrainingConfig,
     return RunConfig(classroom.task.name, model.preset, model.config, training, lesson.settings, lesson.max_length)
 
 
-def _trained(config: RunConfig, lesson: Lesson, path: Path, command: str, label: str) -> None:
+def _trained(config: RunConfig, classroom: _Classroom, lesson: Lesson, path: Path, command: str) -> None:
     """Train, or go on training, if that is not done yet."""
     if (path / RECORD).is_file() and RunDirectory(path).record().get("status") in _DONE:
         return
-    fit(config, lesson.material, path, command=command, label=label, resume=True)
+    fit(config, lesson.material, path, command=command, label=path.name, resume=True, notes=classroom.notes())
 
 
 def compare_command(options: CompareDates = COMPARE_DATES) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from selfattn.evaluation.output_gates import Floor
 from selfattn.models.sizing import spread
 from selfattn.report.record import GateResult, Matching
 from selfattn.tasks.tested import Tested
@@ -13,7 +14,9 @@ from selfattn.tasks.tested import Tested
 _OF_THE_DATA = ("overlap",)  # the same for every model of a seed
 
 
-def make_gates(models: Mapping[str, Sequence[Tested]], matching: Matching) -> tuple[GateResult, ...]:
+def make_gates(
+    models: Mapping[str, Sequence[Tested]], matching: Matching, floor: Floor | None = None
+) -> tuple[GateResult, ...]:
     """Gather what the gates found.
 
     Of one gate on all runs of a model, those that did not pass are listed, and where all passed the first.
@@ -21,12 +24,16 @@ def make_gates(models: Mapping[str, Sequence[Tested]], matching: Matching) -> tu
     Args:
         models: for each model its runs.
         matching: what the models were sized for.
+        floor: what others reached, which every run is held against; default unknown.
     """
     found = [*_same(models), _matched(models, matching)]
     for name, runs in models.items():
         by_gate: dict[str, list[GateResult]] = {}
         for run in runs:
             for gate in run.figures["gates"]:
+                by_gate.setdefault(gate["name"], []).append(_result(gate, name, run.seed))
+            if floor is not None:
+                gate = floor.gate(run.figures["scores"][floor.metric]).to_json()
                 by_gate.setdefault(gate["name"], []).append(_result(gate, name, run.seed))
         for results in by_gate.values():
             found += [result for result in results if not result.passed] or results[:1]

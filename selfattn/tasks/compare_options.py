@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from selfattn.errors import UserError
+from selfattn.tasks.given_options import GivenFiles
 from selfattn.tasks.options import AS_THE_RECIPE, DEFAULT_LOCALES, MaybeWhole, Names, Training, Whole
 
 Budget = Literal["parameters", "flops", "seconds"]
@@ -109,13 +110,16 @@ class CompareDates(CompareOptions):
 
     Attributes:
         locales: CLDR locales of the embedded dates, separated by commas.
-        data: take pairs from this file instead: the book's format, TSV or JSON lines, plain or .gz.
+        data: take pairs from two parallel files instead, or from one (TSV, CSV, JSON lines or the book's), plain or
+            .gz.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
     """
 
     models: Names = ("rnn-plain", "rnn-peeky", "rnn-attention", "transformer")
     out: Path = Path("compare/dates")
     locales: Names = DEFAULT_LOCALES
-    data: Path | None = None
+    data: GivenFiles = ()
+    columns: Names = ()
 
 
 COMPARE_DATES = CompareDates()

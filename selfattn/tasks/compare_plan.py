@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.errors import UserError
+from selfattn.evaluation.output_gates import Floor
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.report.record import UNMATCHED, Headline, Matching, TuningTrial
@@ -51,6 +52,7 @@ class Plan:
         headline: what the verdict is about.
         matching: what the models were sized for.
         space: what tuning searches, setting by setting; empty where nothing is tuned.
+        floor: what others reached, where the user has said so.
         tuned: whether the trials are done.
     """
 
@@ -63,6 +65,7 @@ class Plan:
     headline: Headline
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
+    floor: Floor | None = None
     tuned: bool = True
 
     def runs(self) -> list[tuple[str, int, int | None]]:
@@ -109,7 +112,11 @@ def read_plan(out: Path) -> Plan:
             for name, model in data.pop("models").items()
         }
         headline, matching = Headline(**data.pop("headline")), Matching(**data.pop("matching"))
-        plan = Plan(**data | {"few": tuple(data["few"])}, models=models, headline=headline, matching=matching)
+        stated = data.pop("floor", None)
+        floor = None if stated is None else Floor(**stated)
+        plan = Plan(
+            **data | {"few": tuple(data["few"])}, models=models, headline=headline, matching=matching, floor=floor
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: a setting is missing or of the wrong type ({error}); {_ADVICE}") from None
     if not (plan.models and all(type(count) is int and count >= 1 for count in (plan.seeds, *plan.few))):

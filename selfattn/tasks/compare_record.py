@@ -12,6 +12,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.comparison import METHODS, Comparison, Over
 from selfattn.evaluation.corpus_metrics import chrf_metric
 from selfattn.evaluation.intervals import LEVEL
+from selfattn.evaluation.output_gates import Floor
 from selfattn.evaluation.translation import compare_translations
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset
@@ -61,6 +62,7 @@ class Frame:
         matching: what the models were sized for.
         trials: of each model's tuning.
         space: what tuning searched.
+        floor: what others reached, where the user has said so.
     """
 
     command: str
@@ -69,6 +71,7 @@ class Frame:
     matching: Matching = UNMATCHED
     trials: Mapping[str, tuple[TuningTrial, ...]] = field(default_factory=dict)
     space: Mapping[str, str] = field(default_factory=dict)
+    floor: Floor | None = None
 
 
 def make_record(
@@ -111,7 +114,7 @@ def make_record(
         headline=frame.headline,
         interval=Interval(LEVEL, METHODS[over], over=over),
         pairs=(*_pairs(comparison, frame.headline.metric), *_further_pairs(frame.headline, predictions, pairs)),
-        gates=make_gates(models, frame.matching),
+        gates=make_gates(models, frame.matching, frame.floor),
         matching=frame.matching,
         buckets=make_buckets(models, few or {}, frame.headline, language),
         attention=Attention(_examples(firsts, pairs)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,25 @@ from selfattn.data.files import book_split, is_book_file, read_pairs
 from selfattn.data.lines import file_sha256
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
+from selfattn.tasks.options import DEFAULT_LOCALES
 from selfattn.tasks.pair_data import PairData
 
 _SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was given to take dates from.
+
+    Attributes:
+        files: two parallel files or one file of pairs; none for the embedded dates.
+        columns: of source and target in one file.
+        locales: of the embedded dates.
+    """
+
+    files: tuple[Path, ...] = ()
+    columns: tuple[str, str] | None = None
+    locales: Sequence[str] = DEFAULT_LOCALES
 
 
 class EmbeddedDates(PairData):
@@ -61,40 +78,48 @@ class EmbeddedDates(PairData):
 
 
 class FileDates(PairData):
-    """Pairs from a file: a test part of a tenth, a validation taken from the rest, training on what remains.
+    """Pairs from files: a test part of a tenth, a validation taken from the rest, training on what remains.
 
     The book's file has its own split (seed 1984, the last tenth). Any other file is dealt by its sources, with a fixed
     seed, so that a source which stands in it several times is in one part only.
 
     Args:
-        path: the file.
+        files: two parallel files or one file of pairs.
+        columns: of source and target in one file; None for the usual ones.
         seed: of the order in which an epoch that is not the whole file goes through it.
         validation_items: pairs taken from the training part for validation; a tenth of it at most.
     """
 
-    def __init__(self, path: Path, seed: int, validation_items: int) -> None:
-        pairs = read_pairs(path)
-        self.path, self.seed, self.validation_items = path, seed, validation_items
-        self.is_book = is_book_file(path)
+    def __init__(
+        self, files: Sequence[Path], columns: tuple[str, str] | None, seed: int, validation_items: int
+    ) -> None:
+        pairs = read_pairs(*files, columns=columns)
+        self.files, self.columns, self.seed, self.validation_items = files, columns, seed, validation_items
+        self.is_book = is_book_file(*files)
         rest, self._test = book_split(pairs) if self.is_book else hold_out(pairs, _source)
         count = min(validation_items, len(rest) // 10)
         while not self.is_book and 0 < count < len(rest) and rest[-count].source == rest[-count - 1].source:
             count += 1  # a source stands on one side of the cut
         if not count or not self._test:
-            raise UserError(f"{path}: {len(pairs)} pairs are too few for three parts; give 100 or more")
+            named = ", ".join(map(str, files))
+            raise UserError(f"{named}: {len(pairs)} pairs are too few for three parts; give 100 or more")
         self._train, self._validation = rest[:-count], rest[-count:]
         self._known = rest
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The file, by path and content, and how it was cut."""
-        return {
+        """The files, by path and content, and how they were cut."""
+        first, *second = self.files
+        settings = {
             "kind": "file",
-            "path": str(self.path.resolve()),
-            "sha256": file_sha256(self.path),
+            "path": str(first.resolve()),
+            "sha256": file_sha256(first),
             "split": "book" if self.is_book else "by source",
             "validation_items": self.validation_items,
         }
+        if second:
+            settings |= {"target_path": str(second[0].resolve()), "target_sha256": file_sha256(second[0])}
+        return settings | ({} if self.columns is None else {"columns": list(self.columns)})
 
     def sample(self) -> Sequence[Pair]:
         """The training part."""
@@ -132,15 +157,22 @@ def open_data(settings: Mapping[str, Any], *, where: str) -> PairData:
     match settings:
         case {"kind": "embedded", "locales": list(locales)}:
             return EmbeddedDates([str(name) for name in locales], seed=0)
-        case {"kind": "file", "path": str(path), "sha256": str(digest), "validation_items": int(items)}:
-            data = FileDates(Path(path), seed=0, validation_items=items)
-            if file_sha256(Path(path)) != digest:
-                raise UserError(
-                    f"{path}: has changed since this run was trained, so its test part is no longer known; "
-                    "give another file with --data"
-                )
-            return data
+        case {"kind": "file", "path": str(), "sha256": str(digest), "validation_items": int(items)}:
+            files = files_of(settings)
+            for file, known in zip(files, (digest, settings.get("target_sha256")), strict=False):
+                if file_sha256(file) != known:
+                    raise UserError(
+                        f"{file}: has changed since this run was trained, so its test part is no longer known; "
+                        "give another file with --data"
+                    )
+            columns = settings.get("columns")
+            return FileDates(files, columns and (columns[0], columns[1]), seed=0, validation_items=items)
     raise UserError(f"{where}: data: not the settings of a dates run; restore the file or train again")
+
+
+def files_of(settings: Mapping[str, Any]) -> list[Path]:
+    """Name the files that a run was trained on; none for the embedded dates."""
+    return [Path(settings[name]) for name in ("path", "target_path") if name in settings]
 
 
 @lru_cache(maxsize=4)

@@ -16,8 +16,9 @@ from selfattn.evaluation.evaluate import evaluate, format_json
 from selfattn.evaluation.metrics import character_error_rate, exact_matches
 from selfattn.models.presets import get_preset
 from selfattn.tasks.command import make_app, run_app, say
-from selfattn.tasks.date_data import EmbeddedDates, FileDates, open_data
+from selfattn.tasks.date_data import EmbeddedDates, FileDates, Given, files_of, open_data
 from selfattn.tasks.fit import Material, exact_match, fit
+from selfattn.tasks.given_options import chosen_columns
 from selfattn.tasks.lesson import Lesson, Task
 from selfattn.tasks.material import make_material, trained_on
 from selfattn.tasks.options import DEFAULT_LOCALES, TrainDates, TrainingOptions, command_line, with_settings
@@ -44,10 +45,8 @@ def train_dates(options: TrainDates) -> Run:
     if not options.resume:
         check_is_free(options.out)
     model = with_settings(get_preset(options.model).config, options.set, options.model)
-    training = training_config(
-        options.training, seed=options.seed, quick=options.quick, from_file=options.data is not None
-    )
-    data = make_data(options.data, options.locales, training)
+    training = training_config(options.training, seed=options.seed, quick=options.quick, from_file=bool(options.data))
+    data = make_data(Given(options.data, chosen_columns(options.columns), options.locales), training)
     material, max_length = prepare(data, training)
     config = RunConfig(TASK, options.model, model, training, data.settings, max_length)
     return fit(
@@ -60,17 +59,19 @@ def training_config(given: TrainingOptions, *, seed: int, quick: bool, from_file
     return given.applied_to(dates_recipe(quick=quick, from_file=from_file), seed=seed)
 
 
-def make_data(path: Path | None, locales: Sequence[str], training: TrainingConfig) -> PairData:
-    """Open the file, or where there is none the embedded source.
+def make_data(given: Given, training: TrainingConfig) -> PairData:
+    """Open the files, or where there are none the embedded source.
 
     Raises:
-        UserError: a file and locales, a file that is not usable, or an unknown locale.
+        UserError: files and locales, columns without a file, a file that is not usable, or an unknown locale.
     """
-    if path is None:
-        return EmbeddedDates(locales, training.seed)
-    if tuple(locales) != DEFAULT_LOCALES:
+    if not given.files:
+        if given.columns is not None:
+            raise UserError("--columns is for files of pairs: give one with --data, or leave it out")
+        return EmbeddedDates(given.locales, training.seed)
+    if tuple(given.locales) != DEFAULT_LOCALES:
         raise UserError("--locales chooses embedded dates, --data takes pairs from a file; give one of them")
-    return FileDates(path, training.seed, training.validation_items)
+    return FileDates(given.files, given.columns, training.seed, training.validation_items)
 
 
 def prepare(
@@ -95,8 +96,7 @@ class DatesTask(Task):
     """The dates task as a comparison needs it.
 
     Args:
-        path: a file of pairs; None for the embedded dates.
-        locales: of the embedded dates.
+        given: the files of pairs, or the locales of the embedded dates.
         training: how, with seed 0.
         test_items: at most so many; None for a file's whole test part.
         probe_items: dates of years, and in formats, that training never shows; 0 asks for none.
@@ -106,19 +106,18 @@ class DatesTask(Task):
 
     def __init__(
         self,
-        path: Path | None,
-        locales: Sequence[str],
+        given: Given,
         training: TrainingConfig,
         *,
         test_items: int | None,
         probe_items: int = 0,
     ) -> None:
-        self.path, self.locales, self.training = path, locales, training
+        self.given, self.training = given, training
         self.test_items, self.probe_items = test_items, probe_items
 
     def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:
         """Open the data and make the vocabulary."""
-        data = make_data(self.path, self.locales, training)
+        data = make_data(self.given, training)
         material, max_length = prepare(data, training, keep=True, first=first)
 
         return Lesson(
@@ -136,9 +135,9 @@ class DatesTask(Task):
         """Dates of years, and in formats, that training never shows."""
         if not self.probe_items:
             return {}
-        found: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, self.probe_items)}
+        found: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.given.locales, self.probe_items)}
         try:
-            found["unseen formats"] = unseen_formats(self.locales, self.probe_items)
+            found["unseen formats"] = unseen_formats(self.given.locales, self.probe_items)
         except UserError:  # CLDR has no further formats for these locales
             return found
         return found
@@ -153,15 +152,18 @@ class DatesTask(Task):
         }
 
 
-def pairs_to_test(run: Run, data: Path | None = None) -> tuple[list[Pair], Sequence[Pair] | None]:
+def pairs_to_test(
+    run: Run, data: Sequence[Path] = (), columns: tuple[str, str] | None = None
+) -> tuple[list[Pair], Sequence[Pair] | None]:
     """Choose the pairs to test a run on.
 
-    Without a file: the test part of what the run was trained on. With a file: its test part if it is the book's,
-    which has a split of its own, or the one that the run was trained on; else all of it.
+    Without files: the test part of what the run was trained on. With files: the test part of the book's, which has a
+    split of its own, and of those that the run was trained on; else all of them.
 
     Args:
         run: a run of this task.
-        data: a file; default none.
+        data: two parallel files or one file of pairs; default none.
+        columns: of source and target in one file; see `selfattn.data.files.read_pairs`.
 
     Returns:
         The pairs, and where they could be shared, everything that training could see of the same source.
@@ -171,20 +173,26 @@ def pairs_to_test(run: Run, data: Path | None = None) -> tuple[list[Pair], Seque
     """
     where = str(run.path / "config.json")
     settings = run.config.data
-    if data is None or settings.get("path") == str(data.resolve()):
+    if not data or files_of(settings) == [path.resolve() for path in data]:
         own = open_data(settings, where=where)
         return own.test(TEST_ITEMS if settings.get("kind") == "embedded" else None), own.known()
-    pairs = read_pairs(data)
-    return (book_split(pairs)[1] if is_book_file(data) else pairs), None
+    pairs = read_pairs(*data, columns=columns)
+    return (book_split(pairs)[1] if is_book_file(*data) else pairs), None
 
 
-def evaluate_dates(run: Run, data: Path | None = None, options: DecodingOptions = GREEDY) -> dict[str, Any]:
+def evaluate_dates(
+    run: Run,
+    data: Sequence[Path] = (),
+    options: DecodingOptions = GREEDY,
+    columns: tuple[str, str] | None = None,
+) -> dict[str, Any]:
     """Test a run on pairs it has not been trained on.
 
     Args:
         run: a run of this task.
-        data: a file; see :func:`pairs_to_test`. Default: what the run was trained on.
+        data: files; see :func:`pairs_to_test`. Default: what the run was trained on.
         options: how to decode; default greedily.
+        columns: of source and target in one file.
 
     Returns:
         Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
@@ -197,13 +205,13 @@ def evaluate_dates(run: Run, data: Path | None = None, options: DecodingOptions 
     """
     if run.config.task != TASK:
         raise UserError(f"{run.path}: a run of the task {run.config.task!r}, not of {TASK}")
-    pairs, known = pairs_to_test(run, data)
+    pairs, known = pairs_to_test(run, data, columns)
     evaluation = evaluate(lambda texts: run.predict(texts, options), pairs)
     found: dict[str, Any] = {
         "task": TASK,
         "run": str(run.path),
         "model": run.config.preset,
-        "data": str(data) if data is not None else _describe(run.config.data),
+        "data": " ".join(map(str, data)) or _describe(run.config.data),
         "beam": options.beam,
         "length_penalty": options.length_penalty,
     }
@@ -219,7 +227,7 @@ def evaluate_dates(run: Run, data: Path | None = None, options: DecodingOptions 
 
 def _describe(settings: Mapping[str, Any]) -> str:
     if settings.get("kind") == "file":
-        return f"{settings['path']}, test part"
+        return f"{' '.join(map(str, files_of(settings)))}, test part"
     return f"embedded dates, {','.join(settings['locales'])}"
 
 

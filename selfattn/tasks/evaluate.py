@@ -14,28 +14,36 @@ from selfattn.tasks.run import Run
 from selfattn.tasks.translation import evaluate_translation
 
 
-def evaluate_run(run: Run, data: Sequence[Path] = (), options: DecodingOptions = GREEDY) -> dict[str, Any]:
+def evaluate_run(
+    run: Run,
+    data: Sequence[Path] = (),
+    options: DecodingOptions = GREEDY,
+    *,
+    columns: tuple[str, str] | None = None,
+) -> dict[str, Any]:
     """Test a run: a language model by perplexity, any other by its outputs.
 
     Args:
         run: of any task.
-        data: a file of pairs, of texts for a language model, or for translation two parallel files; default what the
-            run was trained on has to offer.
+        data: two parallel files or one file of pairs, for a language model one of texts; default what the run was
+            trained on has to offer.
         options: how to decode; default greedily.
+        columns: of source and target, by name or by number from 1; see `selfattn.data.files.read_pairs`.
 
     Raises:
         UserError: the data are not usable, or a language model is asked to decode.
     """
+    if columns is not None and (run.is_language_model or not data):
+        raise UserError("--columns is for files of pairs: give one with --data, or leave it out")
     if run.config.task == "translation":
-        return evaluate_translation(run, data, options)
-    if len(data) > 1:
-        raise UserError(f"--data: a run of the task {run.config.task!r} is tested on one file, got {len(data)}")
-    file = data[0] if data else None
+        return evaluate_translation(run, data, options, columns)
     if not run.is_language_model:
-        return evaluate_dates(run, file, options)
+        return evaluate_dates(run, data, options, columns)
+    if len(data) > 1:
+        raise UserError(f"--data: a language model is tested on one file of texts, got {len(data)}")
     if options != GREEDY:
         raise UserError("evaluate: a language model is measured by perplexity, nothing is decoded; leave --beam out")
-    return evaluate_lm(run, file)
+    return evaluate_lm(run, data[0] if data else None)
 
 
 def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from selfattn.evaluation.predict import predict
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tasks.building import build_model
+from selfattn.tasks.command import say
 from selfattn.tasks.progress import ProgressObserver
 from selfattn.tasks.run import Run
 from selfattn.tokenizers.protocol import Tokenizer
@@ -27,10 +30,14 @@ from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.device import DeviceName, choose_device
 from selfattn.training.loop import EXACT_MATCH, train
 from selfattn.training.machine import commit, machine, versions
-from selfattn.training.observer import EpochReport, Measure, Observer
+from selfattn.training.observer import EpochReport, Measure, Observer, Plan
 from selfattn.training.parallel import Processes
 from selfattn.training.resume import reopen
 from selfattn.training.run_dir import CHECKPOINT, RECORD, RunConfig, RunDirectory
+
+# In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes for
+# texts of many lengths, which hardly ever meet again. It reads this once, at the first operation of the process.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ def fit(
     save_every: int | None = None,
     device: DeviceName = "auto",
     observers: Sequence[Observer] = (),
+    notes: Sequence[str] = (),
+    sharded: bool = False,
 ) -> Run:
     """Train a model and keep the run.
 
@@ -86,6 +95,9 @@ def fit(
             :class:`selfattn.training.checkpoint.CheckpointFile`. The result does not depend on it.
         device: ``auto`` takes a CUDA device if there is one.
         observers: told of what happens, besides the progress and the run directory.
+        notes: lines to say, by the first process, when the training begins: what is wrong before that is said alone.
+        sharded: each of several processes keeps a part of the model (:mod:`selfattn.training.sharding`), and the first
+            the whole weights in the host's memory.
 
     Raises:
         UserError: the directory is taken, the run to be resumed is done or has other settings, the model cannot read
@@ -97,15 +109,19 @@ def fit(
     model = build_model(config.model, tokenizer, config.training.seed)
     _probe(model, config, material)
     where = choose_device(device)
-    model.to(where)
+    if not sharded:
+        model.to(where)
     processes = Processes.join(where)
+    # Not where the data are, which may be another place on every host.
+    settings = (config.preset, config.model, config.training, config.max_length, sharded)
+    processes.check_same(repr((settings, material.longest, len(tokenizer), len(material.validation))))
     keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
 
     try:
         with ExitStack() as stack:
             if keeper is not None:
                 progress = stack.enter_context(ProgressObserver(label or config.preset))
-                observers = [keeper, progress, *observers]
+                observers = [keeper, _Notes(notes), progress, *observers]
             outcome = train(
                 model,
                 material.epoch,
@@ -117,10 +133,14 @@ def fit(
                 observers=observers,
                 checkpoints=checkpoints,
                 processes=processes,
+                parts_on=where if sharded else None,
             )
     except BaseException as error:
         if keeper is not None:
-            keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            if isinstance(error, UserError) and keeper.is_untouched:
+                shutil.rmtree(out)  # nothing has begun: the next try finds the place as this one found it
+            else:
+                keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
     if keeper is not None:
         with writing(out):
@@ -137,12 +157,12 @@ def _keeper(
     """Make the run directory, or open the one that is to be gone on in."""
     directory = reopen(out, config, tokenizer) if resume else None
     if directory is not None:
-        keeper = _Keeper(directory, directory.record() if (out / RECORD).exists() else {})
+        keeper = _Keeper(directory, directory.record() if (out / RECORD).exists() else {}, is_new=False)
         parts = [*keeper.record.get("resumed", []), datetime.now(UTC).isoformat(timespec="seconds")]
         keeper.update(**_record(config, model, command) | keeper.record | {"status": "running", "resumed": parts})
         return keeper
     record = _record(config, model, command)
-    return _Keeper(RunDirectory.create(out, config, tokenizer, record), record)
+    return _Keeper(RunDirectory.create(out, config, tokenizer, record), record, is_new=True)
 
 
 def _record(config: RunConfig, model: Seq2Seq, command: str) -> dict[str, Any]:
@@ -178,12 +198,27 @@ def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int)
     return Measure(figures, EXACT_MATCH)
 
 
+class _Notes(Observer):
+    """Says lines when the training begins."""
+
+    def __init__(self, notes: Sequence[str]) -> None:
+        self.notes = notes
+
+    def started(self, plan: Plan) -> None:
+        for line in self.notes:
+            say(line)
+
+
 class _Keeper(Observer):
     """Writes down every validation, and the weights whenever they are the best so far."""
 
-    def __init__(self, directory: RunDirectory, record: Mapping[str, Any]) -> None:
+    def __init__(self, directory: RunDirectory, record: Mapping[str, Any], *, is_new: bool) -> None:
         self.directory = directory
         self.record = dict(record)
+        self.is_untouched = is_new
+
+    def started(self, plan: Plan) -> None:
+        self.is_untouched = False
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
         with writing(self.directory.path):

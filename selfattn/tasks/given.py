@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.files import read_pairs
+from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link, to_pharaoh
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment import AlignmentCounts
@@ -28,12 +28,12 @@ def score_lines(scores: Sequence[TargetScore]) -> Iterator[str]:
         yield f"{one.log_probability:.6f}\t{one.tokens}\t{one.per_token:.6f}"
 
 
-def score_summary(run: Run, data: Path, scores: Sequence[TargetScore]) -> dict[str, Any]:
+def score_summary(run: Run, data: Sequence[Path], scores: Sequence[TargetScore]) -> dict[str, Any]:
     """Put the scores of all pairs together, as plain JSON values.
 
     Args:
         run: the one that gave the scores.
-        data: where the pairs are from.
+        data: the files that the pairs are from.
         scores: at least one.
     """
     total, tokens = math.fsum(one.log_probability for one in scores), sum(one.tokens for one in scores)
@@ -41,7 +41,7 @@ def score_summary(run: Run, data: Path, scores: Sequence[TargetScore]) -> dict[s
         "task": run.config.task,
         "run": str(run.path),
         "model": run.config.preset,
-        "data": str(data),
+        "data": " ".join(map(str, data)),
         "items": len(scores),
         "tokens": tokens,
         "log_probability": total,
@@ -50,12 +50,12 @@ def score_summary(run: Run, data: Path, scores: Sequence[TargetScore]) -> dict[s
     }
 
 
-def align_lines(run: Run, data: Path, *, layer: int, head: str, shift: int) -> Iterator[str]:
+def align_lines(run: Run, pairs: Sequence[Pair], *, layer: int, head: str, shift: int) -> Iterator[str]:
     """Write the links of each pair as a line in Pharaoh format.
 
     Args:
         run: a model with attention.
-        data: pairs.
+        pairs: sources and what is to be written for them.
         layer: counted from 0, or from the end where negative.
         head: a number from 0, or ``mean``.
         shift: 0 or 1.
@@ -68,7 +68,7 @@ def align_lines(run: Run, data: Path, *, layer: int, head: str, shift: int) -> I
     if head != "mean" and not head.isdecimal():
         raise UserError(f"--head: expected a whole number from 0, or mean; got {head}")
     number = None if head == "mean" else int(head)
-    links = run.align(read_pairs(data), layer=layer, head=number, shifted=shift == 1)
+    links = run.align(pairs, layer=layer, head=number, shifted=shift == 1)
     return map(to_pharaoh, links)
 
 

@@ -18,6 +18,7 @@ from selfattn.evaluation.corpus_metrics import bleu_metric
 from selfattn.evaluation.gates import Gate
 from selfattn.evaluation.gold_files import GoldPair
 from selfattn.evaluation.metrics import exact_matches
+from selfattn.evaluation.output_gates import Floor
 from selfattn.evaluation.overlap import overlap
 from selfattn.evaluation.rare_words import words_of
 from selfattn.evaluation.significance import compare
@@ -57,6 +58,7 @@ class Lesson:
         probes: further unseen pairs by name, such as years that training never showed.
         has_words: whether targets are made of words, rare ones among them.
         gold: sentences with hand-made links between their words, where spans are not known by construction.
+        notes: lines on the data, to be said when the first training begins.
     """
 
     training: TrainingConfig
@@ -69,6 +71,7 @@ class Lesson:
     probes: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
     has_words: bool = False
     gold: Sequence[GoldPair] = ()
+    notes: Sequence[str] = ()
 
     @cached_property
     def known(self) -> Known:
@@ -97,12 +100,14 @@ class Task(ABC):
         headline: the metric that the verdict is about.
         decoding: how outputs are decoded.
         training: how models are trained, with seed 0.
+        floor: what others reached, where the user has said so.
     """
 
     name: str
     headline = Headline()
     decoding: DecodingOptions = GREEDY
     training: TrainingConfig
+    floor: Floor | None = None
 
     @abstractmethod
     def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:

@@ -57,12 +57,10 @@ def train_lm(options: TrainLM) -> Run:
         "context": options.context,
     }
     config = RunConfig(LANGUAGE_MODEL, options.model, model, training, settings, options.context)
-    if texts.empty:
-        say(f"{options.data}: {texts.empty:,} empty lines skipped")
+    notes = [f"{options.data}: {texts.empty:,} empty lines skipped"] if texts.empty else []
     command = command_line("selfattn train lm", options)
-    return fit(
-        config, _prepare(train, valid, training, options.context), options.out, command=command, **options.for_fit()
-    )
+    material = _prepare(train, valid, training, options.context)
+    return fit(config, material, options.out, command=command, notes=notes, **options.for_fit())
 
 
 def _check(options: TrainLM, model: ModelConfig) -> None:

@@ -15,7 +15,9 @@ from cyclopts import Group, Parameter, Token
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig, override
+from selfattn.tasks.given_options import GivenFiles
 from selfattn.training.config import AverageName, Precision, ScheduleName, TrainingConfig
+from selfattn.training.parallel import process_count
 
 
 def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -135,12 +137,20 @@ class RunOptions:
         save_every: steps between two checkpoints to go on from; where not given, after every validation, and in
             between as often as costs at most 2 % of the time.
         tensorboard: write learning curves for TensorBoard into this directory.
+        sharded: for a model too large for one device: of several processes, which torchrun starts, each keeps a part.
     """
 
     resume: _Flag = False
     device: Annotated[Device, Parameter(group=_RUN)] = "auto"
     save_every: Annotated[MaybeWhole, Parameter(group=_RUN)] = None
     tensorboard: _Place = None
+    sharded: _Flag = False
+
+    def __post_init__(self) -> None:
+        if self.sharded and process_count() == 1:
+            raise UserError(
+                "--sharded: one process has nothing to share out; start several by torchrun or leave it out"
+            )
 
     def for_fit(self) -> dict[str, Any]:
         """Return the arguments of `selfattn.tasks.fit.fit` that these settings stand for."""
@@ -149,7 +159,7 @@ class RunOptions:
             from selfattn.training.tensorboard import TensorBoardObserver
 
             observers.append(TensorBoardObserver(self.tensorboard))
-        rest = {"resume": self.resume, "device": self.device, "save_every": self.save_every}
+        rest = {"resume": self.resume, "device": self.device, "save_every": self.save_every, "sharded": self.sharded}
         return rest | {"observers": observers}
 
 
@@ -162,7 +172,9 @@ class TrainDates(RunOptions):
         model: which model; `selfattn models` lists them.
         out: where the run is kept; must not hold one already.
         locales: CLDR locales of the embedded dates, separated by commas.
-        data: take pairs from this file instead: the book's format, TSV or JSON lines, plain or .gz.
+        data: take pairs from two parallel files instead, or from one (TSV, CSV, JSON lines or the book's), plain or
+            .gz.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
         seed: of every random stream of the run.
         quick: a small training that ends within seconds, to try things out.
         set: a setting of the model as name=value, such as encoder.dim=128; may be given several times.
@@ -172,7 +184,8 @@ class TrainDates(RunOptions):
     model: str = "transformer"
     out: Path
     locales: Names = DEFAULT_LOCALES
-    data: Path | None = None
+    data: GivenFiles = ()
+    columns: Names = ()
     seed: Whole = 0
     quick: bool = False
     set: tuple[str, ...] = ()
@@ -287,7 +300,7 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
     return changed
 
 
-_NOT_THE_RESULT = ("resume", "save_every", "tensorboard")  # the same run comes out whatever they are
+_NOT_THE_RESULT = ("resume", "save_every", "tensorboard", "sharded")  # the same run comes out whatever they are
 
 
 def command_line(command: str, options: Any) -> str:

@@ -17,6 +17,11 @@ class PairData(ABC):
     def settings(self) -> dict[str, Any]:
         """What makes the same data again, as plain JSON values."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be said of the data once they are used; nothing where nothing was done to them."""
+        return ()
+
     @abstractmethod
     def sample(self) -> Sequence[Pair]:
         """Training pairs that show every character; the same for every seed."""

@@ -68,7 +68,7 @@ class ProgressObserver(Observer):
         """Write a line for the validation."""
         self.console.print(
             f"{self.name} {self._epoch(report.epoch)}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
-            f"{_figures(report.measures)}  {report.tokens_per_second:,.0f} tokens/s",
+            f"{_figures(report.measures)}  {report.tokens_per_second:,.0f} tokens/s  padding {report.padding:.0%}",
             soft_wrap=True,
         )
 

@@ -17,8 +17,7 @@ _SENTENCES = TrainingConfig(
     batch_size=1024,
     max_tokens=8192,
     lr=5e-3,
-    schedule="inverse_sqrt",
-    warmup_steps=2000,
+    schedule="cosine",
     label_smoothing=0.1,
     average="last",
     average_last=10,
@@ -62,7 +61,7 @@ def translation_recipe(*, phrases: bool, quick: bool = False) -> TrainingConfig:
     """
     recipe = _PHRASES if phrases else _SENTENCES
     if quick:
-        return replace(recipe, epochs=2, items_per_epoch=8_000, warmup_steps=None, validation_items=200)
+        return replace(recipe, epochs=2, items_per_epoch=8_000, validation_items=200)
     return recipe
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfattn.data.files import read_pairs
+from selfattn.data.records import format_of
 from selfattn.data.texts import read_texts
 from selfattn.errors import UserError
 from selfattn.report.tokenizer_card import card_text
 from selfattn.report.tokenizer_svg import card_svg
+from selfattn.tasks.given_options import chosen_columns
 from selfattn.tasks.tokenizer_options import InspectTokenizer, Side, TrainTokenizer
 from selfattn.tokenizers.card import Card, card
 from selfattn.tokenizers.char import CharTokenizer
@@ -21,7 +23,6 @@ from selfattn.tokenizers.subword import SubwordTokenizer
 
 _DEFAULT_SIZE = 8000
 _MEASURED = 10_000  # texts that the card of a new tokenizer is made from
-_PAIRS = (".tsv", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, 
     """Train a tokenizer, save it, and measure it on the texts, or 10,000 of them from beginning to end.
 
     Args:
-        data: files of pairs (TSV or JSON lines, which give both sides) or of one text a line, plain or .gz.
+        data: files of pairs (TSV, CSV or JSON lines, which give both sides) or of one text a line, plain or .gz.
         options: the settings.
 
     Returns:
@@ -59,8 +60,7 @@ def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, 
     """
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise UserError(f"{options.out}: holds something already; name a new directory")
-    parallel = options.separate and len(data) == 2 and not any(map(_has_pairs, data))
-    texts = _read(data, parallel=parallel)
+    texts = _read(data, options.columns, parallel=options.separate)
     tokenizer: Tokenizer
     if options.separate:
         if texts.mixed:
@@ -91,7 +91,8 @@ def inspect_tokenizer(path: Path, options: InspectTokenizer) -> dict[str, Card]:
     tokenizer = load_tokenizer(path / "tokenizer" if (path / "tokenizer").is_dir() else path)
     if not options.data and not options.text:
         raise UserError("tokenizer inspect: no text to measure it on; give --data FILE or --text TEXT")
-    texts = _read(options.data, parallel=False)
+    separate = tokenizer.source is not tokenizer.target
+    texts = _read(options.data, options.columns, parallel=separate and options.side == "both")
     if not options.data:
         texts.mixed.extend(options.text)
     if options.side != "both" and texts.mixed:
@@ -129,17 +130,21 @@ def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
 
 
 def _has_pairs(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(_PAIRS)
+    """Whether a file is one of pairs, and not of one text a line (which may have a ``_`` in it, as the book's file)."""
+    return format_of(path) not in (None, "book")
 
 
-def _read(paths: Sequence[Path], *, parallel: bool) -> Texts:
+def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Texts:
     """Read files; of two parallel ones, the first is the source."""
-    if parallel:
+    columns = chosen_columns(names)
+    if columns is not None and not any(map(_has_pairs, paths)):
+        raise UserError("--columns is for files of pairs: give one, or leave it out")
+    if parallel and len(paths) == 2 and not any(map(_has_pairs, paths)):
         return Texts(read_texts(paths[0]).lines, read_texts(paths[1]).lines, [])
     texts = Texts([], [], [])
     for path in paths:
         if _has_pairs(path):
-            pairs = read_pairs(path)
+            pairs = read_pairs(path, columns=columns)
             texts.source.extend(pair.source for pair in pairs)
             texts.target.extend(pair.target for pair in pairs)
         else:

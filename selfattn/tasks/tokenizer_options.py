@@ -21,6 +21,8 @@ class TrainTokenizer:
 
     Attributes:
         out: where the tokenizer is kept; must not hold one already.
+        columns: of files of pairs, names of the source's and the target's column, or their numbers from 1, separated by
+            a comma.
         kind: characters, or subwords: BPE or unigram.
         vocab_size: tokens of the vocabulary, specials and bytes included; where not given 8,000, or as many as the
             texts have pieces for.
@@ -35,6 +37,7 @@ class TrainTokenizer:
     """
 
     out: Path
+    columns: Names = ()
     kind: TokenizerKind = "bpe"
     vocab_size: MaybeWhole = None
     coverage: float = 1.0
@@ -53,7 +56,10 @@ class InspectTokenizer:
     """Settings of ``selfattn tokenizer inspect``.
 
     Attributes:
-        data: texts to measure it on: files of pairs (TSV or JSON lines) or of one text a line, plain or .gz.
+        data: texts to measure it on: files of pairs (TSV, CSV or JSON lines) or of one text a line, plain or .gz; of
+            two of these, where each side has a vocabulary, the first is the source.
+        columns: of files of pairs, names of the source's and the target's column, or their numbers from 1, separated by
+            a comma.
         text: a text to show the tokens of; may be given several times. Without --data it is measured on these.
         side: of files of pairs, the texts of this side only; of a tokenizer with a vocabulary for each side, this one.
         examples: so many texts of the files are shown as they are cut, where no --text is given.
@@ -61,6 +67,7 @@ class InspectTokenizer:
     """
 
     data: Annotated[tuple[Path, ...], Parameter(consume_multiple=True)] = ()
+    columns: Names = ()
     text: tuple[str, ...] = ()
     side: Side = "both"
     examples: Whole = 5

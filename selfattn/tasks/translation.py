@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,13 +10,13 @@ from typing import Any
 
 from selfattn.data.files import read_pairs
 from selfattn.data.pairs import Pair
-from selfattn.data.records import Fault, Row, file_records
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.evaluation.corpus_metrics import bleu_metric
 from selfattn.evaluation.evaluate import evaluate
 from selfattn.evaluation.gold_files import GoldPair, read_gold
 from selfattn.evaluation.metrics import exact_matches
+from selfattn.evaluation.output_gates import Floor
 from selfattn.evaluation.predict import predict
 from selfattn.evaluation.translation import translation_scores
 from selfattn.models.presets import get_preset
@@ -27,6 +26,8 @@ from selfattn.report.record import Headline, Record
 from selfattn.tasks.command import make_app, run_app, say
 from selfattn.tasks.compare import compare, show
 from selfattn.tasks.fit import fit
+from selfattn.tasks.floor import stated_floor
+from selfattn.tasks.held_out import held_out_test, is_trained_on
 from selfattn.tasks.lesson import Lesson, Task
 from selfattn.tasks.material import make_material, trained_on
 from selfattn.tasks.options import command_line, with_settings
@@ -63,6 +64,7 @@ class TranslationTask(Task):
         decoding: of the tests.
         test_items: at most so many; None for all there are.
         gold: sentences with hand-made links; default none.
+        floor: what others reached; default unknown.
     """
 
     name = TASK
@@ -74,8 +76,9 @@ class TranslationTask(Task):
         decoding: DecodingOptions,
         test_items: int | None,
         gold: Sequence[GoldPair] = (),
+        floor: Floor | None = None,
     ) -> None:
-        self.gold = gold
+        self.gold, self.floor = gold, floor
         self.options, self.training, self.decoding, self.test_items = options, training, decoding, test_items
         if not options.is_cldr:
             self.headline = Headline("bleu", "points", bleu_metric(options.target).signature)
@@ -98,6 +101,7 @@ class TranslationTask(Task):
             partial(trained_on, data, training, first),
             has_words=True,
             gold=self.gold,
+            notes=data.notes,
         )
 
     def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
@@ -114,11 +118,7 @@ def make_data(options: TranslationData, training: TrainingConfig) -> PairData:
     """
     if options.is_cldr:
         return EmbeddedPhrases(options.source, options.target, training.seed)
-    data = CorpusPairs(options, training.seed)
-    if is_main_process():
-        for line in data.parts.report.lines():
-            say(line)
-    return data
+    return CorpusPairs(options, training.seed)
 
 
 def make_tokenizer(options: TranslationData, data: PairData) -> Tokenizer:
@@ -175,7 +175,7 @@ def train_translation(options: TrainTranslation) -> Run:
     material, max_length = make_material(data, tokenizer, training, measure, sampling=options.sampling)
     config = RunConfig(TASK, options.model, model, training, data.settings, max_length)
     command = command_line("selfattn train translation", options)
-    return fit(config, material, options.out, command=command, **options.for_fit())
+    return fit(config, material, options.out, command=command, notes=data.notes, **options.for_fit())
 
 
 def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFiles]:
@@ -201,7 +201,8 @@ def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFile
     if options.gold is None and (options.sentences is not None or options.base is not None):
         raise UserError("--sentences and --base go with --gold: give the file with the links as well")
     gold = () if options.gold is None else read_gold(options.gold, sentences=options.sentences, base=options.base)
-    task = TranslationTask(options, training, decoding, items, gold)
+    floor = stated_floor(options.floor, options.floor_source, options.target)
+    task = TranslationTask(options, training, decoding, items, gold, floor)
     return compare(
         task,
         options,
@@ -210,13 +211,20 @@ def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFile
     )
 
 
-def evaluate_translation(run: Run, data: Sequence[Path], options: DecodingOptions = GREEDY) -> dict[str, Any]:
+def evaluate_translation(
+    run: Run,
+    data: Sequence[Path] = (),
+    options: DecodingOptions = GREEDY,
+    columns: tuple[str, str] | None = None,
+) -> dict[str, Any]:
     """Test a run on pairs it has not been trained on.
 
     Args:
         run: a run of this task.
-        data: two parallel files or one file of pairs; where there are none, what the run's own data keep for it.
+        data: two parallel files or one file of pairs. Where there are none, and of the file that the run was trained
+            on, the part that was held out for it.
         options: how to decode; default greedily.
+        columns: of source and target in one file; see `selfattn.data.files.read_pairs`.
 
     Returns:
         Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
@@ -227,7 +235,7 @@ def evaluate_translation(run: Run, data: Sequence[Path], options: DecodingOption
         UserError: the files, or the run's own data, are not usable.
     """
     settings = run.config.data
-    pairs, named = _pairs_to_test(settings, data)
+    pairs, named = _pairs_to_test(settings, data, columns)
     target = str(settings.get("target_language", ""))
     evaluation = evaluate(lambda texts: run.predict(texts, options), pairs)
     scores = translation_scores(evaluation.predictions, [pair.target for pair in pairs], target_language=target)
@@ -243,41 +251,16 @@ def evaluate_translation(run: Run, data: Sequence[Path], options: DecodingOption
     return found | {"metrics": evaluation.to_json()["metrics"] | scores.metrics(), "signatures": scores.signatures()}
 
 
-def _pairs_to_test(settings: Mapping[str, Any], data: Sequence[Path]) -> tuple[list[Pair], str]:
-    if data:
-        return given_pairs(data), " ".join(map(str, data))
+def _pairs_to_test(
+    settings: Mapping[str, Any], data: Sequence[Path], columns: tuple[str, str] | None
+) -> tuple[list[Pair], str]:
+    """Choose the pairs to test on, and say where they are from."""
+    if data and not is_trained_on(settings, data):
+        return read_pairs(*data, columns=columns), " ".join(map(str, data))
     source, target = str(settings["source_language"]), str(settings["target_language"])
     if settings.get("kind") == "cldr":
         return EmbeddedPhrases(source, target, 0).test(TEST_ITEMS), f"cldr, {source} to {target}"
-    raise UserError("evaluate: name the pairs to test on: --data SOURCE TARGET, or one file of pairs")
-
-
-def given_pairs(paths: Sequence[Path]) -> list[Pair]:
-    """Read pairs as they are, nothing cleaned away: two parallel files, or one with both sides.
-
-    Raises:
-        UserError: there are more than two files, or one cannot be read; the message says where.
-    """
-    if len(paths) == 1:
-        return read_pairs(paths[0])
-    if len(paths) != 2:
-        raise UserError(f"--data: expected two parallel files or one file of pairs, got {len(paths)}")
-    named, found = " and ".join(map(str, paths)), []
-    for row in file_records((paths[0], paths[1])):
-        reason = row.reason if isinstance(row, Fault) else _broken(row)
-        if isinstance(row, Fault) or reason:
-            raise UserError(f"{named}:{row.line}: {reason}; mend the file: in a test every line counts")
-        found.append(Pair(unicodedata.normalize("NFC", row.source), unicodedata.normalize("NFC", row.target)))
-    return found
-
-
-def _broken(row: Row) -> str:
-    """What is wrong with the bytes of a row; empty where nothing is."""
-    try:
-        (row.source + row.target).encode("utf-8")
-    except UnicodeEncodeError:
-        return "not valid UTF-8"
-    return ""
+    return held_out_test(settings)
 
 
 def train_command(options: TrainTranslation) -> None:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from selfattn.data.cldr import CldrSource
+from selfattn.data.cleaning import CleaningOptions
 from selfattn.data.corpus import read_corpus
 from selfattn.data.hub import HubCorpus
 from selfattn.data.pair_stream import PairStream
@@ -16,6 +17,7 @@ from selfattn.data.sources import CorpusFiles
 from selfattn.data.streaming import shuffled
 from selfattn.errors import UserError
 from selfattn.streams import seed_for
+from selfattn.tasks.given_options import chosen_columns
 from selfattn.tasks.pair_data import PairData
 from selfattn.tasks.translation_options import TranslationData
 
@@ -75,13 +77,19 @@ class CorpusPairs(PairData):
     """
 
     def __init__(self, options: TranslationData, seed: int) -> None:
-        columns = (options.columns[0], options.columns[1]) if options.columns else None
+        columns = chosen_columns(options.columns)
         corpus: CorpusFiles | HubCorpus
         if options.hub is not None:
             corpus = HubCorpus(options.hub, options.hub_config, columns or (options.source, options.target))
         else:
             corpus = CorpusFiles(options.train, options.valid or None, options.test or None, columns)
-        self.parts = read_corpus(corpus, streaming=options.streaming)
+        self.parts = read_corpus(
+            corpus,
+            cleaning=_cleaning(options),
+            streaming=options.streaming,
+            held_out=options.held_out,
+            split_seed=options.split_seed,
+        )
         self.options, self.seed = options, seed
 
     @property
@@ -89,6 +97,11 @@ class CorpusPairs(PairData):
         """Where it lies, what was done to it, and the languages."""
         languages = {"source_language": self.options.source, "target_language": self.options.target}
         return {"kind": "corpus"} | languages | self.parts.settings
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What cleaning and splitting did."""
+        return self.parts.report.lines()
 
     def sample(self) -> Sequence[Pair]:
         """The first training pairs: enough to make subwords of."""
@@ -123,6 +136,17 @@ class CorpusPairs(PairData):
     def known(self) -> Sequence[Pair] | None:
         """The training part; None where it is a stream."""
         return None if isinstance(self.parts.train, PairStream) else self.parts.train
+
+
+def _cleaning(options: TranslationData) -> CleaningOptions:
+    usual = CleaningOptions()
+    return CleaningOptions(
+        spaces=options.plain_spaces,
+        max_characters=usual.max_characters if options.max_characters is None else options.max_characters or None,
+        max_ratio=usual.max_ratio if options.max_ratio is None else options.max_ratio or None,
+        duplicates=not options.keep_duplicates,
+        overlap=not options.keep_overlap,
+    )
 
 
 def _different(source: CldrSource, count: int) -> list[Pair]:

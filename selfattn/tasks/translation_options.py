@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: what a dataclass inherits has to be known by value, not by name.
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,17 +11,23 @@ from cyclopts import Group, Parameter
 
 from selfattn.errors import UserError
 from selfattn.tasks.compare_options import CompareOptions, Match
+from selfattn.tasks.given_options import chosen_columns
 from selfattn.tasks.options import AS_THE_RECIPE, MaybeWhole, Names, RunOptions, Training, Whole
 
 TokenizerKind = Literal["characters", "unigram", "bpe"]
 
 _DATA = Group("Data (where none is given: cldr, which needs no download)", sort_key=6)
+_CLEANING = Group("Cleaning and splitting (of files and the Hub)", sort_key=7)
 _SUBWORDS = Group("Tokens", sort_key=7)
 _Files = Annotated[tuple[Path, ...], Parameter(group=_DATA, consume_multiple=True, negative="")]
 _Text = Annotated[str, Parameter(group=_DATA)]
 _MaybeText = Annotated[str | None, Parameter(group=_DATA)]
 _Columns = Annotated[Names, Parameter(group=_DATA)]
 _Flag = Annotated[bool, Parameter(group=_DATA, negative="")]
+_HeldOut = Annotated[MaybeWhole, Parameter(group=_CLEANING)]
+_SplitSeed = Annotated[Whole, Parameter(group=_CLEANING)]
+_Limit = Annotated[float | None, Parameter(group=_CLEANING)]
+_Keep = Annotated[bool, Parameter(group=_CLEANING, negative="")]
 _Kind = Annotated[TokenizerKind | None, Parameter(group=_SUBWORDS)]
 _Size = Annotated[MaybeWhole, Parameter(group=_SUBWORDS)]
 _Share = Annotated[float, Parameter(group=_SUBWORDS)]
@@ -38,11 +45,21 @@ class TranslationData:
         train: two parallel files, or one file of pairs (TSV, CSV or JSON lines), plain or .gz.
         valid: likewise, to choose the best weights by; where none is given, a part of the training file that shares no
             sentence with the rest.
-        test: likewise, to test on.
+        test: likewise, to test on; where none is given, another such part.
         hub: a dataset on the Hugging Face Hub, or a directory of one, instead of files.
         hub_config: its configuration.
-        columns: names of the source's and the target's column, separated by a comma.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
         streaming: read the training data as they are needed; memory does not grow with them.
+        held_out: pairs of each part that is not given; where not given, a twentieth of all, at most 2,000. Pairs with a
+            source or a target in common, case and punctuation ignored, stay together.
+        split_seed: of these parts, which are the same for every --seed.
+        max_characters: longest text of a training pair; where not given 1,000; 0 for no limit.
+        max_ratio: how many times longer or shorter than usual a training pair's target may be for its source; where not
+            given 3; 0 for no limit.
+        keep_overlap: keep training pairs whose source or target stands in validation or test files; they are counted
+            in any case.
+        keep_duplicates: keep training pairs that come again.
+        plain_spaces: write every kind and run of spaces, such as those in front of French marks, as one plain space.
         tokenizer: characters, or subwords (unigram or BPE); characters for cldr, else BPE.
         vocab_size: of subwords; 8,000 where not given.
         separate: one vocabulary for each language instead of a joint one.
@@ -59,6 +76,13 @@ class TranslationData:
     hub_config: _MaybeText = None
     columns: _Columns = ()
     streaming: _Flag = False
+    held_out: _HeldOut = None
+    split_seed: _SplitSeed = 0
+    max_characters: _HeldOut = None
+    max_ratio: _Limit = None
+    keep_overlap: _Keep = False
+    keep_duplicates: _Keep = False
+    plain_spaces: _Keep = False
     tokenizer: _Kind = None
     vocab_size: _Size = None
     separate: _Separate = False
@@ -84,9 +108,8 @@ class TranslationData:
             raise UserError("--valid and --test go with --train: give the training files as well")
         if self.is_cldr and (self.columns or self.streaming):
             raise UserError("--columns and --streaming are for files and the Hub: give --train or --hub as well")
-        if self.columns and len(self.columns) != 2:
-            given = ",".join(self.columns)
-            raise UserError(f"--columns {given}: expected two, of the source and of the target, such as en,de")
+        chosen_columns(self.columns)
+        self._check_cleaning()
         if self.vocab_size is not None and self.vocab_size < 1:
             raise UserError(f"--vocab-size: expected a whole number of at least 1, got {self.vocab_size}")
         if not 0 <= self.sampling < 1:
@@ -94,6 +117,24 @@ class TranslationData:
         kind = self.tokenizer or ("characters" if self.is_cldr else "bpe")
         if kind == "characters" and (self.vocab_size is not None or self.separate or self.sampling):
             raise UserError("--vocab-size, --separate and --sampling are for subwords: add --tokenizer bpe")
+
+    def _check_cleaning(self) -> None:
+        asked = {name: getattr(self, name) for name in _OF_A_CORPUS}
+        usual = {name: getattr(TranslationData, name) for name in _OF_A_CORPUS}
+        if self.is_cldr and asked != usual:
+            flag = next("--" + name.replace("_", "-") for name in asked if asked[name] != usual[name])
+            raise UserError(f"{flag} is for files and the Hub: give --train or --hub as well, or leave it out")
+        for flag, number, least in (("--held-out", self.held_out, 1), ("--max-characters", self.max_characters, 0)):
+            if number is not None and number < least:
+                raise UserError(f"{flag}: expected a whole number of at least {least}, got {number}")
+        if self.max_ratio is not None and self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
+            raise UserError(f"--max-ratio: expected a number of at least 1, or 0 for no limit; got {self.max_ratio:g}")
+        if self.streaming and self.keep_duplicates:
+            raise UserError("--keep-duplicates: a stream keeps them anyway; leave it out")
+
+
+_OF_A_CORPUS = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates",
+                "plain_spaces")  # fmt: skip
 
 
 @Parameter(name="*")
@@ -131,6 +172,10 @@ class CompareTranslation(TranslationData, CompareOptions):
         gold: hold attention against hand-made links between words, as `selfattn align --gold` does.
         sentences: the words of the pairs that --gold links.
         base: what --gold counts words from; where not given, found out from the links.
+        floor: what every run has to reach on the test, for others did on the same data: metric=value, with bleu, chrf,
+            exact_match or bleu_lowercased_tokenised; of one that does not, the report says "not comparable". Needs
+            --floor-source.
+        floor_source: who reached what, on what; it stands in the report.
     """
 
     models: Names = ()
@@ -141,6 +186,8 @@ class CompareTranslation(TranslationData, CompareOptions):
     gold: Path | None = None
     sentences: Path | None = None
     base: Literal[0, 1] | None = None
+    floor: str | None = None
+    floor_source: str | None = None
 
 
 COMPARE_TRANSLATION = CompareTranslation()

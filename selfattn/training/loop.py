@@ -23,10 +23,11 @@ from selfattn.training.epochs import Group, cut_epoch
 from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.parallel import Processes
+from selfattn.training.replica import Replica
 from selfattn.training.state import State
 from selfattn.training.step import Stepper, check_finite
 from selfattn.training.validation import validation_loss
-from selfattn.training.weights import named_weights, put_into
+from selfattn.training.weights import put_into
 
 EXACT_MATCH = "exact_match"  # the figure that target_exact_match speaks of
 
@@ -65,6 +66,7 @@ def train(
     observers: Sequence[Observer] = (),
     checkpoints: CheckpointFile | None = None,
     processes: Processes | None = None,
+    parts_on: torch.device | None = None,
 ) -> Outcome:
     """Train a model in place; after it the model has its best weights and is in evaluation mode.
 
@@ -94,31 +96,40 @@ def train(
         observers: told of the plan, of every step and of every validation; in the first process only.
         checkpoints: where to keep what is needed to go on; default nowhere.
         processes: those that train together; default this one alone. The first validates and writes.
+        parts_on: cut the model, which is in the host's memory, into a part for each process, on this device; see
+            :class:`selfattn.training.sharding.Shard`. Default: every process has all of it.
 
     Raises:
         UserError: the loss is no longer a finite number; ``target_exact_match`` is set for a training that is judged
             by something else; the data are a stream and ``max_steps`` is not set; an epoch has no examples; the warm-up
-            is longer than the training; or the checkpoint is broken or of another training.
+            is longer than the training; the checkpoint is broken or of another training; or another process is gone.
     """
     target = config.target_exact_match
     if target is not None and measure.criterion != EXACT_MATCH:
         raise UserError(f"target_exact_match: this training is judged by {measure.criterion}; leave it out")
     processes = processes or Processes()
     observers = observers if processes.is_main else ()
-    device = next(model.parameters()).device
-    loop = _Loop(model, examples, validation, config, pad_id, bos_id, measure, observers, checkpoints, processes)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        try:
-            status = loop.run()
-        except KeyboardInterrupt:
-            status = "interrupted"
-    state = loop.state
-    if state.best_weights is not None:
-        put_into(model, state.best_weights)
-    if status != "interrupted":
-        processes.hand_out_weights(list(named_weights(model).values()))
+    with processes.together():
+        replica = _replica(model, processes, parts_on)
+        device = replica.device
+        loop = _Loop(replica, examples, validation, config, pad_id, bos_id, measure, observers, checkpoints)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            try:
+                status = loop.run()
+            except KeyboardInterrupt:
+                status = "interrupted"
+        state = loop.state
+        replica.finish(state.best_weights, agreed=status != "interrupted")
     model.eval()
     return Outcome(status, tuple(state.reports), loop.best, state.progress.seconds)
+
+
+def _replica(model: Seq2Seq, processes: Processes, parts_on: torch.device | None) -> Replica:
+    if parts_on is None:
+        return Replica(model, processes)
+    from selfattn.training.sharding import Shard  # whose imports take as long as half of PyTorch's
+
+    return Shard(model, processes, parts_on)
 
 
 class _Loop:
@@ -126,7 +137,7 @@ class _Loop:
 
     def __init__(
         self,
-        model: Seq2Seq,
+        replica: Replica,
         examples: Callable[[int], Iterable[Example]],
         validation: Sequence[Example],
         config: TrainingConfig,
@@ -135,17 +146,16 @@ class _Loop:
         measure: Measure,
         observers: Sequence[Observer],
         checkpoints: CheckpointFile | None,
-        processes: Processes,
     ) -> None:
-        self.model, self.examples, self.config, self.measure = model, examples, config, measure
+        self.replica, self.examples, self.config, self.measure = replica, examples, config, measure
         self.validation = validation
         self.pad_id, self.bos_id = pad_id, bos_id
-        self.observers, self.checkpoints, self.processes = observers, checkpoints, processes
+        self.observers, self.checkpoints, self.processes = observers, checkpoints, replica.processes
+        model = replica.trained
         optimizer, coins = make_optimizer(model, config), generator(config.seed, "forcing/0")
-        processes.hand_out_weights(list(named_weights(model).values()))
-        average = make_average(model, config) if processes.is_main else NoAverage(model)
-        self.state = State(model, optimizer, average, coins)
-        self.stepper = Stepper(model, optimizer, config, processes, coins)
+        average = make_average(model, config) if replica.is_needed else NoAverage(model)
+        self.state = State(replica, optimizer, average, coins)
+        self.stepper = Stepper(replica, optimizer, config, coins)
         self.kept: Checkpoint | None = None
         self.epochs: int | None = None if config.max_steps else config.epochs
 
@@ -206,8 +216,14 @@ class _Loop:
                 self._validate()
                 if self._status() is not None:
                     return
-            elif self.checkpoints is not None and self.processes.is_main and self.checkpoints.is_due(progress.step):
+            elif self._is_due():
                 self._save()
+
+    def _is_due(self) -> bool:
+        """Whether this process has a part in a checkpoint now."""
+        if self.checkpoints is None or not self.replica.is_needed:
+            return False
+        return self.replica.agree(self.checkpoints.is_due(self.state.progress.step))
 
     def _end_epoch(self) -> None:
         progress = self.state.progress
@@ -235,7 +251,7 @@ class _Loop:
         elif self.kept is not None:
             self.state.restore_chance(self.kept)
         self.kept = None
-        self.model.train()
+        self.replica.trained.train()
         return groups
 
     def _total_steps(self, steps_per_epoch: int | None) -> int:
@@ -257,7 +273,7 @@ class _Loop:
                 group, progress.step + 1, total_steps=progress.total_steps, epoch=progress.epoch
             )
             self.state.average.stepped()
-        progress.stepped(loss, tokens)
+        progress.stepped(loss, tokens, group)
         speed = progress.since_tokens / progress.since_seconds
         report = StepReport(progress.epoch + 1, progress.step, progress.total_steps, loss, progress.lr, speed)
         for observer in self.observers:
@@ -266,9 +282,9 @@ class _Loop:
     def _validate(self) -> None:
         """Validate the weights that are to be kept, in the first process, and put everything down."""
         state, progress = self.state, self.state.progress
-        if self.processes.is_main:
-            state.average.validating()
-            with state.average.applied():
+        state.average.validating()
+        with self.replica.shown(state.average):
+            if self.processes.is_main:
                 report = self._report()
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
@@ -276,18 +292,18 @@ class _Loop:
                     state.keep_best()
                 state.reports.append(report)
                 for observer in self.observers:
-                    observer.validated(report, self.model, is_best)
-            self.model.train()
+                    observer.validated(report, self.replica.whole, is_best)
+        self.replica.trained.train()
         progress.validated()
-        if self.processes.is_main:
-            self._save()
+        self._save()
 
     def _report(self) -> EpochReport:
         progress = self.state.progress
-        valid_loss = validation_loss(self.model, self.validation, self.config, pad_id=self.pad_id, bos_id=self.bos_id)
+        model = self.replica.whole
+        valid_loss = validation_loss(model, self.validation, self.config, pad_id=self.pad_id, bos_id=self.bos_id)
         epoch = progress.epoch - (progress.position == 0)  # of the last step
         check_finite("validation loss", valid_loss, progress.step, epoch, progress.lr)
-        measures = self.measure.figures(self.model, valid_loss)
+        measures = self.measure.figures(model, valid_loss)
         return EpochReport(
             epoch=epoch + 1,
             step=progress.step,
@@ -298,11 +314,14 @@ class _Loop:
             measures=dict(measures),
             tokens_per_second=progress.since_tokens / progress.since_seconds,
             lr=progress.lr,
+            padding=progress.since_padding / progress.since_places,
         )
 
     def _save(self) -> None:
-        if self.checkpoints is not None:
-            self.checkpoints.write(self.state.checkpoint())
+        if self.checkpoints is not None and self.replica.is_needed:
+            checkpoint = self.state.checkpoint()
+            if self.processes.is_main:
+                self.checkpoints.write(checkpoint)
 
     def _resume(self) -> None:
         """Go on from the checkpoint, where there is one."""
@@ -315,10 +334,12 @@ class _Loop:
         state = self.state
         try:
             state.restore(kept)
+            if not self.processes.is_main:
+                state.best_weights = None  # the first process's alone
             if state.best_weights is not None:
-                put_into(self.model, state.best_weights)
+                put_into(self.replica.whole, state.best_weights)
             for observer in self.observers:
-                observer.resumed(state.progress.step, tuple(state.reports), self.model)
+                observer.resumed(state.progress.step, tuple(state.reports), self.replica.whole)
             state.restore_weights(kept)
         except (ValueError, KeyError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())

@@ -56,6 +56,7 @@ class EpochReport:
             divergence of R-Drop where there are some.
         valid_loss: nats a token, without either.
         measures: quality on the validation by name, such as ``exact_match``.
+        padding: share of the batches' places, source and target, that hold no token, since the last validation.
         tokens_per_second: real target tokens a second since the last validation.
         lr: of the last step.
     """
@@ -69,6 +70,7 @@ class EpochReport:
     tokens_per_second: float
     lr: float
     measures: Mapping[str, float] = field(default_factory=dict)
+    padding: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the flat JSON object of this report; a measure ``x`` becomes ``valid_x``.

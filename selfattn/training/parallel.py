@@ -5,6 +5,7 @@ Every process has the whole model and makes the same batches; of each batch proc
 the gradient that one process would have. It is added up by hand, all parameters in one message after the backward
 pass: that is right for every model and every way of computing its logits, also where some parameters had no part in
 a batch, and there is nothing to configure. What it does not do is send while the backward pass still runs.
+:mod:`selfattn.training.sharding` is the way for a model that is too large for that.
 
 The processes find each other through the environment that ``torchrun`` sets (``RANK``, ``WORLD_SIZE``, ...).
 """
@@ -12,8 +13,11 @@ The processes find each other through the environment that ``torchrun`` sets (``
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -32,6 +36,11 @@ _PATIENCE = timedelta(hours=2)
 def is_main_process() -> bool:
     """Say whether this process is the one that writes files and speaks: the first, or the only one. Loads no torch."""
     return _environment("RANK", 0) == 0
+
+
+def process_count() -> int:
+    """Return how many processes ``torchrun`` started, this one among them. Loads no torch."""
+    return _environment("WORLD_SIZE", 1)
 
 
 def _environment(name: str, default: int) -> int:
@@ -75,7 +84,7 @@ class Processes:
         Raises:
             UserError: they could not meet.
         """
-        count = _environment("WORLD_SIZE", 1)
+        count = process_count()
         if count == 1:
             return cls()
         from torch import distributed
@@ -89,6 +98,26 @@ class Processes:
                 raise UserError(f"torch.distributed: {count} processes could not meet: {reason}") from None
             atexit.register(distributed.destroy_process_group)
         return cls(distributed.get_rank(), distributed.get_world_size())
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Do something that needs all processes, and say in one line that one of them is gone.
+
+        Raises:
+            UserError: another process has ended, or does not answer.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            from torch import distributed
+
+            text = " ".join(str(error).split())
+            if self.count == 1 or not (isinstance(error, distributed.DistError) or "/gloo/" in text):
+                raise
+            reason = re.sub(r"^\[.*?\] |[.] This is .*", "", text)
+            raise UserError(
+                f"torch.distributed: another process is gone ({reason}); see what it said, and start all with --resume"
+            ) from None
 
     def share(self, batch: Batch) -> Batch | None:
         """Return the rows that this process reads; None where there are fewer rows than processes."""
@@ -129,6 +158,17 @@ class Processes:
             parameter.grad = total.view_as(parameter) if some else None
         return summed
 
+    def add(self, value: float) -> float:
+        """Return the sum of a number over the processes."""
+        if self.count == 1:
+            return value
+        import torch
+        from torch import distributed
+
+        message = torch.tensor([value], dtype=torch.float64, device=_device_for_messages())
+        distributed.all_reduce(message)
+        return float(message[0])
+
     def decide(self, value: int) -> int:
         """Return the value that the first process gave."""
         if self.count == 1:
@@ -136,6 +176,27 @@ class Processes:
         import torch
 
         return int(self.hand_out(torch.tensor([value], dtype=torch.int64))[0])
+
+    def check_same(self, what: str) -> None:
+        """Find out whether all processes were started alike: those that were not would wait for each other for ever.
+
+        Args:
+            what: describes everything that has to be the same.
+
+        Raises:
+            UserError: another process describes it in other words.
+        """
+        if self.count == 1:
+            return
+        import torch
+        from torch import distributed
+
+        digest = int.from_bytes(hashlib.sha256(what.encode()).digest()[:7], "big")
+        extremes = torch.tensor([digest, -digest], device=_device_for_messages())
+        with self.together():
+            distributed.all_reduce(extremes, distributed.ReduceOp.MAX)
+        if extremes.tolist() != [digest, -digest]:
+            raise UserError("torchrun: the processes differ in settings or data; start all of them with the same")
 
     def hand_out(self, tensor: Tensor) -> Tensor:
         """Give every process the first one's values of a tensor, in place; return it."""

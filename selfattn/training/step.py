@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.forcing import forcing_probability, sampled_logits
 from selfattn.training.loss import batch_loss, divergence, token_loss
-from selfattn.training.parallel import Processes
+from selfattn.training.replica import Replica
 from selfattn.training.schedule import lr_factor
 
 
@@ -23,24 +24,21 @@ class Stepper:
     """Makes steps; has no state of its own.
 
     Args:
-        model: being trained, on its device.
+        replica: of the model being trained.
         optimizer: of its parameters.
         config: of the training.
-        processes: that share the work.
         coins: generator of scheduled sampling, on the CPU.
     """
 
     def __init__(
         self,
-        model: Seq2Seq,
+        replica: Replica,
         optimizer: torch.optim.Optimizer,
         config: TrainingConfig,
-        processes: Processes,
         coins: torch.Generator,
     ) -> None:
-        self.model, self.optimizer, self.config = model, optimizer, config
-        self.processes, self.coins = processes, coins
-        self.device = next(model.parameters()).device
+        self.replica, self.optimizer, self.config, self.coins = replica, optimizer, config, coins
+        self.processes, self.device = replica.processes, replica.device
         self.autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
     def begin_epoch(self, epoch: int) -> None:
@@ -78,16 +76,17 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         value = 0.0
         for batch in group:
-            own = self.processes.share(batch)
+            own = self.replica.share(batch)
             if own is not None:
-                loss = self._loss(own.to(self.device), number, total_steps)
-                share = int(own.target_mask.sum()) / tokens  # exactly 1 for a single batch in a single process
+                rows, count = own
+                loss = self.replica.loss(partial(self._loss, rows.to(self.device), number, total_steps))
+                share = count / tokens  # exactly 1 for a single batch in a single process
                 value += loss.item() * share
                 (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-        value = self.processes.add_up(self.model, value)
+        value = self.replica.add_up(value)
         check_finite("loss", value, number, epoch, lr)
         if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
+            torch.nn.utils.clip_grad_norm_(self.replica.trained.parameters(), config.clip_norm)
         self.optimizer.step()
         return value, tokens, lr
 
@@ -111,15 +110,15 @@ class Stepper:
         warmup_steps = self.warmup_steps(total_steps)
         return lr_factor(self.config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
 
-    def _loss(self, batch: Batch, number: int, total_steps: int) -> Tensor:
+    def _loss(self, batch: Batch, number: int, total_steps: int, model: Seq2Seq) -> Tensor:
         config = self.config
         if config.r_drop:
             batch = _twice(batch)  # every row has dropout of its own
         forcing = self._forcing(number, total_steps)
         with self.autocast:
             if forcing == 1.0 and not config.r_drop:  # what is below, without all logits at once
-                return batch_loss(self.model, batch, label_smoothing=config.label_smoothing)
-            logits = self._logits(batch, forcing)
+                return batch_loss(model, batch, label_smoothing=config.label_smoothing)
+            logits = self._logits(batch, forcing, model)
         loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=config.label_smoothing)
         if config.r_drop:
             first, second = logits.chunk(2)
@@ -131,12 +130,12 @@ class Stepper:
         start, end = self.config.teacher_forcing, self.config.teacher_forcing_end
         return forcing_probability(start, end, number, total_steps=total_steps)
 
-    def _logits(self, batch: Batch, forcing: float) -> Tensor:
+    def _logits(self, batch: Batch, forcing: float, model: Seq2Seq) -> Tensor:
         if forcing == 1.0:  # what sampled_logits would give, at once
-            logits: Tensor = self.model(batch.source, batch.target_in, source_mask=batch.source_mask)
+            logits: Tensor = model(batch.source, batch.target_in, source_mask=batch.source_mask)
             return logits
         return sampled_logits(
-            self.model,
+            model,
             batch.source,
             batch.target_in,
             source_mask=batch.source_mask,

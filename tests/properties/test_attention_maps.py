@@ -21,6 +21,7 @@ from selfattn.models.config import (
     RNNEncoderConfig,
     TransformerConfig,
 )
+from selfattn.models.protocol import Decoded
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
@@ -92,13 +93,15 @@ def test_maps_are_distributions_over_what_may_be_seen(
 
 @torch.no_grad()
 def test_asking_for_maps_changes_no_output(close: Close, zoo: Any, variant: str) -> None:
-    """The maps come from the reference path, the logits from the fused one: every block returns the same."""
+    """The maps come from the reference path, the logits from the fused one; blocks and decoders return the same."""
     model, case = zoo.model(variant), zoo.case([5, 3, 2], 7, 0)
     outputs: list[Tensor] = []
     watched = [module for module in model.modules() if isinstance(module, TransformerBlock)]
-    watched += [model.decoder.output] if hasattr(model, "decoder") else []
+    watched += [model.decoder] if hasattr(model, "decoder") else []
     hooks = [
-        module.register_forward_hook(lambda _, __, output: outputs.append(getattr(output, "x", output)))
+        module.register_forward_hook(
+            lambda _, __, output: outputs.append(output.states if isinstance(output, Decoded) else output.x)
+        )
         for module in watched
     ]
     model(case.source, case.target, source_mask=case.source_mask)

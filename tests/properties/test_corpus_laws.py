@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from selfattn.data.cleaning import CleaningOptions, clean_rows, clean_text, unlikely
 from selfattn.data.cleaning_report import Tally
 from selfattn.data.corpus import Parts, read_corpus
-from selfattn.data.groups import connected, deal, digest, loose, numbered
+from selfattn.data.groups import connected, deal, digest, grouped, loose, numbered
 from selfattn.data.records import Fault, Row, file_records
 from selfattn.data.sources import CorpusFiles
 from selfattn.errors import UserError
@@ -150,9 +150,13 @@ def test_groups_are_what_hangs_together(pairs: list[tuple[int, int]]) -> None:
     ]
 
 
-@given(st.lists(st.tuples(*[st.text("abA.!", max_size=3)] * 2), max_size=15), st.tuples(*[st.integers(0, 6)] * 2))
-def test_dealt_parts_share_nothing(pairs: list[tuple[str, str]], sizes: tuple[int, int]) -> None:
-    dealt = deal(pairs, sizes).tolist()
+@given(
+    st.lists(st.tuples(*[st.text("abA.!", max_size=3)] * 2), max_size=15),
+    st.tuples(*[st.integers(0, 6)] * 2),
+    st.integers(-3, 3),
+)
+def test_dealt_parts_share_nothing(pairs: list[tuple[str, str]], sizes: tuple[int, int], seed: int) -> None:
+    dealt = deal(grouped(pairs), sizes, seed).tolist()
     assert all(dealt.count(part) <= size for part, size in enumerate(sizes, 1))
     for side in (0, 1):
         part_of: dict[str, set[int]] = {}

@@ -112,6 +112,20 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRANSLATE, "--train", "few.tsv"), "few.tsv: 1 pairs are left after cleaning, too few to hold valid and"),
     ((*TRANSLATE, "--train", "pairs.tsv", "--columns", "en"), "--columns en: expected two"),
     ((*TRANSLATE, "--train", "pairs.tsv", "--columns", "1,2,3"), "--columns 1,2,3: expected two"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--columns", "1,1"), "--columns 1,1: source and target are the same column"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--held-out", "0"), "--held-out: expected a whole number of at least 1"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--held-out", "60"), "pairs.tsv: cannot hold 60 of 120 pairs out for train"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--max-characters", "-1"), "--max-characters: expected a whole number of"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--max-characters", "4"), "no pair is left for train after cleaning (too"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--max-ratio", "0.5"), "--max-ratio: expected a number of at least 1, or 0"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--max-ratio", "nan"), "--max-ratio: expected a number of at least 1, or 0"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--split-seed", "x"), "--split-seed"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--valid", "few.tsv", "--test", "few.tsv", "--held-out", "9"),
+     "valid and test are both there, so nothing is held out: leave --held-out and --split-seed out"),
+    ((*TRANSLATE, "--train", "pairs.tsv", "--valid", "few.tsv", "--test", "few.tsv", "--streaming",
+      "--keep-duplicates"), "--keep-duplicates: a stream keeps them anyway"),
+    ((*TRANSLATE, "--held-out", "9"), "--held-out is for files and the Hub: give --train or --hub as well"),
+    ((*TRANSLATE, "--keep-overlap"), "--keep-overlap is for files and the Hub: give --train or --hub as well"),
     ((*TRANSLATE, "--tokenizer", "bpe", "--vocab-size", "0"), "--vocab-size: expected a whole number of at least"),
     (("tokenizer", "train", "pairs.tsv", "--out", "new", "--vocab-size", "3"), "a vocabulary of 3 has no room for"),
     (("tokenizer", "train", "pairs.tsv", "--out", "empty.txt/below"), "empty.txt/below: cannot be written"),
@@ -189,7 +203,7 @@ def test_jamo_that_were_taken_apart_are_put_together(cli: Cli, train: Train, tmp
     for form in ("NFC", "NFD"):
         (tmp_path / f"{form}.tsv").write_text(unicodedata.normalize(form, "".join(rows)), encoding="utf-8")
     (tmp_path / "train.tsv").write_bytes((tmp_path / "NFD.tsv").read_bytes())
-    run = train("transformer", tmp_path / "run", data=tmp_path / "train.tsv")
+    run = train("transformer", tmp_path / "run", data=(tmp_path / "train.tsv",))
     assert {"월", "일"} <= set(run.tokenizer.source.pieces(range(len(run.tokenizer))))
     for command in ("score", "align", "evaluate"):
         done, same = (cli(command, run.path, "--data", tmp_path / f"{form}.tsv") for form in ("NFD", "NFC"))

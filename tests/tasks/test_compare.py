@@ -177,7 +177,7 @@ def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
     path.write_text("".join(f"day {n}\t{n:04}\n" for n in range(200)))
     training = TrainingOptions(epochs=1, validation_items=5)
     record, _ = compare_dates(
-        CompareDates(models=("rnn-plain", "rnn-peeky"), data=path, out=tmp_path / "out", training=training, seeds=1)
+        CompareDates(models=("rnn-plain", "rnn-peeky"), data=(path,), out=tmp_path / "out", training=training, seeds=1)
     )
     assert record.test_items == 20
     assert record.settings["path"] == str(path)

@@ -117,6 +117,31 @@ def test_resume_takes_the_same_settings_only(tmp_path: Path) -> None:
         compare_dates(options(tmp_path / "out"))
 
 
+def test_resume_takes_another_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    few: dict[str, Any] = {"models": ("transformer",), "set": SMALL[:3]}
+    compare_dates(options(out, **few))
+    compare_dates(options(whole, **few, lang="ko"))
+    monkeypatch.setattr(compare_module, "fit", None)  # nothing is trained again
+    for lang in ("ko", "en", "ko"):
+        record, _ = compare_dates(options(out, **few, lang=lang, resume=True))
+        assert ("--lang ko" in record.command) == (lang == "ko")
+        assert f'<html lang="{lang}"' in (out / "report.html").read_text()
+        assert compare_module.read_plan(out).command == record.command
+    assert without_times(out) == without_times(whole)
+    with pytest.raises(UserError, match="holds another comparison"):
+        compare_dates(options(out, **few, lang="ko", seeds=2, resume=True))
+
+
+def test_a_plan_with_a_command_that_no_shell_can_read(tmp_path: Path) -> None:
+    few: dict[str, Any] = {"models": ("transformer",), "set": SMALL[:3]}
+    compare_dates(options(tmp_path / "out", **few))
+    plan = tmp_path / "out" / "comparison.json"
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"command": "somebody's"}))
+    with pytest.raises(UserError, match="holds another comparison, made by: somebody's;"):
+        compare_dates(options(tmp_path / "out", **few, resume=True))
+
+
 def test_the_report_can_be_made_again_byte_for_byte(tmp_path: Path) -> None:
     out = tmp_path / "out"
     compare_dates(options(out, seeds=2))

@@ -51,7 +51,7 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
     assert metrics[-1]["step"] == 2 * math.ceil(300 / 64)
     assert metrics[-1]["tokens"] == 2 * 300 * 11
     assert set(metrics[0]) == {
-        "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr",
+        "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr", "padding",
         "valid_exact_match",
     }  # fmt: skip
 
@@ -148,17 +148,17 @@ FILE_TRAINING = TrainingOptions(epochs=1, batch_size=64, validation_items=20)
 
 def test_a_table_of_pairs_is_dealt_by_source_and_evaluated_on_its_test_part(tmp_path: Path, train: Train) -> None:
     path = table(tmp_path / "days.tsv", 300, repeat=2)
-    run = train("rnn-plain", tmp_path / "run", data=path, training=FILE_TRAINING)
+    run = train("rnn-plain", tmp_path / "run", data=(path,), training=FILE_TRAINING)
     found = evaluate_dates(run)
     assert found["items"] == 60
-    assert found == evaluate_dates(run, path) | {"data": found["data"]}
+    assert found == evaluate_dates(run, [path]) | {"data": found["data"]}
     assert found["unseen"]["items"] == 60  # a source that stands in the file twice is in one part only
-    assert evaluate_dates(run, table(tmp_path / "other.tsv", 30))["items"] == 30
+    assert evaluate_dates(run, [table(tmp_path / "other.tsv", 30)])["items"] == 30
 
 
 def test_a_file_that_has_changed_is_not_tested_on(tmp_path: Path, train: Train) -> None:
     path = table(tmp_path / "days.tsv", 200)
-    run = train("rnn-plain", tmp_path / "run", data=path, training=FILE_TRAINING)
+    run = train("rnn-plain", tmp_path / "run", data=(path,), training=FILE_TRAINING)
     table(path, 201)
     with pytest.raises(UserError, match=r"days\.tsv: has changed since this run was trained"):
         evaluate_dates(run)
@@ -169,15 +169,15 @@ def test_a_file_that_has_changed_is_not_tested_on(tmp_path: Path, train: Train) 
 
 def test_too_few_pairs_for_three_parts(tmp_path: Path, train: Train) -> None:
     with pytest.raises(UserError, match="5 pairs are too few for three parts"):
-        train("rnn-plain", tmp_path / "run", data=table(tmp_path / "days.tsv", 5), training=FILE_TRAINING)
+        train("rnn-plain", tmp_path / "run", data=(table(tmp_path / "days.tsv", 5),), training=FILE_TRAINING)
     assert not (tmp_path / "run").exists()
 
 
 def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tmp_path: Path, train: Train) -> None:
     path = shared_data("dates/date.txt")
     training = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)
-    run = train("rnn-plain", tmp_path / "run", data=path, training=training)
-    found = evaluate_dates(run, path)
+    run = train("rnn-plain", tmp_path / "run", data=(path,), training=training)
+    found = evaluate_dates(run, [path])
     assert (found["items"], found["unseen"]["items"], found["unseen_casefold"]["items"]) == (5000, 3595, 2562)
     assert found["by_format"] == {}
 

@@ -16,7 +16,7 @@ from selfattn.errors import UserError
 from selfattn.tasks.options import TrainingOptions
 from selfattn.tasks.recipes import translation_size
 from selfattn.tasks.run import Run
-from selfattn.tasks.translation import compare_translation, train_translation
+from selfattn.tasks.translation import compare_translation, evaluate_translation, train_translation
 from selfattn.tasks.translation_options import CompareTranslation, TrainTranslation
 
 Cli = Callable[..., Any]
@@ -125,6 +125,7 @@ def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 6]
     assert run.config.data["streaming"] is True
+    assert evaluate_translation(run)["items"] == 30
 
 
 def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
@@ -134,6 +135,8 @@ def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = train(tmp_path / "run", hub=str(folder), source="en", target="de", training=ALL, vocab_size=300)
     assert run.config.data["hub"] == str(folder)
+    found = evaluate_translation(run)
+    assert (found["items"], found["data"]) == (10, f"{folder}, test part")
 
 
 def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -> None:
@@ -146,7 +149,9 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     assert set(found["metrics"]) >= {"bleu", "bleu_lowercased_tokenised", "chrf", "ter", "exact_match"}
     assert "tok:13a" in found["signatures"]["bleu"]
     assert "bleu" in cli("evaluate", out, "--data", files / "test.en", files / "test.de").out
-    assert cli("evaluate", out).err.count("\n") == 1
+    assert cli("evaluate", out).out == cli("evaluate", out, "--data", files / "test.en", files / "test.de").out.replace(
+        ": 30 items", ", test part: 30 items"
+    )
     predicted = cli("predict", out, "--beam", 2, "--n-best", 2, stdin="1 2 3\n4 5\n")
     assert [line.split("\t")[0] for line in predicted.out.splitlines()] == ["1", "1", "2", "2"]
     assert cli("score", out, "--data", files / "test.tsv").code == 0

@@ -13,7 +13,7 @@ import pytest
 from selfattn.data.cleaning import CleaningOptions
 from selfattn.data.cleaning_report import CleaningReport, Shared
 from selfattn.data.corpus import Parts, read_corpus
-from selfattn.data.groups import connected, deal, loose
+from selfattn.data.groups import connected, deal, grouped, loose
 from selfattn.data.mapped import MappedPairs
 from selfattn.data.pair_stream import PairStream
 from selfattn.data.pairs import Pair
@@ -196,7 +196,7 @@ def test_groups_are_followed_through_long_chains() -> None:
     source, target = (order + 1) // 2, order // 2 + 2000  # pair n shares a side with n - 1, the other with n + 1
     assert set(connected(source, target).tolist()) == {0}
     assert connected(source[order != 499], target[order != 499]).max() == 1
-    assert deal([], (3,)).tolist() == []
+    assert deal(grouped([]), (3,)).tolist() == []
 
 
 def test_too_many_files_are_refused() -> None:

@@ -35,6 +35,7 @@ def one_line(error: pytest.ExceptionInfo[UserError]) -> str:
         ("a.csv", 'source,target\nGo.,가.\n"Hi, all.",안녕.\n', None, 2),
         ("a.csv", 'Go.,가.\r\n"Hi, all.",안녕.\r\n', ("1", "2"), 1),
         ("a.jsonl", '{"source": "Go.", "target": "가."}\n{"id": 3, "target": "안녕.", "source": "Hi, all."}', None, 1),
+        ("date.txt", "Go.     _가.\nHi, all._안녕.  \n", None, 1),
         ("a", '{"translation": {"en": "Go.", "ko": "가."}}\n{"en": "Hi, all.", "ko": "안녕."}\n', ("en", "ko"), 1),
     ],
 )
@@ -70,6 +71,7 @@ def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path:
             None,
             [Fault(3, "1 column(s), not 2"), Fault(4, "3 column(s), not 2")],
         ),
+        ("a.txt", "a_b\nc\n\nd_e\n", None, [Fault(2, "no separator (_) between input and target")]),
         ("a.csv", 'source,target\n"a"x,b\nc,d\n', None, [Fault(2, "',' expected after '\"'")]),
         ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', None, [Fault(3, "unexpected end of data", lines=2)]),
         (
@@ -82,12 +84,12 @@ def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path:
             + "}\n",
             None,
             [
-                Fault(2, "not JSON"),
+                Fault(2, "not valid JSON (Expecting ',' delimiter, column 15)"),
                 Fault(3, "not a JSON object"),
                 Fault(4, "no 'source' and 'target'"),
                 Fault(5, "not two texts"),
-                Fault(6, "not JSON"),
-                Fault(7, "not JSON"),
+                Fault(6, "not valid JSON (nested too deeply)"),
+                Fault(7, "not valid JSON (a number of too many digits)"),
             ],
         ),
     ],
@@ -140,8 +142,9 @@ def test_a_missing_text_in_json_is_empty(tmp_path: Path) -> None:
     [
         ("a.tsv", "", None, "a.tsv: the file is empty; give at least one line"),
         ("a.tsv.gz", "", None, "a.tsv.gz: the file is empty; give at least one line"),
-        ("a.txt", "no columns\n", None, "neither TSV, CSV nor JSON lines; name it .tsv"),
+        ("a.txt", "no columns\n", None, "neither TSV, CSV, JSON lines nor input_target; name it .tsv"),
         ("a.tsv", "one\ntwo\n", None, "a.tsv: 1 column(s) a line, so there is no column 2"),
+        ("a.txt", "a_b\n", ("1", "2"), "a.txt: input_target, which has no columns to choose; leave --columns out"),
         ("a.tsv", "a\tb\n", ("1", "3"), "a.tsv: 2 column(s) a line, so there is no column 3"),
         ("a.tsv", "a\tb\n", ("en", "ko"), "a.tsv:1: no columns 'en' and 'ko'; choose two of a, b with --columns"),
         ("a.csv", "en,ko\na,b\n", None, "no columns 'source' and 'target'; choose two of en, ko with --columns"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,42 @@ def test_every_format_gives_the_same_pairs(tmp_path: Path, name: str, content: b
     assert read_pairs(str(path)) == BOOK_PAIRS
 
 
+def test_chosen_columns_and_parallel_files_give_the_same_pairs(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.en.gz", "".join(pair.source + "\n" for pair in BOOK_PAIRS).encode())
+    target = write(tmp_path / "a.iso", "".join(pair.target + "\n" for pair in BOOK_PAIRS).encode())
+    sides = source, target
+    assert read_pairs(*sides) == BOOK_PAIRS
+    table = write(tmp_path / "a.csv", b'iso,by,en\n1994-09-27,me,"september 27, 1994"\n1993-02-10,you,2/10/93\n')
+    assert read_pairs(table, columns=("en", "iso")) == BOOK_PAIRS
+    nested = "".join(json.dumps({"translation": {"en": pair.source, "iso": pair.target}}) + "\n" for pair in BOOK_PAIRS)
+    assert read_pairs(write(tmp_path / "a.jsonl.gz", nested.encode()), columns=("en", "iso")) == BOOK_PAIRS
+    with pytest.raises(UserError, match="two parallel files have none; leave it out"):
+        read_pairs(*sides, columns=("en", "iso"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (b"a\nb\n", b"c\n", "a.en has 2 lines and"),
+        (b"a\n\n", b"c\nd\n", "a.de:2: the source is empty; mend the line, or take it out"),
+        (b"a\nb\n", b"c\n \n", "a.de:2: the target is empty; "),
+        (b"a\nb\n", b"c\n\xff\n", "a.de:2: not valid UTF-8 in the target; save"),
+        (b"a\n", b"", "a.de: the file is empty"),
+    ],
+)
+def test_bad_parallel_files(tmp_path: Path, source: bytes, target: bytes, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_pairs(write(tmp_path / "a.en", source), write(tmp_path / "a.de", target))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_neither_one_nor_two_files() -> None:
+    for count in (0, 3):
+        with pytest.raises(UserError, match=f"two parallel files or one file of pairs, got {count}"):
+            read_pairs(*["a"] * count)
+
+
 def test_the_sum_file_of_the_book_has_its_target_padded(tmp_path: Path) -> None:
     assert read_pairs(write(tmp_path / "addition.txt", b"16+75  _91  \n")) == [Pair("16+75", "91")]
 
@@ -66,21 +103,34 @@ def test_the_text_of_a_tsv_is_kept_as_it_is(tmp_path: Path) -> None:
     [
         ("empty.txt", b"", "empty.txt: the file is empty"),
         ("empty.txt.gz", b"", "empty.txt.gz: the file is empty"),
-        ("blank.txt", b"\n \n", "blank.txt: the file is empty"),
-        ("date.txt", BOOK + b"3/4/05 2005-03-04\n", "date.txt:3: no separator; write input_target"),
-        ("date.txt", BOOK + b"\n", "date.txt:3: no separator"),
+        ("blank.txt", b"\n \n", "blank.txt: neither TSV, CSV, JSON lines nor input_target"),
+        ("blank.tsv", b"\n \n", "blank.tsv: 1 column(s) a line"),
+        ("head.csv", b"source,target\n", "head.csv: no pairs in it"),
+        (
+            "pairs.csv",
+            b"en,ko\na,b\n",
+            "pairs.csv:1: no columns 'source' and 'target'; choose two of en, ko with --col",
+        ),
+        ("pairs.csv", b'source,target\na,"b\n', "pairs.csv:2: unexpected end of data"),
+        ("date.txt", BOOK + b"3/4/05 2005-03-04\n", "date.txt:3: no separator (_) between input and target"),
+        ("date.txt", BOOK + b"\n", "date.txt:3: the source is empty"),
         ("date.txt", b"   _1994-09-27\n", "date.txt:1: the source is empty"),
         ("date.txt", BOOK + b"3/4/05  _\n", "date.txt:3: the target is empty"),
-        ("date.txt", b"a_b\n\xff_c\n", "date.txt:2: not valid UTF-8 (byte 1)"),
-        ("pairs.tsv", b"a\tb\nc\n", "pairs.tsv:2: wanted source, tab, target; found 1 column(s)"),
-        ("pairs.tsv", b"a\tb\tc\n", "pairs.tsv:1: wanted source, tab, target; found 3 column(s)"),
+        ("date.txt", b"a_b\n\xff_c\n", "date.txt:2: not valid UTF-8 in the source; save"),
+        ("pairs.tsv", b"a\tb\nc\n", "pairs.tsv:2: 1 column(s), not 2"),
+        ("pairs.tsv", b"a\tb\tc\nd\te\n", "pairs.tsv:2: 2 column(s), not 3"),
+        ("pairs.tsv", b"a\n", "pairs.tsv: 1 column(s) a line, so there is no column 2"),
         ("pairs.tsv", b"a\t \n", "pairs.tsv:1: the target is empty"),
-        ("pairs.tsv.gz", b"a\tb\n\n", "pairs.tsv.gz:2: wanted source, tab, target"),
+        ("pairs.tsv.gz", b"a\tb\n\n", "pairs.tsv.gz:2: the source is empty"),
         ("pairs.jsonl", b"{\n", "pairs.jsonl:1: not valid JSON"),
-        ("pairs.jsonl", b"[" * 100_000, "pairs.jsonl:1: nested too deeply"),
-        ("pairs.jsonl", b'["a", "b"]\n', 'pairs.jsonl:1: wanted an object with the texts "source" and "target"'),
-        ("pairs.jsonl", b'{"source": "a", "target": "b"}\n{"source": "a"}\n', "pairs.jsonl:2: wanted an object"),
-        ("pairs.jsonl", b'{"source": "a", "target": 5}\n', "pairs.jsonl:1: wanted an object"),
+        ("pairs.jsonl", b"[" * 100_000, "pairs.jsonl:1: not valid JSON (nested too deeply)"),
+        ("pairs.jsonl", b'["a", "b"]\n', "pairs.jsonl:1: not a JSON object"),
+        (
+            "pairs.jsonl",
+            b'{"source": "a", "target": "b"}\n{"source": "a"}\n',
+            "pairs.jsonl:2: no 'source' and 'target'",
+        ),
+        ("pairs.jsonl", b'{"source": "a", "target": 5}\n', "pairs.jsonl:1: not two texts"),
         ("pairs.jsonl", b'{"source": "", "target": "b"}\n', "pairs.jsonl:1: the source is empty"),
     ],
 )

@@ -4,7 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -119,20 +123,23 @@ def test_settings_of_the_libraries_are_put_back() -> None:
 def read_elsewhere(name: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Read a dataset in a process of its own: the libraries look at the environment once, when they are imported."""
     program = (
-        "import sys\n"
+        "import sys, time\n"
         "from selfattn.data.corpus import read_corpus\n"
         "from selfattn.data.hub import HubCorpus\n"
         "from selfattn.errors import UserError\n"
+        "time.sleep = None  # nothing is tried again\n"
         "try:\n"
         "    parts = read_corpus(HubCorpus(sys.argv[1], columns=('en', 'ko')))\n"
         "except UserError as error:\n"
         "    sys.exit(str(error))\n"
         "print(len(parts.train), len(parts.valid), len(parts.test), parts.train[3].target)\n"
     )
+    empty = cache / "elsewhere"  # a directory of the dataset's name would be taken for it
+    empty.mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-c", program, name],
         env={**os.environ, "HF_HOME": str(cache), "HF_DATASETS_CACHE": str(cache), "PYTHONUTF8": "1", **environment},
-        cwd=cache,
+        cwd=empty,
         capture_output=True,
         text=True,
     )
@@ -142,17 +149,85 @@ def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path) -> No
     # What lies in the cache after loading a directory of this name is what lies there after loading it from the Hub.
     with quiet():
         datasets.load_dataset(str(nested))
-    found = read_elsewhere("captions", tmp_path / "cache", HF_HUB_OFFLINE="1")
-    assert (found.returncode, found.stdout) == (0, "47 6 7 문장 3\n")
-    assert found.stderr == ""
+    for environment in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
+        found = read_elsewhere("captions", tmp_path / "cache", **environment)
+        assert (found.returncode, found.stdout, found.stderr) == (0, "47 6 7 문장 3\n", "")
+
+
+class SlowHub(BaseHTTPRequestHandler):
+    """A Hub that takes longer to answer than to connect, and knows no dataset."""
+
+    def answer(self) -> None:
+        time.sleep(1.0)
+        self.send_response(404)
+        self.send_header("X-Error-Code", "RepoNotFound")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET = answer  # noqa: N815 (the names that the base class looks for)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def slow_hub() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), SlowHub) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_hub_that_answers_slowly_is_waited_for(
+    slow_hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = read_elsewhere("someone/captions", tmp_path, HF_ENDPOINT=slow_hub, NO_PROXY="127.0.0.1")
+    assert found.stderr == (
+        "someone/captions: Dataset 'someone/captions' doesn't exist on the Hub or cannot be accessed. Check the name; "
+        "for a private or gated dataset log in with `hf auth login`\n"
+    )
+
+
+def test_the_libraries_are_offline_only_while_nothing_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    asked = []
+
+    def unreachable(url: str, *, seconds: float) -> bool:
+        asked.append((url, seconds))
+        return False
+
+    monkeypatch.setattr("selfattn.data.hub.is_reachable", unreachable)
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.example")
+    assert not datasets.config.HF_HUB_OFFLINE
+    assert not constants.HF_HUB_OFFLINE
+    monkeypatch.delenv("HF_HUB_ETAG_TIMEOUT", raising=False)
+    with pytest.raises(UserError, match="cannot be reached"):
+        hub_sources(HubCorpus("someone/captions"), streaming=False)
+    assert not datasets.config.HF_HUB_OFFLINE
+    assert not constants.HF_HUB_OFFLINE
+    for given in ("30", "0", "soon"):
+        monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", given)
+        with pytest.raises(UserError, match="cannot be reached"):
+            hub_sources(HubCorpus("captions"), streaming=True)
+    assert asked == [("https://hub.example", seconds) for seconds in (4.0, 30.0, 4.0, 4.0)]
+
+
+def test_nobody_is_asked_about_a_directory(nested: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfattn.data.hub.is_reachable", None)
+    for name in (str(nested), "captions"):
+        monkeypatch.chdir(nested.parent)
+        assert list(hub_sources(HubCorpus(name, columns=("en", "ko")), streaming=True)) == ["train", "valid", "test"]
+    with pytest.raises(UserError, match="Couldn't find any data file"):
+        hub_sources(HubCorpus(str(nested / "none" / "where")), streaming=False)
 
 
 @pytest.mark.parametrize(
     "environment",
     [
         {"HF_HUB_OFFLINE": "1"},
-        pytest.param({"HF_DATASETS_OFFLINE": "1"}, marks=pytest.mark.slow),
-        pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),  # tries for some 20 seconds
+        {"HF_DATASETS_OFFLINE": "1"},
+        {"HF_ENDPOINT": "http://127.0.0.1:9"},
     ],
 )
 def test_out_of_reach_and_not_in_the_cache(tmp_path: Path, environment: dict[str, str]) -> None:

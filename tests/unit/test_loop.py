@@ -211,9 +211,19 @@ def test_a_bound_on_tokens_bounds_the_batches() -> None:
     assert watcher.steps[-1].total_steps == watcher.plans[0].steps
 
 
+def test_the_share_of_padding_is_that_of_the_batches() -> None:
+    (report,) = run(TrainingConfig(epochs=1, batch_size=64))[1].reports  # all 23 examples in one batch, targets of two
+    lengths = [len(example.source) for example in examples()]
+    longest = max(lengths)
+    assert report.padding == sum(longest - length for length in lengths) / (23 * (longest + 2))
+    assert 0 < report.padding < 1
+    (report,) = run(TrainingConfig(epochs=1, batch_size=1))[1].reports
+    assert report.padding == 0.0
+
+
 def test_a_report_is_a_flat_json_object() -> None:
     report = run()[1].reports[0]
     assert list(report.to_json()) == [
-        "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr",
+        "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr", "padding",
         "valid_exact_match",
     ]  # fmt: skip

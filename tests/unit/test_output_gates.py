@@ -120,7 +120,7 @@ def test_a_model_far_below_the_published_fails() -> None:
     assert not gate.passed
     assert "exact_match 0.2 after 2,000,000 training pairs, at least 0.95 expected: published is 0.999" in gate.reason
     assert "135,000 (Saito 2018" in gate.reason
-    near = published_floor("multi30k en-de test2016", PRESETS["transformer"].config, 40.0, **MUCH)
+    near = published_floor("dates", PRESETS["transformer"].config, 0.96, **MUCH)
     assert near is not None
     assert near.passed
 
@@ -145,14 +145,13 @@ def test_a_model_trained_on_less_than_the_published_is_not_asked(examples: int, 
 def test_where_nothing_is_published_there_is_no_gate() -> None:
     assert published_floor("dates", PRESETS["rnn-plain"].config, 0.0, **MUCH) is None
     assert published_floor("something else", PRESETS["transformer"].config, 0.0, **MUCH) is None
-    assert published_floor("multi30k en-de test2016", PRESETS["rnn-attention"].config, 0.0, **MUCH) is None
 
 
 def test_floors_lie_below_what_was_published_and_name_their_source() -> None:
     for published in PUBLISHED.values():
         assert published.floor < published.value
         assert published.distinct <= published.examples
-        assert any(year in published.source for year in ("2018", "2021"))
+        assert "2018" in published.source
 
 
 def test_kinds_of_presets() -> None:

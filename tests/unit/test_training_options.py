@@ -21,7 +21,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Outcome, train
 from selfattn.training.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
-from selfattn.training.parallel import Processes
+from selfattn.training.replica import Replica
 from selfattn.training.step import Stepper
 
 VOCAB = 13
@@ -98,7 +98,7 @@ def gradients(config: TrainingConfig, group: list[Batch], model_config: EncoderD
     """The loss, the tokens and the gradients of the first step."""
     model = build(model_config, vocab_size=VOCAB, pad_id=0, seed=0).double()
     optimizer = torch.optim.SGD(model.parameters())
-    stepper = Stepper(model, optimizer, config, Processes(), torch.Generator().manual_seed(0))
+    stepper = Stepper(Replica(model), optimizer, config, torch.Generator().manual_seed(0))
     loss, tokens, _ = stepper.step(group, 1, total_steps=1, epoch=0)
     return loss, tokens, {name: parameter.grad for name, parameter in model.named_parameters()}
 
@@ -250,7 +250,7 @@ def test_two_passes_add_their_divergence() -> None:
         model = build(EncoderDecoderConfig(encoder=stack, decoder=stack), vocab_size=VOCAB, pad_id=0, seed=0)
         optimizer = torch.optim.SGD(model.parameters())
         config = TrainingConfig(r_drop=alpha)
-        stepper = Stepper(model, optimizer, config, Processes(), torch.Generator().manual_seed(0))
+        stepper = Stepper(Replica(model), optimizer, config, torch.Generator().manual_seed(0))
         stepper.begin_epoch(0)
         losses[alpha], tokens, _ = stepper.step([batch], 1, total_steps=1, epoch=0)
         assert tokens == int(batch.target_mask.sum())

@@ -1,0 +1,85 @@
+"""Time a training step of the sentences' Transformer against the plain way, by turns; median of the ratio over pairs.
+
+`python benchmarks/training_step.py` prints a table; nothing is written. The plain way has all logits at once in
+float32: `cross_entropy(model(...))`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Batch, Example, collate
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tasks.recipes import translation_size
+from selfattn.training.config import TrainingConfig
+from selfattn.training.loss import batch_loss, token_loss
+from selfattn.training.optimizer import make_optimizer
+
+PAIRS, ROWS, LENGTH, VOCABULARY = 7, 256, 15, 8000
+
+
+def plain(model: Seq2Seq, batch: Batch) -> Tensor:
+    logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+    return token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=0.1)
+
+
+def ours(model: Seq2Seq, batch: Batch) -> Tensor:
+    return batch_loss(model, batch, label_smoothing=0.1)
+
+
+def ours_bfloat16(model: Seq2Seq, batch: Batch) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return batch_loss(model, batch, label_smoothing=0.1)
+
+
+def stepper(name: str, loss: Callable[[Seq2Seq, Batch], Tensor], batch: Batch) -> Callable[[], float]:
+    config = translation_size(PRESETS[name].config, phrases=False)
+    model = build(config, vocab_size=VOCABULARY, pad_id=0, seed=0).train()
+    optimizer = make_optimizer(model, TrainingConfig())
+
+    def step() -> float:
+        started = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        loss(model, batch).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return time.perf_counter() - started
+
+    return step
+
+
+def compare(first: Callable[[], float], second: Callable[[], float]) -> tuple[float, float, float]:
+    for _ in range(3):
+        first(), second()
+    pairs = [(first(), second()) for _ in range(PAIRS)]
+    times = [statistics.median(column) for column in zip(*pairs, strict=True)]
+    return times[0], times[1], statistics.median(one / other for one, other in pairs)
+
+
+def main() -> None:
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(4, VOCABULARY, (ROWS, 2, LENGTH), generator=draw).tolist()
+    batch = collate([Example([*source, 2], [*target, 2]) for source, target in ids], 0, 1, range(ROWS))
+    tokens = int(batch.target_mask.sum())
+    threads = torch.get_num_threads()
+    print(f"torch {torch.__version__}, {threads} threads, {tokens:,} target tokens, {PAIRS} pairs by turns")
+    print("| model | way | against the plain way: plain, ms | this, ms | ratio | this, target tokens/s |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for name in ("transformer", "luong-general", "decoder-only"):
+        for way, loss in (("float32", ours), ("bfloat16", ours_bfloat16)):
+            before, after, ratio = compare(stepper(name, plain, batch), stepper(name, loss, batch))
+            print(
+                f"| {name} | {way} | {1000 * before:.0f} | {1000 * after:.0f} | {ratio:.2f} | {tokens / after:,.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,321 @@
+"""Data are given to every command in the same way: the same files, formats and columns, read by one reader."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.data.groups import loose
+from selfattn.data.pairs import Pair
+from selfattn.tasks.options import TrainingOptions
+from selfattn.tasks.run import Run
+from selfattn.tasks.tokenizer import inspect_tokenizer, train_tokenizer
+from selfattn.tasks.tokenizer_options import InspectTokenizer, TrainTokenizer
+from selfattn.tasks.translation import train_translation
+from selfattn.tasks.translation_data import CorpusPairs
+from selfattn.tasks.translation_options import TrainTranslation, TranslationData
+
+Cli = Callable[..., Any]
+Train = Callable[..., Run]
+NUMBERS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
+TRAINING = TrainingOptions(max_steps=2, warmup_steps=1, batch_size=16, validation_items=7)
+SMALL = ("--model", "rnn-attention", "--set", "encoder.hidden_dim=16", "--set", "decoder.hidden_dim=16")
+COLUMNS = ("--columns", "en,de")
+
+
+def flags(**changes: object) -> list[object]:
+    """Make the training of a command a short one."""
+    given = {"max_steps": 2, "warmup_steps": 1, "batch_size": 16, "max_tokens": 600, "vocab_size": 300} | changes
+    return [part for name, value in given.items() for part in ("--" + name.replace("_", "-"), value)]
+
+
+def sentences(count: int) -> list[tuple[str, str]]:
+    """Digits and their names; every third sentence has a second translation, with another ending."""
+    pairs = []
+    for number in range(count):
+        digits = f"{1009 * number % 100_000:05}"
+        names = " ".join(NUMBERS[int(digit)] for digit in digits)
+        pairs.append((" ".join(digits), names))
+        if number % 3 == 0:
+            pairs.append((" ".join(digits) + ".", names + " !"))
+            pairs.append((" ".join(digits), "oder " + names))
+    return pairs
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path_factory.getbasetemp() / "given-cache"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt.gz"
+    rows = "".join(f"{source}\t{target}\tby someone\n" for source, target in sentences(150))
+    path.write_bytes(gzip.compress(rows.encode()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trained on one file, with parts held out of it."""
+    options = TrainTranslation(
+        model="rnn-attention",
+        out=tmp_path_factory.mktemp("runs") / "run",
+        set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
+        train=(corpus,),
+        target="de",
+        vocab_size=300,
+        held_out=20,
+        split_seed=3,
+        training=TRAINING,
+    )
+    return train_translation(options).path
+
+
+def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[object]]:
+    """Write the same pairs in every way that they can be given; return what stands behind --data for each."""
+    sources, targets = zip(*pairs, strict=True)
+    table = io.StringIO()
+    csv.writer(table).writerows([("de", "id", "en"), *((target, 7, source) for source, target in pairs)])
+    nested = [json.dumps({"translation": {"en": source, "de": target}}) for source, target in pairs]
+    flat = [json.dumps({"source": source, "target": target, "id": 7}) for source, target in pairs]
+    contents = {
+        "a.en": "\n".join(sources),
+        "a.de.gz": "\n".join(targets),
+        "a.tsv": "\n".join(map("\t".join, pairs)),
+        "attributed.txt.gz": "\n".join(f"{source}\t{target}\tme" for source, target in pairs),
+        "header.tsv": "\n".join(["id\tde\ten", *(f"7\t{target}\t{source}" for source, target in pairs)]),
+        "a.csv": table.getvalue().removesuffix("\n"),
+        "nested.jsonl.gz": "\n".join(nested),
+        "flat.jsonl": "\n".join(flat),
+        "book.txt": "\n".join(f"{source:<20}_{target}" for source, target in pairs),
+    }
+    for name, content in contents.items():
+        data = (content + "\n").encode()
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    named: dict[str, list[object]] = {name: [folder / name] for name in contents if name not in ("a.en", "a.de.gz")}
+    for name in ("header.tsv", "a.csv", "nested.jsonl.gz"):
+        named[name] += COLUMNS
+    return named | {"parallel": [folder / "a.en", folder / "a.de.gz"]}
+
+
+@pytest.mark.parametrize("command", ["evaluate", "score", "align"])
+def test_every_command_reads_every_format_with_the_same_answer(
+    cli: Cli, run: Path, tmp_path: Path, command: str
+) -> None:
+    answers = {}
+    for name, given in every_way(tmp_path, sentences(9)).items():
+        if (command, name) == ("evaluate", "book.txt"):
+            continue  # a file to be split, for the task it is of
+        done = cli(command, run, "--data", *given)
+        assert (name, done.code, done.err) == (name, 0, "")
+        answers[name] = done.out.split("\n", 1)[1] if command == "evaluate" else done.out
+    assert len(set(answers.values())) == 1
+
+
+def test_training_reads_every_format(tmp_path: Path) -> None:
+    found = []
+    for given in every_way(tmp_path, sentences(60)).values():
+        files = tuple(path for path in given if isinstance(path, Path))
+        columns = ("en", "de") if "--columns" in given else ()
+        found.append(list(CorpusPairs(TranslationData(train=files, columns=columns), 0).train(0, None)))
+    assert all(pairs == found[0] for pairs in found)
+
+
+def parts(corpus: Path, **options: Any) -> list[list[Pair]]:
+    data = CorpusPairs(TranslationData(train=(corpus,), **options), 0)
+    return [list(data.train(0, None)), data.validation(10_000), data.test(None)]
+
+
+def assert_apart(found: list[list[Pair]]) -> None:
+    for side in ("source", "target"):
+        texts = [{loose(getattr(pair, side)) for pair in part} for part in found]
+        assert not texts[0] & texts[1]
+        assert not texts[0] & texts[2]
+        assert not texts[1] & texts[2]
+
+
+def test_one_corpus_is_split_by_sentence_and_by_its_own_seed(corpus: Path) -> None:
+    found = parts(corpus, held_out=20)
+    assert [len(part) for part in found] == [210, 20, 20]
+    assert_apart(found)
+    assert found == parts(corpus, held_out=20, split_seed=0)
+    other = parts(corpus, held_out=20, split_seed=1)
+    assert_apart(other)
+    assert other[2] != found[2]
+    by_run = [CorpusPairs(TranslationData(train=(corpus,), held_out=20), seed).test(None) for seed in (0, 1)]
+    assert by_run[0] == by_run[1]
+
+
+def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
+    long, unequal = ("a" * 41, "b" * 41), ("eins", "x" * 90)
+    train = [("one", "eins"), ("one", "eins"), long, unequal, ("two\u00a0!", "zwei"), ("known", "bekannt")]
+    path, test = tmp_path / "a.tsv", tmp_path / "test.tsv"
+    path.write_text("".join(map("{0[0]}\t{0[1]}\n".format, train)))
+    test.write_text("known\tanders\n")
+
+    def kept(**options: Any) -> set[str]:
+        data = CorpusPairs(TranslationData(train=(path,), valid=(test,), test=(test,), **options), 0)
+        assert "test: 1 of its pairs shared with train (1 by source, 0 by target)" in data.notes
+        return {f"{pair.source} {number}" for number, pair in enumerate(data.train(0, None))}
+
+    usual = kept()
+    assert usual == {"one 0", f"{long[0]} 1", "two\u00a0! 2"}
+    assert kept(max_characters=40) == {"one 0", "two\u00a0! 1"}
+    assert kept(max_characters=0, max_ratio=0) == {"one 0", f"{long[0]} 1", "eins 2", "two\u00a0! 3"}
+    assert kept(keep_overlap=True) == usual | {"known 3"}
+    assert len(kept(keep_duplicates=True)) == 4
+    assert kept(plain_spaces=True) == {"one 0", f"{long[0]} 1", "two ! 2"}
+
+
+def test_a_run_is_tested_on_what_was_held_out_for_it(cli: Cli, run: Path, corpus: Path) -> None:
+    done = cli("evaluate", run, "--json")
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
+    assert found["items"] == 20
+    assert found["data"] == f"{corpus}, test part"
+    again = json.loads(cli("evaluate", run, "--json", "--data", corpus).out)
+    assert again == found
+
+
+def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, run: Path, corpus: Path) -> None:
+    content = corpus.read_bytes()
+    try:
+        corpus.write_bytes(gzip.compress(gzip.decompress(content) + b"one\tmore\tby me\n" * 9))
+        changed = cli("evaluate", run)
+        corpus.unlink()
+        gone = cli("evaluate", run)
+    finally:
+        corpus.write_bytes(content)
+    for done, said in ((changed, "has changed since this run was trained"), (gone, "no such file")):
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert said in done.err
+        assert "--data SOURCE TARGET" in done.err
+
+
+def test_the_report_on_the_data_comes_when_the_training_begins(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    done = cli("train", "translation", "--train", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags())
+    assert done.code == 0
+    said = done.err.splitlines()
+    assert said[0].startswith("train: 250 read, 226 kept, 0 left out, 12 moved to valid, 12 moved to test")
+    assert "valid and test: held out of train by sentence (seed 0): 150 groups of pairs that share" in done.err
+    assert said[-1].endswith(f"selfattn predict {tmp_path / 'run'}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": 90_000}, "ask for a vocabulary of at most"),
+        ({"warmup_steps": 3}, "warmup_steps: 3, but the whole training has 2 steps; give fewer"),
+        ({"target_exact_match": 0.5}, "target_exact_match: this training is judged by bleu; leave it out"),
+    ],
+)
+def test_an_error_after_cleaning_is_said_alone_and_leaves_nothing(
+    cli: Cli, corpus: Path, tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    out = tmp_path / "run"
+    done = cli("train", "translation", "--train", corpus, "--target", "de", "--out", out, *SMALL, *flags(**changes))
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert message in done.err
+    assert not out.exists()
+    good = cli("train", "translation", "--train", corpus, "--target", "de", "--out", out, *SMALL, *flags())
+    assert good.code == 0
+
+
+def test_a_comparison_reports_on_its_data_once(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    settings = ["--models", "rnn-attention", "--seeds", 2, "--quick", *SMALL[2:]]
+    settings += flags(items_per_epoch=99, test_items=5, validation_items=5)
+    done = cli("compare", "translation", "--train", corpus, "--target", "de", "--out", out, *settings)
+    assert done.code == 0
+    assert done.err.count("held out of train by sentence") == 1
+
+
+def test_dates_are_read_in_the_same_way(cli: Cli, train: Train, tmp_path: Path) -> None:
+    pairs = [(f"day {number}", f"{number:03}") for number in range(150)]
+    ways = every_way(tmp_path, pairs)
+    training = TrainingOptions(epochs=1, batch_size=64, validation_items=10)
+    settings = {"data": tuple(ways["parallel"]), "training": training}
+    run = train("rnn-plain", tmp_path / "two", **settings)
+    table = train("rnn-plain", tmp_path / "one", data=(tmp_path / "a.csv",), columns=("en", "de"), training=training)
+    assert run.predict(["day 7"]) == table.predict(["day 7"])
+    for path, given in ((run.path, ways["parallel"]), (table.path, ways["a.csv"])):
+        own, named = cli("evaluate", path, "--json"), cli("evaluate", path, "--json", "--data", *given)
+        assert (own.code, named.code) == (0, 0)
+        assert json.loads(own.out)["items"] == json.loads(named.out)["items"] == 15
+    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"x\n" * 150))
+    changed = cli("evaluate", run.path)
+    assert (changed.code, changed.err.count("\n")) == (2, 1)
+    assert "a.de.gz: has changed since this run was trained" in changed.err
+
+
+def test_tokenizers_are_made_of_the_same_files(tmp_path: Path) -> None:
+    ways = every_way(tmp_path, sentences(9))
+    cards = []
+    for name, given in ways.items():
+        if name in ("parallel", "book.txt"):
+            continue
+        columns = ("en", "de") if "--columns" in given else ()
+        files = tuple(path for path in given if isinstance(path, Path))
+        options = TrainTokenizer(out=tmp_path / f"of-{name}", columns=columns, separate=True)
+        cards.append(train_tokenizer(files, options))
+        assert inspect_tokenizer(options.out, InspectTokenizer(data=files, columns=columns)) == cards[-1]
+    files = tmp_path / "a.en", tmp_path / "a.de.gz"
+    assert inspect_tokenizer(options.out, InspectTokenizer(data=files)) == cards[0]
+    assert all(found == cards[0] for found in cards)
+
+
+BAD: list[tuple[tuple[str, ...], str]] = [
+    (("score", "RUN", "--data", "a.csv"), "a.csv:1: no columns 'source' and 'target'; choose two of de, id, en with"),
+    (("align", "RUN", "--data", "a.csv", "--columns", "en,fr"), "a.csv:1: no columns 'en' and 'fr'; choose two of"),
+    (("evaluate", "RUN", "--data", "a.csv", "--columns", "en"), "--columns en: expected two, of the source and of"),
+    (("evaluate", "RUN", "--columns", "en,de"), "--columns is for files of pairs: give one with --data"),
+    (("evaluate", "RUN", "--data", "a.en", "a.de.gz", *COLUMNS), "--columns is for one file of pairs"),
+    (("score", "RUN", "--data", "a.en", "short.de"), "a.en has 15 lines and short.de has 1; parallel files need"),
+    (("align", "RUN", "--data", "a.en", "a.en", "a.en"), "expected two parallel files or one file of pairs, got 3"),
+    (("score", "RUN", "--data", "a.en"), "a.en: neither TSV, CSV, JSON lines nor input_target; name it .tsv"),
+    (("score", "RUN", "--data", "quote.csv"), "quote.csv:3: unexpected end of data; mend the line"),
+    (("align", "RUN", "--gold", "a.en", *COLUMNS), "--columns goes with --data"),
+    (("tokenizer", "train", "a.csv", "--out", "new"), "a.csv:1: no columns 'source' and 'target'"),
+    (("tokenizer", "train", "a.en", "--out", "new", *COLUMNS), "--columns is for files of pairs: give one"),
+    (("tokenizer", "inspect", "RUN", "--data", "a.csv"), "a.csv:1: no columns 'source' and 'target'"),
+    (("train", "dates", "--out", "new", *COLUMNS), "--columns is for files of pairs: give one with --data"),
+    (("train", "dates", "--out", "new", "--data", "a.csv"), "a.csv:1: no columns 'source' and 'target'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), BAD, ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else ""
+)
+def test_bad_data_in_one_line(
+    cli: Cli, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    every_way(tmp_path, sentences(9))
+    (tmp_path / "short.de").write_text("eins\n")
+    (tmp_path / "quote.csv").write_text('source,target\na,b\n"c,d\n')
+    monkeypatch.chdir(tmp_path)
+    done = cli(*(run if argument == "RUN" else argument for argument in arguments))
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert message in done.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_tatoeba_on_the_command_line(cli: Cli, shared_data: Callable[[str], Path], tmp_path: Path) -> None:
+    path = shared_data("tatoeba/kor.txt.gz")
+    settings = flags(held_out=100, validation_items=5, vocab_size=2000)
+    done = cli("train", "translation", "--train", path, "--out", tmp_path / "run", *SMALL, *settings)
+    assert done.code == 0
+    assert "train: 3,798 read, 3,598 kept, 0 left out, 100 moved to valid, 100 moved to test" in done.err
+    assert "3,400 groups of pairs" in done.err
+    assert_apart(parts(path, held_out=100))
+    found = json.loads(cli("evaluate", tmp_path / "run", "--json").out)
+    assert (found["items"], found["data"]) == (100, f"{path}, test part")

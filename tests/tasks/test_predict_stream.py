@@ -1,0 +1,360 @@
+"""`selfattn predict` as a part of a pipe: long lines, broken lines, readers and writers that go away."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.errors import UserError
+from selfattn.models.presets import PRESETS
+from selfattn.tasks.input_limit import MAX_INPUT, input_limit
+from selfattn.tasks.options import with_settings
+from selfattn.tasks.predict import predict_stream, read_lines
+from selfattn.tasks.run import Run
+from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.training.config import TrainingConfig
+from selfattn.training.run_dir import RunConfig
+
+Cli = Callable[..., Any]
+LONG = "5/4/99 " * 300  # 2,100 characters
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+class Measured(io.BytesIO):
+    """Remembers how much was ever asked for at once."""
+
+    most = 0
+
+    def readline(self, size: int | None = -1) -> bytes:
+        assert size is not None
+        assert size > 0
+        self.most = max(self.most, size)
+        return super().readline(size)
+
+
+@pytest.mark.parametrize("length", [6, 7, 8, 9, 70_000, 200_000])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_of_a_long_line_the_beginning_is_held_and_the_next_line_is_the_next(length: int, end: bytes) -> None:
+    stream = Measured(b"one\n" + b"x" * length + end + (b"three\n" if end else b""))
+    lines = list(read_lines(stream, 8))
+    fits = length + len(end) <= 8 if end else length < 8
+    assert [line.text for line in lines] == ["one", "x" * min(length, 8), *(["three"] if end else [])]
+    assert [line.whole for line in lines][1] == fits
+    assert stream.most <= 1 << 16
+
+
+def test_a_character_at_the_place_of_the_cut_is_not_torn() -> None:
+    for most in range(4, 12):
+        (line,) = read_lines(io.BytesIO("한국어 문장".encode() * 99), most)
+        assert line.text == ("한국어 문장" * 99)[: len(line.text)]
+        assert most - 4 < len(line.text.encode()) <= most
+        assert not line.whole
+
+
+@pytest.mark.parametrize("place", [0, 5, 7, 8, 9, 65_543, 65_544, 100_000])
+def test_what_is_not_utf8_is_found_wherever_in_a_line_it_stands(place: int) -> None:
+    broken = b"x" * place + b"\xff" + b"x" * 9
+    with pytest.raises(UserError, match=rf"standard input:2: not valid UTF-8 \(byte {place + 1}\)"):
+        list(read_lines(io.BytesIO(b"one\n" + broken + b"\nthree\n"), 8))
+    torn = b"x" * place + "한".encode()[:2]
+    for end in (b"\n", b""):
+        with pytest.raises(UserError, match=rf"standard input:1: not valid UTF-8 \(byte {place + 1}\)"):
+            list(read_lines(io.BytesIO(torn + end), 8))
+
+
+def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert [line.text for line in read_lines(io.BytesIO(mark + b"a\n" + mark + b"b"), 8)] == ["a", "\ufeffb"]
+    assert [line.text for line in read_lines(io.BytesIO(mark), 8)] == [""]
+    with pytest.raises(UserError, match=r"standard input:1: not valid UTF-8 \(byte 4\)"):
+        list(read_lines(io.BytesIO(mark + b"\xff"), 8))
+
+
+def test_an_input_that_cannot_be_read_is_said_in_a_line(tmp_path: Path) -> None:
+    class Broken(io.BytesIO):
+        def readline(self, size: int | None = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(UserError, match=r"standard input: cannot be read \(Input/output error\)"):
+        list(read_lines(Broken(), 8))
+
+
+# --- long lines through a model ---------------------------------------------------------------------------------------
+
+
+def test_a_line_that_is_too_long_keeps_its_place(cli: Cli, runs: dict[str, Run]) -> None:
+    run = runs["rnn-plain"]
+    texts = ["May 1, 2001", LONG, "11/13/08", LONG * 40]
+    done = cli("predict", run.path, stdin="\n".join(texts))
+    right = run.predict([texts[0], texts[2]])
+    assert (done.code, done.out) == (0, f"{right[0]}\n\n{right[1]}\n\n")
+    assert done.err.splitlines() == [
+        "standard input:2: longer than 1,024 tokens (--max-input); its output is empty",
+        "standard input:4: far longer than 1,024 tokens (--max-input); its output is empty",
+    ]
+    numbered = cli("predict", run.path, "--n-best", 1, stdin="\n".join(texts)).out.splitlines()
+    assert [line.split("\t")[0] for line in numbered] == ["1", "2", "3", "4"]
+    assert numbered[1] == "2\t0.000000\t"
+
+
+def test_a_line_that_is_cut_is_read_as_what_fits(cli: Cli, runs: dict[str, Run]) -> None:
+    run = runs["transformer"]
+    done = cli("predict", run.path, "--max-input", 12, "--too-long", "cut", stdin="11/13/08 and so on\nMay 1, 2001\n")
+    assert done.out.splitlines() == run.predict(["11/13/08 an", "May 1, 2001"])
+    assert done.err == "standard input:1: longer than 12 tokens (--max-input); cut to its first 11 characters\n"
+    assert cli("predict", run.path, "--max-input", 19, stdin="11/13/08 and so on").err == ""
+    none = cli("predict", run.path, "--max-input", 1, "--too-long", "cut", stdin="May\n")
+    assert (none.out, none.err) == (
+        "\n", "standard input:1: longer than 1 tokens (--max-input); cut to its first 0 characters\n"
+    )  # fmt: skip
+
+
+def test_tokens_are_counted_in_the_form_that_the_model_reads(cli: Cli, runs: dict[str, Run]) -> None:
+    apart = unicodedata.normalize("NFD", "각" * 11)
+    assert len(apart) == 33
+    done = cli("predict", runs["transformer"].path, "--max-input", 12, stdin=apart)
+    assert "longer" not in done.err
+    done = cli("predict", runs["transformer"].path, "--max-input", 11, "--too-long", "cut", stdin=apart)
+    assert "cut to its first 10 characters" in done.err
+
+
+@pytest.mark.parametrize("text", ["a new word " * 9, "한글 ☃☃☃ " * 9, "☃" * 30, " " * 60, "ab  c\t" * 20])
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 20])
+def test_subwords_are_cut_to_the_limit(runs: dict[str, Run], text: str, limit: int) -> None:
+    tokenizer = SubwordTokenizer.train(["a new word", "한글", "words are new"] * 9, vocab_size=300, clip=True)
+    read: list[str] = []
+
+    class Recorded(Run):
+        def decode(self, texts: Any, *arguments: Any, **options: Any) -> Any:
+            read.extend(texts)
+            return super().decode([""] * len(texts), *arguments, **options)
+
+    base = runs["rnn-plain"]
+    run = Recorded(base.path, base.config, base.model, tokenizer)
+    predict_stream(run, io.BytesIO(text.encode()), io.BytesIO(), GREEDY, max_input=limit, too_long="cut")
+    (given,) = read
+    assert text.startswith(given)
+    assert len(tokenizer.encode(given)) < limit
+    longer = text[: len(given) + 1]
+    assert given == text or len(tokenizer.encode(longer)) >= limit - 1  # hardly more would have fitted
+
+
+def test_the_same_lines_in_chunks_by_their_characters(
+    cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs["rnn-attention"].path
+    texts = "\n".join([f"{month}/4/01" for month in range(1, 13)])
+    flags = ("--sample", "--max-length", 8)
+    whole = cli("predict", run, *flags, stdin=texts)
+    monkeypatch.setattr("selfattn.tasks.predict._CHARACTERS", 20)
+    assert cli("predict", run, *flags, stdin=texts) == whole
+
+
+class Once(io.BytesIO):
+    """Remembers the sizes of what was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self.written.append(bytes(data))
+        return super().write(data)
+
+
+def test_somebody_who_types_is_answered_line_by_line(runs: dict[str, Run]) -> None:
+    target = Once()
+    predict_stream(runs["rnn-plain"], io.BytesIO(b"1/2/03\n\n4/5/06\n"), target, GREEDY, at_once=True)
+    assert len(target.written) == 3
+    assert target.written[1] == b"\n"
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def config_of(preset: str, *settings: str, task: str = "translation", max_length: int = 20) -> RunConfig:
+    model = with_settings(PRESETS[preset].config, settings)
+    return RunConfig(task, preset, model, TrainingConfig(), {}, max_length)
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "limit"),
+    [
+        ("transformer", (), MAX_INPUT),
+        ("rnn-attention", (), MAX_INPUT),
+        ("transformer", ("encoder.position=learned", "encoder.max_length=70"), 70),
+        ("transformer", ("encoder.position=learned", "encoder.max_length=7000"), MAX_INPUT),
+        ("transformer", ("decoder.position=learned", "decoder.max_length=70"), MAX_INPUT),
+        ("rnn-attention", ("decoder.score=location", "decoder.max_source_length=50"), 50),
+        ("decoder-only", ("stack.position=learned", "stack.max_length=70"), 50),
+    ],
+)
+def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tuple[str, ...], limit: int) -> None:
+    config = config_of(preset, *settings)
+    assert input_limit(config, GREEDY) == limit
+    assert input_limit(config, GREEDY, 5) == 5
+    if limit < MAX_INPUT:
+        with pytest.raises(UserError, match=f"--max-input {limit + 1}: the model can read {limit} tokens"):
+            input_limit(config, GREEDY, limit + 1)
+    else:
+        assert limit == 7000 or input_limit(config, GREEDY, 5000) == 5000
+
+
+def test_the_limit_is_what_the_model_can_really_read(runs: dict[str, Run], train: Any, tmp_path: Path) -> None:
+    run = train("transformer", tmp_path / "run", set=("encoder.position=learned", "encoder.max_length=64"))
+    assert input_limit(run.config, GREEDY) == 64
+    run.predict(["1" * 63])
+    with pytest.raises(UserError, match="the model cannot read an input of 64 characters"):
+        run.predict(["1" * 64])
+
+
+def test_outputs_that_the_model_cannot_write_are_refused_before_anything_is_read() -> None:
+    asked = DecodingOptions(max_length=71)
+    for config, most in (
+        (config_of("transformer", "decoder.position=learned", "decoder.max_length=70"), 70),
+        (config_of("decoder-only", "stack.position=learned", "stack.max_length=70"), 69),
+        (config_of("decoder-only", "stack.position=learned", "stack.max_length=70", task="lm"), 60),
+    ):
+        with pytest.raises(UserError, match=rf"an output of 71 tokens is longer .* give at most {most}$"):
+            input_limit(config, asked)
+        assert input_limit(config, DecodingOptions(max_length=most)) >= 1
+
+
+def test_a_language_model_reads_long_beginnings() -> None:
+    assert input_limit(config_of("decoder-only", task="lm"), GREEDY) == 65_536
+    assert input_limit(config_of("decoder-only", task="lm"), GREEDY, 3) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--max-input", "0"), "--max-input: expected a whole number of at least 1, got 0"),
+        (("--max-input", "1.5"), "--max-input: expected a whole number, got 1.5"),
+        (("--too-long", "guess"), "guess"),
+    ],
+)
+def test_limits_that_cannot_be_meant(cli: Cli, runs: dict[str, Run], flags: tuple[str, ...], expected: str) -> None:
+    done = cli("predict", runs["rnn-plain"].path, *flags, stdin="May 1\n")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert expected in done.err
+
+
+# --- how it ends ------------------------------------------------------------------------------------------------------
+
+
+def test_what_stands_before_a_broken_line_is_written(cli: Cli, runs: dict[str, Run]) -> None:
+    run = runs["rnn-plain"]
+    done = cli("predict", run.path, stdin=b"1/2/03\n4/5/06\n\xff\n7/8/09\n")
+    assert done.out.splitlines() == run.predict(["1/2/03", "4/5/06"])
+    assert (done.code, done.err) == (2, "error: standard input:3: not valid UTF-8 (byte 1)\n")
+
+
+def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfattn.tasks.predict._CHUNK", 2)
+
+    class Interrupted(io.BytesIO):
+        lines = 0
+
+        def readline(self, size: int | None = -1) -> bytes:
+            self.lines += 1
+            if self.lines > 5:
+                raise KeyboardInterrupt
+            return b"1/2/03\n"
+
+    target = io.BytesIO()
+    with pytest.raises(KeyboardInterrupt, match="the outputs of 4 lines are written"):
+        predict_stream(runs["rnn-plain"], Interrupted(), target, GREEDY)
+    assert target.getvalue().count(b"\n") == 4
+
+
+def test_progress_is_shown_in_a_terminal_only(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("selfattn.tasks.predict._CHUNK", 2)
+    lines = f"1/2/03\n4/5/06\n{LONG}\n".encode()
+    predict_stream(runs["rnn-plain"], io.BytesIO(lines), io.BytesIO(), GREEDY)
+    shown = terminal.getvalue().split("\n")
+    assert shown[0].startswith("\r2 lines, ")
+    assert shown[1].startswith("standard input:3: longer than 1,024 tokens")
+    assert shown[2].startswith("\r3 lines, ")
+    assert shown[3:] == [""]
+
+
+def in_a_shell(command: str, run: Path, data: bytes = b"1/2/03\n" * 5) -> subprocess.CompletedProcess[bytes]:
+    """Run `selfattn predict` with what a shell makes of its streams."""
+    program = f"{sys.executable} -m selfattn.cli predict {run}"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command.replace("PREDICT", program)],
+        input=data,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    return done
+
+
+def test_streams_that_are_closed_or_full(runs: dict[str, Run]) -> None:
+    run = runs["rnn-plain"].path
+    for command, code, told in (
+        ("PREDICT | head -n 1", 0, b""),
+        ("PREDICT <&-", 2, b"error: standard input is closed; leave it open, or redirect it to a file\n"),
+        ("PREDICT >&-", 2, b"error: standard output is closed; leave it open, or redirect it to a file\n"),
+        ("PREDICT 2>&-", 0, b""),
+        *(
+            [("PREDICT > /dev/full", 2, b"error: standard output: cannot be written (No space left on device); ")]
+            if Path("/dev/full").exists()
+            else []
+        ),
+    ):
+        done = in_a_shell(command, run)
+        assert done.returncode == code, (command, done)
+        assert done.stderr.startswith(told), (command, done)
+        assert done.stderr.count(b"\n") == told.startswith(b"error"), (command, done)
+
+
+def test_outputs_are_utf8_whatever_the_terminal_is_said_to_take(train: Any, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"{n}\t일\n" for n in range(40)), encoding="utf-8")
+    run = train("rnn-plain", tmp_path / "run", data=(tmp_path / "pairs.tsv",))
+    assert "일" in run.predict(["3"])[0]
+    done = in_a_shell("PREDICT", run.path, b"3\n")
+    assert done.stdout.decode() == run.predict(["3"])[0] + "\n"
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_a_line(runs: dict[str, Run], tmp_path: Path) -> None:
+    def peak(length: int) -> int:
+        path = tmp_path / "lines.txt"
+        with path.open("wb") as file:
+            for _ in range(length // 1000):
+                file.write(b"5/4/99 and " * 91)
+            file.write(b"\n1/2/03\n")
+        program = (
+            "import resource, sys; from selfattn.cli import main\n"
+            f"sys.argv = ['selfattn', 'predict', {str(runs['rnn-plain'].path)!r}]\nmain()\n"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        )
+        with path.open("rb") as file:
+            done = subprocess.run([sys.executable, "-c", program], stdin=file, capture_output=True, check=True)
+        assert done.stdout.count(b"\n") == 2
+        return int(done.stderr.split()[-1])
+
+    small, large = peak(10_000), peak(100_000_000)
+    assert large - small < 20_000  # kibibytes; the line has 100,000
