@@ -100,6 +100,11 @@ PRESETS: dict[str, Preset] = {
         "Luong et al. 2015",
         _same(114, attention="luong", score="general"),
     ),
+    "luong-bidirectional": Preset(
+        "general score, an encoder that reads both ways",
+        "Luong et al. 2015; Schuster and Paliwal 1997",
+        _rnn({"hidden_dim": 62, "direction": "both"}, {"hidden_dim": 124, "attention": "luong", "score": "general"}),
+    ),
     "luong-concat": Preset(
         "the same, concat score v tanh(W [q; k])",
         "Luong et al. 2015",

@@ -189,7 +189,8 @@ def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFile
     """
     options.check_data()
     if not options.models:
-        options = replace(options, models=("rnn-attention" if options.is_cldr else "luong-general", "transformer"))
+        recurrent = "rnn-attention" if options.is_cldr else "luong-bidirectional"
+        options = replace(options, models=(recurrent, "transformer"))
     training = options.training.applied_to(translation_recipe(phrases=options.is_cldr, quick=options.quick), seed=0)
     beam = options.beam if options.beam is not None else 1 if options.is_cldr else 5
     usual = 0.0 if options.is_cldr else 1.0

@@ -166,7 +166,7 @@ class CompareTranslation(TranslationData, CompareOptions):
 
     Attributes:
         models: which models, separated by commas; `all` for every one that `selfattn models` lists. Where none is
-            named, rnn-attention and transformer, and on a corpus luong-general and transformer.
+            named, rnn-attention and transformer, and on a corpus luong-bidirectional and transformer.
         beam: width of the beam that tests are decoded with; where not given 1, which is greedy, and on a corpus 5.
         length_penalty: alpha of the beam's length penalty; 0 where not given, and 1 on a corpus.
         gold: hold attention against hand-made links between words, as `selfattn align --gold` does.

@@ -189,7 +189,7 @@ def test_a_comparison_on_phrases(tmp_path: Path) -> None:
 
 
 def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> None:
-    hidden = ("luong-general:encoder.hidden_dim=16", "luong-general:decoder.hidden_dim=16")
+    hidden = ("luong-bidirectional:encoder.hidden_dim=8", "luong-bidirectional:decoder.hidden_dim=16")
     settings = (*(f"transformer:{setting}" for setting in SMALL), *hidden)
     (tmp_path / "sentences").write_text("1 2 3 ||| eins zwei drei\n" * 4)
     (tmp_path / "gold").write_text("1-1 2-2 3p3\n" * 4)
