@@ -193,7 +193,7 @@ def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFile
         options = replace(options, models=(recurrent, "transformer"))
     training = options.training.applied_to(translation_recipe(phrases=options.is_cldr, quick=options.quick), seed=0)
     beam = options.beam if options.beam is not None else 1 if options.is_cldr else 5
-    usual = 0.0 if options.is_cldr else 1.0
+    usual = 0.0 if options.is_cldr or beam == 1 else 1.0
     penalty = usual if options.length_penalty is None else options.length_penalty
     decoding = DecodingOptions(beam=beam, length_penalty=penalty)
     items = options.test_items

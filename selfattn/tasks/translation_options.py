@@ -108,6 +108,10 @@ class TranslationData:
             raise UserError("--valid and --test go with --train: give the training files as well")
         if self.is_cldr and (self.columns or self.streaming):
             raise UserError("--columns and --streaming are for files and the Hub: give --train or --hub as well")
+        if len(self.train) == 2 and self.columns:
+            raise UserError("--columns is for one file of pairs, two parallel files have none; leave it out")
+        if self.hub is None and self.hub_config is not None:
+            raise UserError("--hub-config names a configuration of a dataset: give --hub as well, or leave it out")
         chosen_columns(self.columns)
         self._check_cleaning()
         if self.vocab_size is not None and self.vocab_size < 1:

@@ -125,6 +125,11 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRANSLATE, "--train", "pairs.tsv", "--valid", "few.tsv", "--test", "few.tsv", "--streaming",
       "--keep-duplicates"), "--keep-duplicates: a stream keeps them anyway"),
     ((*TRANSLATE, "--held-out", "9"), "--held-out is for files and the Hub: give --train or --hub as well"),
+    ((*TRANSLATE, "--hub-config", "c"), "--hub-config names a configuration of a dataset: give --hub as well"),
+    (
+        (*TRANSLATE, "--train", "a.en", "a.de", "--columns", "1,2"),
+        "--columns is for one file of pairs, two parallel files have none; leave it out",
+    ),
     ((*TRANSLATE, "--keep-overlap"), "--keep-overlap is for files and the Hub: give --train or --hub as well"),
     ((*TRANSLATE, "--tokenizer", "bpe", "--vocab-size", "0"), "--vocab-size: expected a whole number of at least"),
     (("tokenizer", "train", "pairs.tsv", "--out", "new", "--vocab-size", "3"), "a vocabulary of 3 has no room for"),

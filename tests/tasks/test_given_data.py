@@ -231,6 +231,21 @@ def test_an_error_after_cleaning_is_said_alone_and_leaves_nothing(
     assert good.code == 0
 
 
+def test_another_split_is_named_before_the_parts_that_follow_from_it(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    given = ["train", "translation", "--train", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags()]
+    assert cli(*given).code == 0
+    done = cli(*given, "--resume", "--split-seed", 1)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "begun with data.split_seed = nothing, now asked for 1" in done.err
+
+
+def test_a_comparison_on_sentences_may_be_greedy(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    settings = ["--models", "rnn-attention", "--seeds", 1, "--quick", "--beam", 1, *SMALL[2:]]
+    settings += flags(items_per_epoch=99, test_items=5, validation_items=5)
+    done = cli("compare", "translation", "--train", corpus, "--target", "de", "--out", tmp_path / "out", *settings)
+    assert done.code == 0
+
+
 def test_a_comparison_reports_on_its_data_once(cli: Cli, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     settings = ["--models", "rnn-attention", "--seeds", 2, "--quick", *SMALL[2:]]
