@@ -6,10 +6,11 @@ are asked for, and where a CPU computes gradients in bfloat16.
 
 from __future__ import annotations
 
-import statistics
 import time
+from functools import partial
 
 import torch
+from by_turns import by_turns
 from torch.nn import functional
 
 PAIRS, REPEATS = 7, 5
@@ -39,10 +40,8 @@ def main() -> None:
     for shape in SHAPES:
         for dtype in (torch.float32, torch.bfloat16):
             inputs = [torch.randn(shape).to(dtype).requires_grad_() for _ in range(3)]
-            milliseconds(fused, inputs), milliseconds(plain, inputs)
-            pairs = [(milliseconds(fused, inputs), milliseconds(plain, inputs)) for _ in range(PAIRS)]
-            first, second = (statistics.median(times) for times in zip(*pairs, strict=True))
-            ratio = statistics.median(one / other for one, other in pairs)
+            ways = (partial(milliseconds, fused, inputs), partial(milliseconds, plain, inputs))
+            first, second, ratio = by_turns(*ways, pairs=PAIRS)
             print(f"| {' '.join(map(str, shape))} | {str(dtype)[6:]} | {first:.2f} | {second:.2f} | {ratio:.2f} |")
 
 

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import statistics
 import time
+from functools import partial
 
 import torch
+from by_turns import by_turns
 from torch import nn
 
 from selfattn.layers.dropout import Dropout
@@ -30,10 +31,7 @@ def main() -> None:
     for shape in SHAPES:
         x = torch.randn(shape, requires_grad=True)
         theirs, ours = nn.Dropout(0.3), Dropout(0.3)
-        milliseconds(theirs, x), milliseconds(ours, x)
-        pairs = [(milliseconds(theirs, x), milliseconds(ours, x)) for _ in range(PAIRS)]
-        first, second = (statistics.median(times) for times in zip(*pairs, strict=True))
-        ratio = statistics.median(one / other for one, other in pairs)
+        first, second, ratio = by_turns(partial(milliseconds, theirs, x), partial(milliseconds, ours, x), pairs=PAIRS)
         print(f"| {shape[0]:,} x {shape[1]} | {first:.2f} | {second:.2f} | {ratio:.1f} |")
 
 

@@ -6,11 +6,11 @@ float32: `cross_entropy(model(...))`.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 
 import torch
+from by_turns import by_turns
 from torch import Tensor
 
 from selfattn.data.batches import Batch, Example, collate
@@ -55,14 +55,6 @@ def stepper(name: str, loss: Callable[[Seq2Seq, Batch], Tensor], batch: Batch) -
     return step
 
 
-def compare(first: Callable[[], float], second: Callable[[], float]) -> tuple[float, float, float]:
-    for _ in range(3):
-        first(), second()
-    pairs = [(first(), second()) for _ in range(PAIRS)]
-    times = [statistics.median(column) for column in zip(*pairs, strict=True)]
-    return times[0], times[1], statistics.median(one / other for one, other in pairs)
-
-
 def main() -> None:
     draw = torch.Generator().manual_seed(0)
     ids = torch.randint(4, VOCABULARY, (ROWS, 2, LENGTH), generator=draw).tolist()
@@ -74,7 +66,9 @@ def main() -> None:
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for name in ("transformer", "luong-general", "decoder-only"):
         for way, loss in (("float32", ours), ("bfloat16", ours_bfloat16)):
-            before, after, ratio = compare(stepper(name, plain, batch), stepper(name, loss, batch))
+            before, after, ratio = by_turns(
+                stepper(name, plain, batch), stepper(name, loss, batch), pairs=PAIRS, warm_up=3
+            )
             print(
                 f"| {name} | {way} | {1000 * before:.0f} | {1000 * after:.0f} | {ratio:.2f} | {tokens / after:,.0f} |",
                 flush=True,

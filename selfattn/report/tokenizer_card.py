@@ -47,7 +47,7 @@ def figures(card: Card) -> list[tuple[str, str]]:
     """Return the card's figures, each with its name."""
     found = [
         ("vocabulary", f"{card.size:,} tokens"),
-        ("measured on", f"{card.texts:,} texts, {card.words:,} words, {card.characters:,} characters"),
+        ("measured on", f"{_of(card.texts, 'text')}, {_of(card.words, 'word')}, {_of(card.characters, 'character')}"),
         ("coverage", f"{_share(card.coverage)} of the characters"),
         ("tokens", f"{card.tokens:,}; {card.tokens_per_text:.1f} a text, {card.longest:,} at most"),
         ("tokens per word", f"{card.tokens_per_word:.2f}"),
@@ -67,6 +67,10 @@ def _named(character: str) -> str:
     if unicodedata.bidirectional(character) in ("R", "AL", "AN") or unicodedata.combining(character):
         return f"<U+{ord(character):04X}>"
     return printable(character)
+
+
+def _of(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _share(share: float) -> str:

@@ -41,6 +41,10 @@ def test_nothing_to_measure() -> None:
     ElementTree.fromstring(card_svg(found))
 
 
+def test_one_text_is_said_in_the_singular() -> None:
+    assert "1 text, 1 word, 2 characters" in card_text(card(CharTokenizer("ab"), ["ab"]))
+
+
 def test_the_most_frequent_character_outside_comes_first() -> None:
     assert card(CharTokenizer("a"), ["abcc", "cb"]).outside == (("c", 3), ("b", 2))
 
