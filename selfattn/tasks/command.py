@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from selfattn import __version__
 from selfattn.errors import UserError
@@ -53,6 +53,9 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
         _flush()  # here, where a broken pipe can still be caught
+    except UnusedCliTokensError as error:
+        surplus = " ".join(error.unused_tokens or ())
+        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:

@@ -15,8 +15,8 @@ _PHRASES = TrainingConfig(epochs=5, items_per_epoch=40_000, batch_size=64, lr=4e
 _SENTENCES = TrainingConfig(
     epochs=60,
     batch_size=1024,
-    max_tokens=8192,
-    lr=5e-3,
+    max_tokens=4096,
+    lr=4e-3,
     schedule="cosine",
     label_smoothing=0.1,
     average="last",
