@@ -92,6 +92,26 @@ def count_alignment(found: Sequence[AbstractSet[Link]], gold: Sequence[Links]) -
     return total
 
 
+def diagonal(source_length: int, target_length: int) -> set[Link]:
+    """Link each target word to the source word that stands at the same place along the sentence.
+
+    Word j of t has its middle at (j + 1/2) / t, which falls into source word floor((j + 1/2) s / t). No model is asked:
+    an alignment that is not better than this one has found the order of words, not their meaning.
+
+    Args:
+        source_length: number of source words, s; at least 1 where there are target words.
+        target_length: number of target words, t.
+
+    Returns:
+        (source, target) from 0, one link for each target word.
+
+    Example:
+        >>> sorted(diagonal(2, 4))
+        [(0, 0), (0, 1), (1, 2), (1, 3)]
+    """
+    return {((2 * word + 1) * source_length // (2 * target_length), word) for word in range(target_length)}
+
+
 def symmetrise(forward: AbstractSet[Link], backward: AbstractSet[Link], method: Method) -> set[Link]:
     """Make one alignment out of those of two directions (Och and Ney 2003, section 4; Koehn et al. 2003, section 4).
 

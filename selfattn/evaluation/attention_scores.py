@@ -16,7 +16,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Example, batches
 from selfattn.decoding.prepare import evaluating
-from selfattn.evaluation.alignment import AlignmentCounts
+from selfattn.evaluation.alignment import AlignmentCounts, diagonal
 from selfattn.evaluation.attention_gold import Gold
 from selfattn.models.protocol import Seq2Seq
 
@@ -153,6 +153,30 @@ def score_attention(
         tuple(replace(score, head=head) for own in scores.values() for head, score in enumerate(own[:-1])),
         tuple(own[-1] for own in scores.values()),
     )
+
+
+def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
+    """Count what links along the diagonal share with gold: what attention has to beat to have found more than order.
+
+    As in `score_attention`, only judged tokens are linked, and none to ``<eos>``, the last token of both sides.
+
+    Args:
+        gold: for each example.
+
+    Example:
+        >>> from selfattn.data.pairs import Span
+        >>> from selfattn.evaluation.attention_gold import characters, gold_from_spans
+        >>> spans = [Span("day", (0, 2), (0, 1)), Span("year", (2, 4), (3, 4))]
+        >>> diagonal_counts([gold_from_spans(spans, characters(4), characters(4))]).aer
+        0.0
+    """
+    total = AlignmentCounts()
+    for right in gold:
+        tokens, places = (length - 1 for length in right.possible.shape)
+        links = [(token, place) for place, token in diagonal(places, tokens) if right.judged[token]]
+        sure, possible = (sum(bool(kind[link]) for link in links) for kind in (right.sure, right.possible))
+        total += AlignmentCounts(len(links), int(right.sure[right.judged].sum()), sure, possible)
+    return total
 
 
 def _sums(weights: Tensor, gold: Gold) -> Tensor:

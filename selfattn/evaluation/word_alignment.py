@@ -20,7 +20,7 @@ from torch import Tensor
 from selfattn.data.batches import Example, batches
 from selfattn.decoding.alignment import Link
 from selfattn.decoding.prepare import evaluating
-from selfattn.evaluation.alignment import AlignmentCounts, Method, count_alignment, symmetrise
+from selfattn.evaluation.alignment import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
 from selfattn.evaluation.attention_gold import to_words
 from selfattn.evaluation.gold_files import GoldPair
 from selfattn.models.protocol import Seq2Seq
@@ -55,11 +55,13 @@ class Directed:
         counts: for every way to read it, what it shares with gold.
         chosen: the way that was chosen to go on with.
         by_gold: whether it was chosen as the one with the lowest error on these very pairs, which flatters it.
+        diagonal: the same counts for `diagonal` links from each word that the model writes; any model should do better.
     """
 
     counts: Mapping[Way, AlignmentCounts]
     chosen: Way
     by_gold: bool
+    diagonal: AlignmentCounts
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,13 @@ def report_alignment(
     Raises:
         ValueError: no links, or not such a way.
     """
-    ahead = _directed(forward, gold, way)
+    along = [diagonal(len(pair.source), len(pair.target)) for pair in gold]
+    ahead = _directed(forward, gold, way, along)
     behind, symmetrised = None, {}
     if backward is not None:
-        turned = {way: [{(s, t) for t, s in links} for links in some] for way, some in backward.items()}
-        behind = _directed(turned, gold, backward_way)
+        turned = {way: [_turned(links) for links in some] for way, some in backward.items()}
+        along = [_turned(diagonal(len(pair.target), len(pair.source))) for pair in gold]
+        behind = _directed(turned, gold, backward_way, along)
         both = list(zip(forward[ahead.chosen], turned[behind.chosen], strict=True))
         for method in get_args(Method):
             joined = [symmetrise(one, other, method) for one, other in both]
@@ -167,7 +171,13 @@ def report_alignment(
     return AlignmentReport(len(gold), sure, possible, ahead, behind, symmetrised)
 
 
-def _directed(links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair], way: Way | None) -> Directed:
+def _turned(links: set[Link]) -> set[Link]:
+    return {(source, target) for target, source in links}
+
+
+def _directed(
+    links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair], way: Way | None, along: Sequence[set[Link]]
+) -> Directed:
     if not links or not gold:
         raise ValueError("expected links and gold, at least one sentence pair")
     if way is not None and way not in links:
@@ -179,7 +189,8 @@ def _directed(links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair]
         aer = counts[way].aer
         return math.inf if aer is None else aer
 
-    return Directed(counts, min(counts, key=error) if way is None else way, way is None)
+    chosen = min(counts, key=error) if way is None else way
+    return Directed(counts, chosen, way is None, count_alignment(along, right))
 
 
 def _kinds(pair: GoldPair) -> tuple[frozenset[Link], frozenset[Link]]:

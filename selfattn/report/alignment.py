@@ -12,11 +12,17 @@ _SHARES = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "eos_share"
 
 
 def alignment_grid(record: Record) -> tuple[Grid, ...]:
-    """Best head and mean of the heads of each layer, all models in one table; nothing where nothing was measured."""
-    lines = []
+    """Best head and mean of the heads of each layer, all models in one table; nothing where nothing was measured.
+
+    Last in it stands what links along the diagonal reach, where that is known: the same for every model.
+    """
+    lines, plain = [], None
     for model in ranked(record):
         if model.alignment:
             lines += [_line(one, which, model) for which, one in _chosen(model.alignment)]
+            plain = model.alignment.diagonal_aer if plain is None else plain
+    if plain is not None:
+        lines.append(Line((message("alignment.diagonal"), NONE, NONE, share_text(plain), *[NONE] * 4)))
     return (Grid("alignment", _columns("alignment.which", model=True), tuple(lines)),) if lines else ()
 
 

@@ -102,6 +102,7 @@ def _check_alignment(found: ModelAlignment, where: str) -> None:
     heads = {(one.layer, one.head) for one in found.heads}
     if found.best is not None and found.best not in heads:
         raise FieldError(f"{where}.best", f"{list(found.best)} is not among the heads")
+    _check_range(found.diagonal_aer, "share", f"{where}.diagonal_aer")
 
 
 def _check_pair(test: PairTest, names: set[str], where: str) -> None:

@@ -176,11 +176,13 @@ class ModelAlignment:
         heads: every head of every layer.
         means: the mean of the heads of each layer.
         best: the row among `heads` that was best on validation items: [layer, head].
+        diagonal_aer: alignment error rate of links along the diagonal, which ask no model.
     """
 
     heads: tuple[HeadAlignment, ...]
     means: tuple[HeadAlignment, ...]
     best: tuple[int, int] | None = None
+    diagonal_aer: float | None = None
 
 
 @dataclass(frozen=True)

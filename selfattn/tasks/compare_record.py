@@ -206,7 +206,7 @@ def _alignment(found: Mapping[str, Any] | None) -> ModelAlignment | None:
         return None
     layer, head = found["best"]
     heads, means = (tuple(HeadAlignment(**row) for row in found[rows]) for rows in ("heads", "means"))
-    return ModelAlignment(heads, means, (layer, head))
+    return ModelAlignment(heads, means, (layer, head), found.get("diagonal_aer"))
 
 
 def _curve(run: Tested, headline: Headline) -> Curve:

@@ -14,9 +14,9 @@ from torch import Tensor
 from selfattn.data.batches import Example, collate, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
-from selfattn.evaluation.alignment import count_alignment
-from selfattn.evaluation.attention_gold import gold_from_spans
-from selfattn.evaluation.attention_scores import HeadScore, score_attention
+from selfattn.evaluation.alignment import count_alignment, diagonal
+from selfattn.evaluation.attention_gold import Gold, gold_from_spans
+from selfattn.evaluation.attention_scores import HeadScore, diagonal_counts, score_attention
 from selfattn.evaluation.cost import Decode, decoding_times, disk_size, greedy_to_length, peak_memory
 from selfattn.evaluation.evaluate import places_by_tag
 from selfattn.evaluation.flops import BatchShape, count_flops, machine_peak
@@ -119,18 +119,22 @@ class Examination:
             "heads": [_head_json(head) for head in test.heads],
             "means": [_head_json(head) for head in test.means],
             "best": [best.layer, best.head],
+            "diagonal_aer": diagonal_counts(self._gold(self.lesson.test[:_ALIGNED])).aer,
         }
+
+    def _gold(self, pairs: Sequence[Pair]) -> list[Gold]:
+        source, target = self.tokenizer.source, self.tokenizer.target
+        return [
+            gold_from_spans(pair.spans, _ranges(source, pair.source), _ranges(target, pair.target))
+            for pair in pairs
+            if pair.spans
+        ]
 
     def _scored(self, pairs: Sequence[Pair]) -> Any:
         pairs = [pair for pair in pairs if pair.spans]
         if not pairs:
             return None
-        gold = [
-            gold_from_spans(
-                pair.spans, _ranges(self.tokenizer.source, pair.source), _ranges(self.tokenizer.target, pair.target)
-            )
-            for pair in pairs
-        ]
+        gold = self._gold(pairs)
         return score_attention(
             self.model,
             encode_pairs(pairs, self.tokenizer),
@@ -249,6 +253,9 @@ def gold_alignment(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair
         "heads": [row(way) for way in heads],
         "means": [row(way) for way in links if way.head is None and not way.shifted],
         "best": [best.layer, best.head],
+        "diagonal_aer": count_alignment(
+            [diagonal(len(pair.source), len(pair.target)) for pair in gold[half:]], right[half:]
+        ).aer,
     }
 
 

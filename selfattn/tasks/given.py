@@ -121,6 +121,7 @@ def gold_lines(report: AlignmentReport) -> Iterator[str]:
         for way, counts in directed.counts.items():
             head = "mean" if way.head is None else way.head
             yield f"layer {way.layer:<10}  {head:>4}  {int(way.shifted):>5}  {_figures(counts)}"
+        yield f"{'diagonal, no model':<29}  {_figures(directed.diagonal)}"
         yield f"{'best here' if directed.by_gold else 'chosen'}: {directed.chosen}"
     if report.symmetrised:
         yield ""
@@ -141,6 +142,7 @@ def gold_json(report: AlignmentReport) -> dict[str, Any]:
             "ways": [way._asdict() | _counts_json(counts) for way, counts in one.counts.items()],
             "chosen": one.chosen._asdict(),
             "chosen_by_gold": one.by_gold,
+            "diagonal": _counts_json(one.diagonal),
         }
 
     return {

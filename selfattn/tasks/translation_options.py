@@ -172,7 +172,7 @@ class CompareTranslation(TranslationData, CompareOptions):
         models: which models, separated by commas; `all` for every one that `selfattn models` lists. Where none is
             named, rnn-attention and transformer, and on a corpus luong-bidirectional and transformer.
         beam: width of the beam that tests are decoded with; where not given 1, which is greedy, and on a corpus 5.
-        length_penalty: alpha of the beam's length penalty; 0 where not given, and 1 on a corpus.
+        length_penalty: alpha of the beam's length penalty; where not given 0, and on a corpus 1 unless the beam is 1.
         gold: hold attention against hand-made links between words, as `selfattn align --gold` does.
         sentences: the words of the pairs that --gold links.
         base: what --gold counts words from; where not given, found out from the links.

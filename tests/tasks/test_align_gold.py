@@ -26,6 +26,8 @@ def test_every_head_of_every_layer_is_in_the_table(runs: dict[str, Run]) -> None
     table = [line for line in lines if line.startswith("layer ")]
     assert len(table) == len(report.forward.counts) == 2 * (4 + 1)
     assert [line.split()[2:4] for line in table[-1:]] == [["mean", "1"]]
+    # (0, 0), (1, 1), (2, 2) and (0, 0), (1, 1): one of four sure links, two of five possible ones.
+    assert lines[-2].split() == ["diagonal,", "no", "model", "66.7%", "40.0%", "25.0%", "5"]
     assert lines[-1] == f"best here: {report.forward.chosen}"
     assert not any(line.startswith("both directions") for line in lines)
 
@@ -40,6 +42,7 @@ def test_with_a_run_of_the_other_direction_both_are_joined(runs: dict[str, Run])
     assert plain["pairs"] == 2
     assert plain["forward"]["chosen"] == {"layer": 0, "head": None, "shifted": False}
     assert not plain["backward"]["chosen_by_gold"]
+    assert plain["forward"]["diagonal"]["links"] == plain["backward"]["diagonal"]["links"] == 5
     assert plain["symmetrised"]["union"]["links"] >= plain["symmetrised"]["intersection"]["links"]
     assert plain["forward"]["ways"][0].keys() == {"layer", "head", "shifted", "aer", "precision", "recall", "links"}
 

@@ -183,7 +183,9 @@ def test_a_comparison_on_phrases(tmp_path: Path) -> None:
     counts = [model.parameters_non_embedding or 0 for model in record.models]
     assert max(counts) / min(counts) <= 1.02
     assert {group.name for group in record.buckets} >= {"kind", "length", "field", "rare words"}
-    assert all(model.alignment is not None for model in record.models)
+    diagonals = {model.alignment.diagonal_aer if model.alignment else None for model in record.models}
+    assert len(diagonals) == 1  # the same spans and tokens, whatever the model
+    assert 0 < (diagonals.pop() or 0) < 1
     assert set(record.models[0].metrics) >= {"exact_match", "bleu", "chrf", "ter"}
     assert files.html.stat().st_size < 3_000_000
 
@@ -211,6 +213,7 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     for model in record.models:
         assert model.alignment is not None
         assert all(0 <= (head.aer or 0) <= 1 for head in model.alignment.heads)
+        assert model.alignment.diagonal_aer == 0  # "1 2 3" and "eins zwei drei", word by word
     assert f"--train {files}/train.en {files}/train.de" in record.command
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from selfattn.decoding.alignment import Link
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment import AlignmentCounts, Method, count_alignment, symmetrise
+from selfattn.evaluation.alignment import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
 from selfattn.evaluation.pharaoh import Links, format_links, parse_links, read_links, write_links
 
 positions = st.tuples(st.integers(0, 6), st.integers(0, 4))
@@ -139,6 +139,24 @@ def test_methods_contain_each_other(forward: frozenset[Link], backward: frozense
 @given(some_links)
 def test_two_equal_directions_stay_what_they_are(links: frozenset[Link]) -> None:
     assert all(symmetrise(links, links, method) == links for method in get_args(Method))
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_the_diagonal_links_every_target_word_once_and_in_order(source: int, target: int) -> None:
+    links = sorted((place, word) for word, place in diagonal(source, target))
+    assert [word for word, _ in links] == list(range(target))
+    places = [place for _, place in links]
+    assert places == sorted(places)
+    assert set(places) <= set(range(source))
+    # Turned end for end it is itself, but where the middle of a target word falls between two source words.
+    between = {word for word in range(target) if (2 * word + 1) * source % (2 * target) == 0}
+    assert all(places[-1 - word] == source - 1 - places[word] for word in range(target) if word not in between)
+
+
+def test_between_equally_long_sentences_the_diagonal_is_word_by_word() -> None:
+    assert diagonal(3, 3) == {(0, 0), (1, 1), (2, 2)}
+    assert diagonal(4, 2) == {(1, 0), (3, 1)}
+    assert diagonal(5, 0) == set()
 
 
 def test_an_unknown_method_is_told() -> None:

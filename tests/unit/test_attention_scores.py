@@ -18,7 +18,7 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.alignment import alignments
 from selfattn.evaluation.alignment import AlignmentCounts, count_alignment
 from selfattn.evaluation.attention_gold import Gold, characters, gold_from_links, gold_from_spans, to_words
-from selfattn.evaluation.attention_scores import AttentionScores, HeadScore, score_attention
+from selfattn.evaluation.attention_scores import AttentionScores, HeadScore, diagonal_counts, score_attention
 from selfattn.evaluation.pharaoh import Links
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
@@ -65,6 +65,24 @@ def score(maps: Sequence[Tensor], gold: Gold) -> AttentionScores:
 CROSSED = gold_from_links(Links(sure=frozenset({(1, 0), (0, 1)})), 3, 3)
 RIGHT = torch.tensor([[0.25, 0.5, 0.25], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 LATE = torch.tensor([[0.0, 0.0, 1.0], [0.25, 0.5, 0.25], [1.0, 0.0, 0.0]])  # the same, one row later
+
+
+def test_the_diagonal_by_hand() -> None:
+    straight = gold_from_links(Links(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(2, 1)})), 4, 3)
+    # Target words 0 and 1 of 2 have their middles in source words 0 and 2 of 3.
+    assert diagonal_counts([straight]) == AlignmentCounts(links=2, sure=2, in_sure=1, in_possible=2)
+    assert diagonal_counts([CROSSED]).aer == 1
+    assert diagonal_counts([straight, CROSSED]) == AlignmentCounts(links=4, sure=4, in_sure=1, in_possible=2)
+
+
+def test_the_diagonal_is_that_of_a_head_that_attends_along_it() -> None:
+    spans = [Span("day", (0, 2), (3, 5)), Span("year", (3, 7), (0, 2))]
+    gold = gold_from_spans(spans, characters(7), characters(5))
+    along = torch.zeros(1, 6, 8)
+    for token in range(5):
+        along[0, token, (2 * token + 1) * 7 // 10] = 1.0
+    (head,) = score([along], gold).heads
+    assert diagonal_counts([gold]) == head.unshifted.alignment
 
 
 def test_a_head_by_hand() -> None:

@@ -401,3 +401,13 @@ def test_alignment_stands_in_one_table_for_all_models() -> None:
     assert row[2] == f"{100 * best['gold_share']:.1f} %"
     assert any(row[1] == "the only head" for row in shown.cells("rnn-attention"))
     assert len([row for row in shown.cells("transformer") if row[1].startswith("mean of layer")]) == 2
+    diagonal = [row for row in shown.rows if row and row[0] == "diagonal, no model"]
+    assert diagonal == [["diagonal, no model", "–", "–", "43.8\u00a0%", "–", "–", "–", "–"]]
+
+
+def test_a_record_that_knows_no_diagonal_shows_none() -> None:
+    data = RECORDS["rich"]()
+    for model in data["models"]:
+        if model.get("alignment"):
+            del model["alignment"]["diagonal_aer"]
+    assert not any(row and row[0] == "diagonal, no model" for row in page(data).rows)
