@@ -96,7 +96,7 @@ def diagonal(source_length: int, target_length: int) -> set[Link]:
     """Link each target word to the source word that stands at the same place along the sentence.
 
     Word j of t has its middle at (j + 1/2) / t, which falls into source word floor((j + 1/2) s / t). No model is asked:
-    an alignment that is not better than this one has found the order of words, not their meaning.
+    an alignment that is not better than this one says no more than word order alone would.
 
     Args:
         source_length: number of source words, s; at least 1 where there are target words.

@@ -156,7 +156,7 @@ def score_attention(
 
 
 def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
-    """Count what links along the diagonal share with gold: what attention has to beat to have found more than order.
+    """Count what links along the diagonal share with gold: what attention has to beat to say more than order.
 
     As in `score_attention`, only judged tokens are linked, and none to ``<eos>``, the last token of both sides.
 

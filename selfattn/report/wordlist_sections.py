@@ -159,11 +159,11 @@ SECTIONS: dict[str, tuple[str, str]] = {
         "Gold share: attention on the right source tokens, higher is better. AER: alignment error rate, lower is "
         "better. Next step: the same one step later, when the token is read. Entropy in nats, in brackets as a share "
         "of the largest possible. Diagonal: each target token linked to the source token at the same place of its "
-        "sentence; attention that is not better has found the order of words and no more.",
+        "sentence; attention that is not better says no more than word order alone would.",
         "정답 비중: 올바른 입력 토큰에 둔 어텐션으로 높을수록 좋습니다. AER: 정렬 오류율로 낮을수록 좋습니다. "
         "다음 단계: 토큰을 읽는 한 단계 뒤의 값입니다. 엔트로피는 내트 단위이고 괄호는 최댓값 대비 비율입니다. "
-        "대각선: 각 출력 토큰을 문장에서 같은 위치의 입력 토큰에 이은 것으로, 이보다 낫지 않은 어텐션은 어순 말고는 "
-        "찾은 것이 없습니다.",
+        "대각선: 각 출력 토큰을 문장에서 같은 위치의 입력 토큰에 이은 것으로, 이보다 낫지 않은 어텐션은 어순만 "
+        "아는 것보다 나을 것이 없습니다.",
     ),
     "alignment.which": ("heads", "헤드"),
     "alignment.head": ("head", "헤드"),
