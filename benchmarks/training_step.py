@@ -1,7 +1,7 @@
 """Time a training step of the sentences' Transformer against the plain way, by turns; median of the ratio over pairs.
 
 `python benchmarks/training_step.py` prints a table; nothing is written. The plain way has all logits at once in
-float32: `cross_entropy(model(...))`.
+float32: `cross_entropy(model(...))`. With R-Drop every pair is in the batch twice, and both ways add the divergence.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tasks.recipes import translation_size
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import batch_loss, token_loss
+from selfattn.training.loss import batch_loss, logits_loss, token_loss
 from selfattn.training.optimizer import make_optimizer
+
+Way = Callable[[Seq2Seq, Batch], Tensor]
 
 PAIRS, ROWS, LENGTH, VOCABULARY = 7, 256, 15, 8000
 
@@ -28,6 +30,21 @@ PAIRS, ROWS, LENGTH, VOCABULARY = 7, 256, 15, 8000
 def plain(model: Seq2Seq, batch: Batch) -> Tensor:
     logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
     return token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=0.1)
+
+
+def plain_r_drop(model: Seq2Seq, batch: Batch) -> Tensor:
+    logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+    return logits_loss(logits, batch, label_smoothing=0.1, r_drop=5.0)
+
+
+def plain_r_drop_bfloat16(model: Seq2Seq, batch: Batch) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return plain_r_drop(model, batch)
+
+
+def ours_r_drop_bfloat16(model: Seq2Seq, batch: Batch) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return batch_loss(model, batch, label_smoothing=0.1, r_drop=5.0)
 
 
 def ours(model: Seq2Seq, batch: Batch) -> Tensor:
@@ -58,21 +75,28 @@ def stepper(name: str, loss: Callable[[Seq2Seq, Batch], Tensor], batch: Batch) -
 def main() -> None:
     draw = torch.Generator().manual_seed(0)
     ids = torch.randint(4, VOCABULARY, (ROWS, 2, LENGTH), generator=draw).tolist()
-    batch = collate([Example([*source, 2], [*target, 2]) for source, target in ids], 0, 1, range(ROWS))
+    pairs = [Example([*source, 2], [*target, 2]) for source, target in ids]
+    batch, twice = (collate(rows, 0, 1, range(len(rows))) for rows in (pairs, pairs + pairs))
     tokens = int(batch.target_mask.sum())
     threads = torch.get_num_threads()
     print(f"torch {torch.__version__}, {threads} threads, {tokens:,} target tokens, {PAIRS} pairs by turns")
     print("| model | way | against the plain way: plain, ms | this, ms | ratio | this, target tokens/s |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
-    for name in ("transformer", "luong-general", "decoder-only"):
-        for way, loss in (("float32", ours), ("bfloat16", ours_bfloat16)):
-            before, after, ratio = by_turns(
-                stepper(name, plain, batch), stepper(name, loss, batch), pairs=PAIRS, warm_up=3
-            )
-            print(
-                f"| {name} | {way} | {1000 * before:.0f} | {1000 * after:.0f} | {ratio:.2f} | {tokens / after:,.0f} |",
-                flush=True,
-            )
+    ways: list[tuple[str, str, Way, Way, Batch]] = [
+        (name, precision, plain, loss, batch)
+        for name in ("transformer", "luong-general", "decoder-only")
+        for precision, loss in (("float32", ours), ("bfloat16", ours_bfloat16))
+    ]
+    ways += [
+        ("transformer", "R-Drop, bfloat16", plain_r_drop, ours_r_drop_bfloat16, twice),
+        ("transformer", "R-Drop, both in bfloat16", plain_r_drop_bfloat16, ours_r_drop_bfloat16, twice),
+    ]
+    for name, way, plainly, loss, rows in ways:
+        before, after, ratio = by_turns(stepper(name, plainly, rows), stepper(name, loss, rows), pairs=PAIRS, warm_up=3)
+        print(
+            f"| {name} | {way} | {1000 * before:.0f} | {1000 * after:.0f} | {ratio:.2f} | {tokens / after:,.0f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

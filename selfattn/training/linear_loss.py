@@ -8,11 +8,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-_ELEMENTS = 2**22  # of the logits that exist at once: small enough to stay in memory that is used again and again
+# Of the logits that exist at once: small enough to stay in memory that is used again and again.
+_ELEMENTS = 2**22
+_ELEMENTS_OF_PAIRS = 2**20  # here several tensors of that size do
 
 
 def linear_cross_entropy(
-    states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, *, label_smoothing: float = 0.0
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    *,
+    label_smoothing: float = 0.0,
+    r_drop: float = 0.0,
 ) -> Tensor:
     r"""Mean of ``cross_entropy(linear(states, weight, bias), target, label_smoothing)`` over all tokens.
 
@@ -20,6 +28,10 @@ def linear_cross_entropy(
     :math:`p` and right token :math:`y`, so it can be had in the forward pass, for as many tokens at a time as are
     convenient. What does not depend on :math:`p` is added in full precision. Under autocast the two products with
     ``weight`` and the softmax are computed in autocast's dtype, sums in that of ``states``.
+
+    With ``r_drop`` the second half of the tokens is the first half in another pass, and ``r_drop / 2`` times the mean
+    of :func:`~selfattn.training.loss.divergence` between the two is added (R-Drop, Wu et al. 2021). Its gradient with
+    respect to the logits of :math:`p` is :math:`\tfrac12 (p (a - D(p \| q)) + p - q)` with :math:`a = \log p - \log q`.
 
     Where no gradient is wanted none is computed. The gradient has no gradient of its own.
 
@@ -29,6 +41,7 @@ def linear_cross_entropy(
         bias: ``[v]``, or None.
         target: the right tokens ``[n]``, int64.
         label_smoothing: :math:`\epsilon` in [0, 1); default 0.
+        r_drop: weight of the divergence; default 0, and all tokens are of one pass.
 
     Returns:
         A scalar in nats a token; NaN where there is no token.
@@ -38,14 +51,16 @@ def linear_cross_entropy(
         >>> round(linear_cross_entropy(states, weight, None, torch.tensor([0, 3])).item(), 4)  # log 4
         1.3863
     """
+    if r_drop and len(target) % 2:
+        raise ValueError(f"r_drop needs every token twice, got {len(target)} tokens")
     kind = states.device.type
     low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     with torch.autocast(kind, enabled=False):
         states = states.to(weight.dtype)
         wanted = torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)
         if not wanted:
-            return _Tokens(states, weight, bias, target, label_smoothing, low).loss()
-        loss: Tensor = _LinearCrossEntropy.apply(states, weight, bias, target, label_smoothing, low)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+            return _tokens(states, weight, bias, target, label_smoothing, r_drop, low).loss()
+        loss: Tensor = _LinearCrossEntropy.apply(states, weight, bias, target, label_smoothing, r_drop, low)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         return loss
 
 
@@ -108,6 +123,72 @@ class _Tokens:
         return total - self.smoothing * mean
 
 
+class _Pairs(_Tokens):
+    """Tokens of two passes, the second behind the first, with the sums over them and the divergence between them."""
+
+    def __init__(
+        self,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        label_smoothing: float,
+        low: torch.dtype | None,
+        r_drop: float,
+    ) -> None:
+        super().__init__(states, weight, bias, target, label_smoothing, low)
+        self.r_drop = r_drop
+        self.chunk = max(1, _ELEMENTS_OF_PAIRS // (2 * weight.shape[0]))
+
+    def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
+        """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
+        total = self.states.new_zeros(())
+        half, dtype = len(self.target) // 2, total.dtype
+        for begin in range(0, half, self.chunk):
+            place = slice(begin, min(half, begin + self.chunk))
+            both = (place, slice(half + place.start, half + place.stop))
+            x = torch.cat([self.low_states[part] for part in both])
+            target = self.target[place].repeat(2)[:, None]
+            logits = functional.linear(x, self.low_weight, self.low_bias).to(dtype)
+            log_p = logits.log_softmax(dim=-1)
+            right = logits.gather(-1, target)
+            total = total + (self.smoothing * right - log_p.gather(-1, target)).sum()
+            first, second = log_p.chunk(2)
+            p, q = first.exp(), second.exp()
+            ratio = first - second
+            # D(p || q) and D(q || p) of each token
+            ahead, back = (p * ratio).sum(dim=-1, keepdim=True), -(q * ratio).sum(dim=-1, keepdim=True)
+            total = total + self.r_drop / 2 * (ahead + back).sum()
+            if gradients is not None:
+                to_states, to_weight, to_bias = gradients
+                apart = p - q
+                slopes = (
+                    p + self.r_drop / 2 * (p * (ratio - ahead) + apart),
+                    q - self.r_drop / 2 * (q * (ratio + back) + apart),
+                )
+                slope = torch.cat(slopes).to(x.dtype)
+                for part, rows in zip(both, (slope @ self.low_weight).chunk(2), strict=True):
+                    to_states[part] = rows
+                to_weight += slope.T @ x
+                if to_bias is not None:
+                    to_bias += slopes[0].sum(dim=0) + slopes[1].sum(dim=0)
+        return self._smoothed(total) / len(self.target) if len(self.target) else total / 0
+
+
+def _tokens(
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    label_smoothing: float,
+    r_drop: float,
+    low: torch.dtype | None,
+) -> _Tokens:
+    if r_drop:
+        return _Pairs(states, weight, bias, target, label_smoothing, low, r_drop)
+    return _Tokens(states, weight, bias, target, label_smoothing, low)
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -117,9 +198,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         target: Tensor,
         label_smoothing: float,
+        r_drop: float,
         low: torch.dtype | None,
     ) -> Tensor:
-        tokens = _Tokens(states, weight, bias, target, label_smoothing, low)
+        tokens = _tokens(states, weight, bias, target, label_smoothing, r_drop, low)
         to_states, to_weight = torch.zeros_like(states), torch.zeros_like(weight)
         to_bias = None if bias is None else torch.zeros_like(bias)
         loss = tokens.loss((to_states, to_weight, to_bias))
@@ -132,4 +214,5 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         to_states, to_weight, to_bias = ctx.saved_tensors
         factor = gradients[0] / max(1, len(to_states))
-        return to_states * factor, to_weight * factor, None if to_bias is None else to_bias * factor, None, None, None
+        to_bias = None if to_bias is None else to_bias * factor
+        return to_states * factor, to_weight * factor, to_bias, None, None, None, None

@@ -12,17 +12,18 @@ from selfattn.training.linear_loss import linear_cross_entropy
 LARGE_VOCABULARY = 4096  # tokens from which on the logits of a batch are not computed all at once
 
 
-def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0) -> Tensor:
+def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> Tensor:
     """Mean negative log-likelihood of a batch's real target tokens, in nats a token, the model being told the right
     token before each.
 
-    It is :func:`token_loss` of the model's logits. From a vocabulary of ``LARGE_VOCABULARY`` tokens on, output layer
+    It is :func:`logits_loss` of the model's logits. From a vocabulary of ``LARGE_VOCABULARY`` tokens on, output layer
     and loss are one function (:func:`~selfattn.training.linear_loss.linear_cross_entropy`): the same but for rounding.
 
     Args:
         model: on the batch's device; where the caller is under autocast, so is all of this.
         batch: at least one real target token.
         label_smoothing: ``epsilon`` in [0, 1); default 0.
+        r_drop: see :func:`logits_loss`; default 0.
     """
     before = model.pre_logits(batch.source, batch.target_in, source_mask=batch.source_mask)
     if before is None or before.output.out_features < LARGE_VOCABULARY:
@@ -30,10 +31,29 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0) ->
             logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
         else:
             logits = before.logits()
-        return token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=label_smoothing)
+        return logits_loss(logits, batch, label_smoothing=label_smoothing, r_drop=r_drop)
     states, target = before.states[batch.target_mask], batch.target_out[batch.target_mask]
     output = before.output
-    return linear_cross_entropy(states, output.weight, output.bias, target, label_smoothing=label_smoothing)
+    return linear_cross_entropy(
+        states, output.weight, output.bias, target, label_smoothing=label_smoothing, r_drop=r_drop
+    )
+
+
+def logits_loss(logits: Tensor, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> Tensor:
+    """:func:`token_loss` of a batch, and with R-Drop the :func:`divergence` between its two halves.
+
+    Args:
+        logits: ``[b t v]``.
+        batch: what they are for; with R-Drop its second half is its first half once more.
+        label_smoothing: ``epsilon`` in [0, 1); default 0.
+        r_drop: weight of the divergence; default 0.
+    """
+    loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=label_smoothing)
+    if r_drop:
+        first, second = logits.chunk(2)
+        # Half the paper's loss (equation 4), so that the figure compares with that of a training without.
+        loss = loss + r_drop / 2 * divergence(first, second, batch.target_mask.chunk(2)[0])
+    return loss
 
 
 def token_loss(logits: Tensor, target: Tensor, target_mask: Tensor, *, label_smoothing: float = 0.0) -> Tensor:

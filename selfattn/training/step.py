@@ -15,7 +15,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.forcing import forcing_probability, sampled_logits
-from selfattn.training.loss import batch_loss, divergence, token_loss
+from selfattn.training.loss import batch_loss, logits_loss
 from selfattn.training.replica import Replica
 from selfattn.training.schedule import lr_factor
 
@@ -116,32 +116,21 @@ class Stepper:
             batch = _twice(batch)  # every row has dropout of its own
         forcing = self._forcing(number, total_steps)
         with self.autocast:
-            if forcing == 1.0 and not config.r_drop:  # what is below, without all logits at once
-                return batch_loss(model, batch, label_smoothing=config.label_smoothing)
-            logits = self._logits(batch, forcing, model)
-        loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=config.label_smoothing)
-        if config.r_drop:
-            first, second = logits.chunk(2)
-            # Half the paper's loss (equation 4), so that the figure compares with that of a training without.
-            loss = loss + config.r_drop / 2 * divergence(first, second, batch.target_mask.chunk(2)[0])
-        return loss
+            if forcing == 1.0:  # what is below, without all logits at once where the vocabulary is large
+                return batch_loss(model, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
+            logits = sampled_logits(
+                model,
+                batch.source,
+                batch.target_in,
+                source_mask=batch.source_mask,
+                teacher_forcing=forcing,
+                generator=self.coins,
+            )
+        return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
     def _forcing(self, number: int, total_steps: int) -> float:
         start, end = self.config.teacher_forcing, self.config.teacher_forcing_end
         return forcing_probability(start, end, number, total_steps=total_steps)
-
-    def _logits(self, batch: Batch, forcing: float, model: Seq2Seq) -> Tensor:
-        if forcing == 1.0:  # what sampled_logits would give, at once
-            logits: Tensor = model(batch.source, batch.target_in, source_mask=batch.source_mask)
-            return logits
-        return sampled_logits(
-            model,
-            batch.source,
-            batch.target_in,
-            source_mask=batch.source_mask,
-            teacher_forcing=forcing,
-            generator=self.coins,
-        )
 
 
 def check_finite(name: str, value: float, step: int, epoch: int, lr: float) -> None:

@@ -16,6 +16,7 @@ from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.training import loss
 from selfattn.training.averaging import ExponentialAverage, LastAverage
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Outcome, train
@@ -242,7 +243,9 @@ def test_an_average_survives_being_kept() -> None:
         assert torch.equal(model.weight, torch.full((3, 2), 7.0))
 
 
-def test_two_passes_add_their_divergence() -> None:
+@pytest.mark.parametrize("large", [4096, 1])  # from how many tokens on the logits are not there all at once
+def test_two_passes_add_their_divergence(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "LARGE_VOCABULARY", large)
     stack = replace(STACK, dropout=0.3)
     batch = collate(examples(5), 0, 1, range(5))
     losses = {}
