@@ -16,13 +16,13 @@ def alignment_grid(record: Record) -> tuple[Grid, ...]:
 
     Last in it stands what links along the diagonal reach, where that is known: the same for every model.
     """
-    lines, plain = [], None
+    lines, diagonal = [], None
     for model in ranked(record):
         if model.alignment:
             lines += [_line(one, which, model) for which, one in _chosen(model.alignment)]
-            plain = model.alignment.diagonal_aer if plain is None else plain
-    if plain is not None:
-        lines.append(Line((message("alignment.diagonal"), NONE, NONE, share_text(plain), *[NONE] * 4)))
+            diagonal = model.alignment.diagonal_aer if diagonal is None else diagonal
+    if diagonal is not None:
+        lines.append(Line((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
     return (Grid("alignment", _columns("alignment.which", model=True), tuple(lines)),) if lines else ()
 
 

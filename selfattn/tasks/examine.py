@@ -16,7 +16,7 @@ from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
 from selfattn.evaluation.alignment import count_alignment, diagonal
 from selfattn.evaluation.attention_gold import Gold, gold_from_spans
-from selfattn.evaluation.attention_scores import HeadScore, diagonal_counts, score_attention
+from selfattn.evaluation.attention_scores import AttentionScores, HeadScore, diagonal_counts, score_attention
 from selfattn.evaluation.cost import Decode, decoding_times, disk_size, greedy_to_length, peak_memory
 from selfattn.evaluation.evaluate import places_by_tag
 from selfattn.evaluation.flops import BatchShape, count_flops, machine_peak
@@ -110,31 +110,29 @@ class Examination:
         """
         if self.lesson.gold:
             return gold_alignment(self.model, self.tokenizer, self.lesson.gold)
-        test, validation = (self._scored(pairs[:_ALIGNED]) for pairs in (self.lesson.test, self.lesson.validation))
-        if test is None or validation is None:
+        test, validation = (_with_spans(pairs[:_ALIGNED]) for pairs in (self.lesson.test, self.lesson.validation))
+        if not (test and validation):
             return None
-        best = validation.best()
+        gold = self._gold(test)
+        chosen_on, scored = self._scored(validation, self._gold(validation)), self._scored(test, gold)
+        if chosen_on is None or scored is None:
+            return None
+        best = chosen_on.best()
         return {
-            "items": min(_ALIGNED, len(self.lesson.test)),
-            "heads": [_head_json(head) for head in test.heads],
-            "means": [_head_json(head) for head in test.means],
+            "items": len(test),
+            "heads": [_head_json(head) for head in scored.heads],
+            "means": [_head_json(head) for head in scored.means],
             "best": [best.layer, best.head],
-            "diagonal_aer": diagonal_counts(self._gold(self.lesson.test[:_ALIGNED])).aer,
+            "diagonal_aer": diagonal_counts(gold).aer,
         }
 
     def _gold(self, pairs: Sequence[Pair]) -> list[Gold]:
         source, target = self.tokenizer.source, self.tokenizer.target
         return [
-            gold_from_spans(pair.spans, _ranges(source, pair.source), _ranges(target, pair.target))
-            for pair in pairs
-            if pair.spans
+            gold_from_spans(pair.spans, _ranges(source, pair.source), _ranges(target, pair.target)) for pair in pairs
         ]
 
-    def _scored(self, pairs: Sequence[Pair]) -> Any:
-        pairs = [pair for pair in pairs if pair.spans]
-        if not pairs:
-            return None
-        gold = self._gold(pairs)
+    def _scored(self, pairs: Sequence[Pair], gold: Sequence[Gold]) -> AttentionScores | None:
         return score_attention(
             self.model,
             encode_pairs(pairs, self.tokenizer),
@@ -257,6 +255,10 @@ def gold_alignment(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair
             [diagonal(len(pair.source), len(pair.target)) for pair in gold[half:]], right[half:]
         ).aer,
     }
+
+
+def _with_spans(pairs: Sequence[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if pair.spans]
 
 
 def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:

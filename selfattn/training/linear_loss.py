@@ -67,6 +67,8 @@ def linear_cross_entropy(
 class _Tokens:
     """Tokens in chunks, with the sums over them."""
 
+    passes = 1
+
     def __init__(
         self,
         states: Tensor,
@@ -85,23 +87,37 @@ class _Tokens:
 
     def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
         """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
-        total = self.states.new_zeros(())
-        for begin in range(0, len(self.target), self.chunk):
-            part = slice(begin, begin + self.chunk)
-            x, target = self.low_states[part], self.target[part]
+        total, n = self.states.new_zeros(()), len(self.target) // self.passes
+        states, target = self._by_pass(self.low_states), self._by_pass(self.target)
+        for begin in range(0, n, self.chunk):
+            place = slice(begin, begin + self.chunk)
+            x = states[:, place].flatten(0, 1)
             logits = functional.linear(x, self.low_weight, self.low_bias)
-            p = logits.softmax(dim=-1)
-            # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
-            log_sum = logits.amax(dim=-1).to(total.dtype) - p.amax(dim=-1).to(total.dtype).log()
-            right = logits.gather(-1, target[:, None])[:, 0].to(total.dtype)
-            total = total + (log_sum - (1 - self.smoothing) * right).sum()
+            value, slope = self.loss_and_slope(logits, target[:, place].flatten()[:, None], total.dtype)
+            total = total + value
             if gradients is not None:
                 to_states, to_weight, to_bias = gradients
-                to_states[part] = p @ self.low_weight
-                to_weight += p.T @ x
+                self._by_pass(to_states)[:, place] = self._by_pass(slope @ self.low_weight).to(total.dtype)
+                to_weight += slope.T @ x
                 if to_bias is not None:
-                    to_bias += p.new_ones(len(p)) @ p  # a sum over the first axis would copy p to float32
+                    to_bias += slope.new_ones(len(slope)) @ slope  # a sum over the first axis would copy to float32
         return self._smoothed(total) / len(self.target) if len(self.target) else total / 0
+
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return some tokens' summed loss and its derivatives by their logits.
+
+        Left out are what :meth:`_smoothed` takes off the one and :meth:`finish` off the other.
+
+        Args:
+            logits: ``[n v]``.
+            target: ``[n 1]``.
+            dtype: of the sum.
+        """
+        p = logits.softmax(dim=-1)
+        # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
+        log_sum = logits.amax(dim=-1).to(dtype) - p.amax(dim=-1).to(dtype).log()
+        right = logits.gather(-1, target)[:, 0].to(dtype)
+        return (log_sum - (1 - self.smoothing) * right).sum(), p
 
     def finish(self, to_states: Tensor, to_weight: Tensor, to_bias: Tensor | None) -> None:
         """Take the smoothed target distribution off the probabilities in the summed loss's gradients."""
@@ -112,6 +128,9 @@ class _Tokens:
         if to_bias is not None:
             to_bias.index_add_(0, self.target, to_bias.new_ones(()).expand(len(self.target)), alpha=-right)
             to_bias -= even * len(self.target)
+
+    def _by_pass(self, x: Tensor) -> Tensor:
+        return x.view(self.passes, len(x) // self.passes, *x.shape[1:])
 
     def _smoothed(self, total: Tensor) -> Tensor:
         """Take epsilon times the sum of the mean logits off."""
@@ -125,6 +144,8 @@ class _Tokens:
 
 class _Pairs(_Tokens):
     """Tokens of two passes, the second behind the first, with the sums over them and the divergence between them."""
+
+    passes = 2
 
     def __init__(
         self,
@@ -140,39 +161,19 @@ class _Pairs(_Tokens):
         self.r_drop = r_drop
         self.chunk = max(1, _ELEMENTS_OF_PAIRS // (2 * weight.shape[0]))
 
-    def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
-        """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
-        total = self.states.new_zeros(())
-        half, dtype = len(self.target) // 2, total.dtype
-        for begin in range(0, half, self.chunk):
-            place = slice(begin, min(half, begin + self.chunk))
-            both = (place, slice(half + place.start, half + place.stop))
-            x = torch.cat([self.low_states[part] for part in both])
-            target = self.target[place].repeat(2)[:, None]
-            logits = functional.linear(x, self.low_weight, self.low_bias).to(dtype)
-            log_p = logits.log_softmax(dim=-1)
-            right = logits.gather(-1, target)
-            total = total + (self.smoothing * right - log_p.gather(-1, target)).sum()
-            first, second = log_p.chunk(2)
-            p, q = first.exp(), second.exp()
-            ratio = first - second
-            # D(p || q) and D(q || p) of each token
-            ahead, back = (p * ratio).sum(dim=-1, keepdim=True), -(q * ratio).sum(dim=-1, keepdim=True)
-            total = total + self.r_drop / 2 * (ahead + back).sum()
-            if gradients is not None:
-                to_states, to_weight, to_bias = gradients
-                apart = p - q
-                slopes = (
-                    p + self.r_drop / 2 * (p * (ratio - ahead) + apart),
-                    q - self.r_drop / 2 * (q * (ratio + back) + apart),
-                )
-                slope = torch.cat(slopes).to(x.dtype)
-                for part, rows in zip(both, (slope @ self.low_weight).chunk(2), strict=True):
-                    to_states[part] = rows
-                to_weight += slope.T @ x
-                if to_bias is not None:
-                    to_bias += slopes[0].sum(dim=0) + slopes[1].sum(dim=0)
-        return self._smoothed(total) / len(self.target) if len(self.target) else total / 0
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Do the same with the divergence, all of it; ``logits`` are of both passes, the second behind the first."""
+        full = logits.to(dtype)
+        log_p = full.log_softmax(dim=-1)
+        value = (self.smoothing * full.gather(-1, target) - log_p.gather(-1, target)).sum()
+        first, second = log_p.chunk(2)
+        p, q = first.exp(), second.exp()
+        ratio, apart = first - second, p - q
+        # D(p || q) and D(q || p) of each token
+        ahead, back = (p * ratio).sum(dim=-1, keepdim=True), -(q * ratio).sum(dim=-1, keepdim=True)
+        weight = self.r_drop / 2
+        slopes = p + weight * (p * (ratio - ahead) + apart), q - weight * (q * (ratio + back) + apart)
+        return value + weight * (ahead + back).sum(), torch.cat(slopes).to(logits.dtype)
 
 
 def _tokens(
