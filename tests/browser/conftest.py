@@ -45,7 +45,7 @@ class Browser:
         data: dict[str, Any] = RECORDS[name]()
         page = self.folder / f"{name}-{lang}" / "report.html"
         if not page.exists():
-            write_report(record_from_dict(data), page.parent, lang)  # type: ignore[arg-type]
+            write_report(record_from_dict(data), page.parent, lang)  # type: ignore[arg-type]  # a str of parametrize
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setDeviceMetricsOverride", **size)

@@ -53,7 +53,7 @@ def test_what_is_counted(name: str) -> None:
                 if Locale(name).plural_form(value(amount)) in tables(Locale(name))["unit_patterns"][item.name].get(
                     length, {}
                 ):
-                    expected = format_unit(value(amount), item.name, length, locale=name)  # type: ignore[arg-type]
+                    expected = format_unit(value(amount), item.name, length, locale=name)  # type: ignore[arg-type]  # length is a str here
                     assert text_of(item.write(amount, 0)) == tidy(expected)
         for item in table._named:
             expected = format_currency(value(amount), item.name, locale=name, format_type="name", currency_digits=False)
@@ -84,7 +84,7 @@ def test_dates_and_times(name: str) -> None:
         for form in date_forms(locales):
             text = text_of(form.write((Moment.on(day),), 1))
             if form.name in LENGTHS:
-                assert text == tidy(format_date(day, form.name, name))  # type: ignore[arg-type]
+                assert text == tidy(format_date(day, form.name, name))  # type: ignore[arg-type]  # its name is a str here
             else:
                 assert text == tidy(format_skeleton(form.name, datetime(*day.timetuple()[:6]), locale=name))
     for clock in (time(0, 5, 9), time(12, 30), time(23, 59, 1)):
@@ -92,7 +92,7 @@ def test_dates_and_times(name: str) -> None:
         for form in time_forms(locales):
             text = text_of(form.write((moment,), 1))
             if form.name in LENGTHS:
-                assert text == tidy(format_time(clock, form.name, locale=name))  # type: ignore[arg-type]
+                assert text == tidy(format_time(clock, form.name, locale=name))  # type: ignore[arg-type]  # its name is a str here
             else:
                 whole = datetime.combine(DAYS[0], clock)
                 assert text == tidy(format_skeleton(form.name, whole, locale=name))
@@ -133,4 +133,4 @@ def test_lists(name: str) -> None:
     for style in ("standard", "or"):
         for count, (_, pattern) in list_patterns((Locale("en"), Locale(name)), style, 4).items():
             parts = [[Segment(member)] for member in members[:count]]
-            assert text_of(fill(pattern, parts)) == tidy(format_list(members[:count], style, name))  # type: ignore[arg-type]
+            assert text_of(fill(pattern, parts)) == tidy(format_list(members[:count], style, name))  # type: ignore[arg-type]  # style is a str here

@@ -98,7 +98,7 @@ def test_sines_in_two_halves() -> None:
     expected = torch.tensor([[math.sin(1.0), math.sin(0.01), math.cos(1.0), math.cos(0.01)]])
     torch.testing.assert_close(Sinusoidal(4, layout="halves")(torch.tensor([1])), expected)
     with pytest.raises(ValueError, match="unknown layout 'thirds'; known: interleaved, halves"):
-        Sinusoidal(4, layout="thirds")  # type: ignore[arg-type]
+        Sinusoidal(4, layout="thirds")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_silu_by_hand() -> None:

@@ -106,7 +106,7 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         r"encoder_layer_from_torch: .* with one probability, got \[0.1, 0.5\]",
     ),
     (
-        lambda: decoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS)),  # type: ignore[arg-type]
+        lambda: decoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS)),  # type: ignore[arg-type]  # wrong on purpose
         TypeError,
         "decoder_layer_from_torch: expected TransformerDecoderLayer itself, got TransformerEncoderLayer",
     ),

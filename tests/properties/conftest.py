@@ -42,7 +42,7 @@ def shrink(config: ModelConfig) -> ModelConfig:
         else:
             both = getattr(part, "direction", "forward") == "both"
             settings |= {f"{name}.hidden_dim": width // 2 if both else width, f"{name}.embed_dim": 8}
-    return override(config, settings)  # type: ignore[no-any-return]
+    return override(config, settings)  # type: ignore[no-any-return]  # override() keeps the kind
 
 
 def _rnn(encoder: dict[str, Any], decoder: dict[str, Any], **shared: Any) -> EncoderDecoderConfig:
@@ -209,7 +209,7 @@ class Zoo:
         config = VARIANTS[variant]
         parts = ("stack",) if isinstance(config, DecoderOnlyConfig) else ("encoder", "decoder")
         names = [f"{part}.{name}" for part in parts for name in vars(getattr(config, part)) if name.endswith("dropout")]
-        return override(config, dict.fromkeys(names, p))  # type: ignore[no-any-return]
+        return override(config, dict.fromkeys(names, p))  # type: ignore[no-any-return]  # override() keeps the kind
 
     @staticmethod
     def untied(variant: str) -> ModelConfig:

@@ -457,7 +457,7 @@ class TestDropoutInExpectation:
             name: None if x is None else x.expand(draws, *[-1] * 3) if x.dim() == 4 else x
             for name, x in {n: getattr(call, n) for n in (*PER_ROW, "mask", "bias")}.items()
         }
-        output = attend(**many, dropout_p=dropout_p, **options).output  # type: ignore[arg-type]
+        output = attend(**many, dropout_p=dropout_p, **options).output  # type: ignore[arg-type]  # options of several types
         exact = attend(**{n: getattr(call, n) for n in (*PER_ROW, "mask", "bias")}, **options).output[0]
         # A weight w becomes 0 or w / (1 - p): its variance is w^2 p / (1 - p), and the weights add up to 1.
         sigma = math.sqrt(dropout_p / (1 - dropout_p) / draws)

@@ -139,7 +139,7 @@ READER = RNNEncoderConfig(embed_dim=5, hidden_dim=6)
 
 
 def _encoder(position: str) -> EncoderDecoderConfig:
-    stack = TransformerConfig(dim=8, num_heads=2, num_layers=2, ffn_dim=11, position=position)  # type: ignore[arg-type]
+    stack = TransformerConfig(dim=8, num_heads=2, num_layers=2, ffn_dim=11, position=position)  # type: ignore[arg-type]  # a str of parametrize
     return EncoderDecoderConfig(encoder=stack, decoder=stack)
 
 

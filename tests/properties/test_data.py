@@ -154,7 +154,7 @@ def test_the_book_split_is_a_partition(count: int, seed: int) -> None:
 
 @cache
 def source_of(split: str) -> DateSource:
-    return DateSource(("en_US", "en_GB", "ko_KR", "tr_TR", "ar_EG"), split=split)  # type: ignore[arg-type]
+    return DateSource(("en_US", "en_GB", "ko_KR", "tr_TR", "ar_EG"), split=split)  # type: ignore[arg-type]  # a str that is drawn
 
 
 @settings(deadline=None, max_examples=150)

@@ -122,7 +122,7 @@ class CountsPadding(Stepped):
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         logits, new = self.inner.step(token, state)
-        return logits * (1 + 0.01 * new.source_mask.shape[1]), new  # type: ignore[attr-defined]
+        return logits * (1 + 0.01 * new.source_mask.shape[1]), new  # type: ignore[attr-defined]  # the state of this model
 
 
 class ForgetsPositions(Cheat):
@@ -130,7 +130,7 @@ class ForgetsPositions(Cheat):
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         logits, new = self.inner.step(token, state)
-        return logits, replace(new, position=torch.zeros_like(new.position))  # type: ignore[attr-defined,type-var]
+        return logits, replace(new, position=torch.zeros_like(new.position))  # type: ignore[attr-defined,type-var]  # the state of this model
 
 
 def without_causal_mask(model: Seq2Seq) -> Seq2Seq:
@@ -139,8 +139,8 @@ def without_causal_mask(model: Seq2Seq) -> Seq2Seq:
     def unmasked(forward: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *inputs, causal=False, **named: forward(*inputs, **named)
 
-    for layer in model.decoder.layers:  # type: ignore[union-attr]
-        layer.self_attn.forward = unmasked(layer.self_attn.forward)  # type: ignore[union-attr]
+    for layer in model.decoder.layers:  # type: ignore[union-attr]  # an encoder-decoder
+        layer.self_attn.forward = unmasked(layer.self_attn.forward)  # type: ignore[union-attr]  # a Transformer's layer
     return model
 
 

@@ -71,7 +71,7 @@ def train(tiny: TrainingOptions, small: dict[str, tuple[str, ...]]) -> Train:
 
     def call(model: str, out: Path, **changes: object) -> Run:
         options: dict[str, object] = {"model": model, "out": out, "training": tiny, "set": small[model]}
-        return train_dates(TrainDates(**(options | changes)))  # type: ignore[arg-type]
+        return train_dates(TrainDates(**(options | changes)))  # type: ignore[arg-type]  # options of several types
 
     return call
 

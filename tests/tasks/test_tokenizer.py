@@ -30,7 +30,7 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("kind", ["characters", "unigram", "bpe"])
 def test_one_vocabulary_for_both_sides(kind: str, pairs: Path, tmp_path: Path) -> None:
-    options = TrainTokenizer(out=tmp_path / "out", kind=kind)  # type: ignore[arg-type]
+    options = TrainTokenizer(out=tmp_path / "out", kind=kind)  # type: ignore[arg-type]  # a str of parametrize
     cards = train_tokenizer([pairs], options)
     assert list(cards) == [""]
     assert (cards[""].texts, cards[""].coverage) == (24, 1.0)

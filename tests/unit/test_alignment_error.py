@@ -161,7 +161,7 @@ def test_between_equally_long_sentences_the_diagonal_is_word_by_word() -> None:
 
 def test_an_unknown_method_is_told() -> None:
     with pytest.raises(ValueError, match="unknown method 'grow'; known: intersection, union, grow-diag,"):
-        symmetrise(set(), set(), "grow")  # type: ignore[arg-type]
+        symmetrise(set(), set(), "grow")  # type: ignore[arg-type]  # wrong on purpose
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

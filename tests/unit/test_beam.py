@@ -81,7 +81,7 @@ def log_probs_after(table: Tensor, prefix: tuple[int, ...]) -> list[float]:
     code = 0
     for token in prefix:
         code = code * VOCAB + token + 1
-    return log_probabilities(table[code]).tolist()  # type: ignore[no-any-return]
+    return log_probabilities(table[code]).tolist()  # type: ignore[no-any-return]  # tolist() has no type
 
 
 def ranked(found: list[Hypothesis], n_best: int) -> list[Hypothesis]:
@@ -342,4 +342,4 @@ def test_bad_sources_are_named(source: Tensor, mask: Tensor, message: str) -> No
     for decode in (greedy, beam_search):
         settings = {"beam_size": 2} if decode is beam_search else {}
         with pytest.raises(ValueError, match=message):
-            decode(Table(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3, **settings)  # type: ignore[operator]
+            decode(Table(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3, **settings)  # type: ignore[operator]  # several functions by turns

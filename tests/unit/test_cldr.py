@@ -67,7 +67,7 @@ def test_the_same_index_gives_the_same_pair_in_every_process() -> None:
 def test_kinds_weigh_the_same_in_every_part() -> None:
     assert CldrSource().kinds == KINDS
     for split in ("train", "test"):
-        counts = Counter(pair.tag for pair in CldrSource(split=split).pairs(2800))  # type: ignore[arg-type]
+        counts = Counter(pair.tag for pair in CldrSource(split=split).pairs(2800))  # type: ignore[arg-type]  # a str of a loop
         assert set(counts) == set(KINDS)
         assert all(abs(count - 200) < 5 * 200**0.5 for count in counts.values()), counts
 
@@ -195,7 +195,7 @@ def test_a_pattern_is_filled_in_its_own_order() -> None:
 
 def test_only_for_training_is_what_stands_alone() -> None:
     for split in ("valid", "test"):
-        for pair in CldrSource("en", "ar", split=split).pairs(1500):  # type: ignore[arg-type]
+        for pair in CldrSource("en", "ar", split=split).pairs(1500):  # type: ignore[arg-type]  # a str of a loop
             assert part_of(pair.target) == split
             if pair.tag in ("span", "unit"):
                 assert pair.source.split()[pair.source.startswith("in ")] not in ("0", "1", "2"), pair
@@ -226,9 +226,9 @@ def test_bad_arguments() -> None:
     with pytest.raises(UserError, match="unknown locale 'en_UX': did you mean "):
         CldrSource("en_UX", "ko")
     with pytest.raises(UserError, match="no such set of names: 'few'; choose common or all"):
-        CldrSource(names="few")  # type: ignore[arg-type]
+        CldrSource(names="few")  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ValueError, match="split must be"):
-        CldrSource(split="dev")  # type: ignore[arg-type]
+        CldrSource(split="dev")  # type: ignore[arg-type]  # wrong on purpose
     for count, start in ((-1, 0), (1, -1)):
         with pytest.raises(ValueError, match="must not be negative"):
             CldrSource().pairs(count, start)

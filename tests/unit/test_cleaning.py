@@ -101,7 +101,7 @@ def test_the_median_ratio_is_not_moved_by_a_few_bad_pairs() -> None:
 )
 def test_options_are_checked(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
-        CleaningOptions(**{name: value})  # type: ignore[arg-type]
+        CleaningOptions(**{name: value})  # type: ignore[arg-type]  # a setting of any type
 
 
 def test_a_report_survives_json_and_reads_well() -> None:

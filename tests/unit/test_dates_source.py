@@ -219,7 +219,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(UserError, match="given twice: en_US, en-US"):
         DateSource(["en_US", "en-US"])
     with pytest.raises(ValueError, match="split must be"):
-        DateSource(split="dev")  # type: ignore[arg-type]
+        DateSource(split="dev")  # type: ignore[arg-type]  # wrong on purpose
     for count, start in ((-1, 0), (1, -1)):
         with pytest.raises(ValueError, match="must not be negative"):
             DateSource().pairs(count, start)

@@ -35,7 +35,7 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_device_is_named() -> None:
     with pytest.raises(UserError, match="device: expected one of auto, cpu, cuda, got 'tpu'"):
-        choose_device("tpu")  # type: ignore[arg-type]
+        choose_device("tpu")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

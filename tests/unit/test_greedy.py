@@ -98,7 +98,7 @@ class Scripted(Seq2Seq):
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         raise AssertionError("greedy decoding has to do without forward")
 
-    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> object:  # type: ignore[override]
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> object:  # type: ignore[override]  # never returns
         raise AssertionError
 
 

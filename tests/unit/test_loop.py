@@ -112,7 +112,7 @@ def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch: pytest.
     real = epochs_module.batches
 
     def recording(given: Sequence[Example], **options: object) -> Iterator[Batch]:
-        for batch in real(given, **options):  # type: ignore[arg-type]
+        for batch in real(given, **options):  # type: ignore[arg-type]  # options of several types
             orders[-1].append(batch.indices)
             yield batch
 

@@ -243,7 +243,7 @@ def test_override_of_what_does_not_exist(path: str, message: str) -> None:
 
 def test_configurations_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        RNN.tie_output = True  # type: ignore[misc]
+        RNN.tie_output = True  # type: ignore[misc]  # wrong on purpose
 
 
 def test_configurations_and_presets_need_no_torch() -> None:

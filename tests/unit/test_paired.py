@@ -51,7 +51,7 @@ def test_scale_does_not_matter_and_nothing_is_below_the_smallest() -> None:
 @pytest.mark.parametrize("wrong", [[0.5, 1.0], [[1, 0]], 3])
 def test_bad_differences_are_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"expects \[items\] whole numbers"):
-        sign_flip_p(wrong)  # type: ignore[arg-type]
+        sign_flip_p(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_holm_by_hand() -> None:

@@ -25,8 +25,8 @@ def cells(picture: str) -> list[ET.Element]:
 
 def printed(weights: object, source: list[str], target: list[str], columns: int = 80) -> str:
     console = Console(file=io.StringIO(), width=columns, color_system=None)
-    console.print(attention_text(weights, source, target, columns=columns))  # type: ignore[arg-type]
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    console.print(attention_text(weights, source, target, columns=columns))  # type: ignore[arg-type]  # weights of any kind
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     assert isinstance(text, str)
     return text
 
@@ -88,7 +88,7 @@ def test_hostile_tokens_stay_text() -> None:
 @pytest.mark.parametrize("draw", [attention_svg, attention_text])
 def test_a_wrong_shape_says_what_was_expected(draw: object) -> None:
     with pytest.raises(ValueError, match=r"expects 2 rows \(target tokens\) of 3 weights .* got rows of \[2\]"):
-        draw([[0.5, 0.5]], ["a", "b", "c"], ["x", "y"])  # type: ignore[operator]
+        draw([[0.5, 0.5]], ["a", "b", "c"], ["x", "y"])  # type: ignore[operator]  # both are functions
 
 
 def test_text_shades_every_weight_and_names_the_strongest() -> None:

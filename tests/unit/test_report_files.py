@@ -42,7 +42,7 @@ def dates() -> Record:
 def printed(record: Record, lang: Lang = "en", columns: int = 80) -> str:
     console = Console(file=io.StringIO(), width=columns, highlight=False)
     print_summary(record, console, "compare/dates/report.html", lang)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     assert isinstance(text, str)
     return text
 

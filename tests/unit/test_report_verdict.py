@@ -197,7 +197,7 @@ def test_the_first_words_are_those_of_the_test(word: Any, difference: float, p: 
     )
 
 
-def read_once(cache: list[Record] = []) -> Record:  # noqa: B006
+def read_once(cache: list[Record] = []) -> Record:  # noqa: B006 (made once, on purpose)
     if not cache:
         cache.append(read("rich"))
     return cache[0]

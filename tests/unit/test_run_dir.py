@@ -58,7 +58,7 @@ def test_everything_comes_back(run: RunDirectory) -> None:
     again.load_weights(loaded)
     assert all(torch.equal(loaded.state_dict()[name], weight) for name, weight in saved.state_dict().items())
     # Tied weights are one tensor before and after, and stand in the file once.
-    assert loaded.decoder.output.weight is loaded.decoder.embed.tokens.weight  # type: ignore[union-attr]
+    assert loaded.decoder.output.weight is loaded.decoder.embed.tokens.weight  # type: ignore[union-attr]  # an encoder-decoder
     assert len(load_file(run.path / "model.safetensors")) == len(saved.state_dict()) - 2
     assert sorted(path.name for path in run.path.iterdir()) == [
         "config.json", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",

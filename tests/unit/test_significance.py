@@ -365,7 +365,7 @@ def test_an_error_rate_is_no_average_over_items() -> None:
 )
 def test_bad_scores_are_refused(scores: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        compare(scores)  # type: ignore[arg-type]
+        compare(scores)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_bad_statistics_are_refused() -> None:

@@ -93,7 +93,7 @@ def test_a_linear_measure_is_solved_exactly() -> None:
 
     config = DecoderOnlyConfig(stack=TransformerConfig(dim=96, num_heads=4, ffn_dim=160))
     sized = match(config, 320, measure)
-    assert (sized.stack.dim, sized.stack.ffn_dim) == (192, 320)  # type: ignore[union-attr]
+    assert (sized.stack.dim, sized.stack.ffn_dim) == (192, 320)  # type: ignore[union-attr]  # a decoder-only model
 
 
 STACK = TransformerConfig(dim=64, num_heads=8, position="rotary", ffn_dim=96)

@@ -51,7 +51,7 @@ def test_every_example_comes_once_and_no_batch_exceeds_its_bounds() -> None:
 def test_the_order_is_the_seeds() -> None:
     options = {"batch_size": None, "max_tokens": 300, "buffer": 97, "pad_id": PAD, "bos_id": BOS}
     first, same, other = (
-        order(stream_batches(examples(503), **options, generator=chance(seed)))  # type: ignore[arg-type]
+        order(stream_batches(examples(503), **options, generator=chance(seed)))  # type: ignore[arg-type]  # options of several types
         for seed in (1, 1, 2)
     )
     assert first == same != other
@@ -60,9 +60,9 @@ def test_the_order_is_the_seeds() -> None:
 def test_without_a_generator_the_batches_are_those_of_a_list() -> None:
     for bounds in ((7, None), (None, 200), (5, 150)):
         options = {"batch_size": bounds[0], "max_tokens": bounds[1], "pad_id": PAD, "bos_id": BOS, "generator": None}
-        whole = order(batches(list(examples(307)), **options))  # type: ignore[arg-type]
+        whole = order(batches(list(examples(307)), **options))  # type: ignore[arg-type]  # options of several types
         for buffer in (13, 100, 1000):
-            assert order(stream_batches(examples(307), buffer=buffer, **options)) == whole  # type: ignore[arg-type]
+            assert order(stream_batches(examples(307), buffer=buffer, **options)) == whole  # type: ignore[arg-type]  # options of several types
 
 
 @pytest.mark.parametrize("seed", [None, 0])
@@ -117,7 +117,7 @@ def test_sorting_within_windows_saves_padding() -> None:
 )
 def test_bad_bounds(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        stream_batches([], pad_id=PAD, bos_id=BOS, generator=None, **options)  # type: ignore[arg-type]
+        stream_batches([], pad_id=PAD, bos_id=BOS, generator=None, **options)  # type: ignore[arg-type]  # options of several types
 
 
 def test_pairs_are_encoded_as_they_come() -> None:

@@ -45,7 +45,7 @@ def watch(observer: TensorBoardObserver) -> None:
     with observer:
         for step in range(1, 21):
             observer.stepped(StepReport(1, step, 20, step / 2, 0.1, 9.0))
-        observer.validated(REPORT, None, True)  # type: ignore[arg-type]
+        observer.validated(REPORT, None, True)  # type: ignore[arg-type]  # the model is not read
 
 
 def test_points_of_steps_and_validations(tmp_path: Path, fake: list[FakeWriter]) -> None:
@@ -59,7 +59,7 @@ def test_points_of_steps_and_validations(tmp_path: Path, fake: list[FakeWriter])
 
 def test_a_resumed_training_takes_back_what_comes_again(tmp_path: Path, fake: list[FakeWriter]) -> None:
     observer = TensorBoardObserver(tmp_path)
-    observer.resumed(7, (REPORT,), None)  # type: ignore[arg-type]
+    observer.resumed(7, (REPORT,), None)  # type: ignore[arg-type]  # the model is not read
     watch(observer)
     assert [writer.purge_step for writer in fake] == [8]
 

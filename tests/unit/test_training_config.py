@@ -29,7 +29,7 @@ from selfattn.training.config import TrainingConfig, training_from_dict
 )  # fmt: skip
 def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
     with pytest.raises(UserError, match=f"^{name}: expected .*, got ") as caught:
-        TrainingConfig(**{name: value})  # type: ignore[arg-type]
+        TrainingConfig(**{name: value})  # type: ignore[arg-type]  # a setting of any type
     assert "\n" not in str(caught.value)
 
 

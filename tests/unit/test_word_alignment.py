@@ -78,7 +78,7 @@ def test_where_words_are_tokens_links_are_those_of_the_tokens(name: str) -> None
 
 def test_attention_is_summed_over_the_source_and_averaged_over_the_target() -> None:
     """Characters ``ab c`` and ``d ef``, each with ``<eos>``: a space belongs to the word behind it."""
-    told: Seq2Seq = Told(  # type: ignore[assignment]
+    told: Seq2Seq = Told(  # type: ignore[assignment]  # as much of a model as is asked
         [
             # a,   b,    ' ',  c,   <eos>
             [0.30, 0.30, 0.00, 0.4, 0.0],  # d: its largest weight is on c, its largest sum on ab
@@ -95,7 +95,7 @@ def test_attention_is_summed_over_the_source_and_averaged_over_the_target() -> N
 
 
 def test_tokens_that_begin_with_a_space_belong_to_the_word_behind_it() -> None:
-    told: Seq2Seq = Told(  # type: ignore[assignment]
+    told: Seq2Seq = Told(  # type: ignore[assignment]  # as much of a model as is asked
         [
             # '', a,   b,   ' c', <eos>
             [0.3, 0.1, 0.1, 0.4, 0.1],  # '', of the word d
@@ -111,7 +111,7 @@ def test_tokens_that_begin_with_a_space_belong_to_the_word_behind_it() -> None:
 def test_a_word_without_a_token_and_attention_to_nothing_give_no_link() -> None:
     weights = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
     assert to_words(weights, [0, 2], [1, 2]).tolist() == [[0, 0, 0], [0.5, 0, 0.5], [0, 0, 1]]
-    nothing: Seq2Seq = Told([[0.0, 1.0], [0.0, 1.0]])  # type: ignore[assignment]
+    nothing: Seq2Seq = Told([[0.0, 1.0], [0.0, 1.0]])  # type: ignore[assignment]  # as much of a model as is asked
     assert word_links(nothing, Words("ab"), [pair("a", "b")])[Way(0, 0, False)] == [set()]
 
 
