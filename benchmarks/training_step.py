@@ -19,8 +19,8 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tasks.recipes import translation_size
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import batch_loss, logits_loss, token_loss
-from selfattn.training.optimizer import make_optimizer
+from selfattn.training.objective.loss import batch_loss, logits_loss, token_loss
+from selfattn.training.optim.optimizer import make_optimizer
 
 Way = Callable[[Seq2Seq, Batch], Tensor]
 

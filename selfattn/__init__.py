@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from selfattn.decoding.options import DecodingOptions
     from selfattn.errors import UserError
-    from selfattn.tasks.run import Run, load
+    from selfattn.runs.run import Run, load
 
 __version__ = "0.1.0"
 
@@ -31,10 +31,10 @@ _HOME = {
     "DecodingOptions": "selfattn.decoding.options",
     "KeyValue": "selfattn.attention",
     "MultiHeadAttention": "selfattn.attention",
-    "Run": "selfattn.tasks.run",
+    "Run": "selfattn.runs.run",
     "UserError": "selfattn.errors",
     "attend": "selfattn.attention",
-    "load": "selfattn.tasks.run",
+    "load": "selfattn.runs.run",
 }
 
 __all__ = ["Attended", "DecodingOptions", "KeyValue", "MultiHeadAttention", "Run", "UserError", "attend", "load"]

@@ -96,7 +96,7 @@ def shuffled(pairs: Sequence[Pair], seed: int, *, start: int = 0) -> Iterator[Pa
     length is shuffled as a whole, and going on at place `start` costs nothing.
 
     Args:
-        pairs: with quick random access, such as `selfattn.data.mapped.MappedPairs`.
+        pairs: with quick random access, such as `selfattn.data.corpus.mapped.MappedPairs`.
         seed: of the order.
         start: how many were taken before; default 0.
 

@@ -8,14 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.dates import DateSource
-from selfattn.data.deal import hold_out, laps
-from selfattn.data.files import book_split, is_book_file, read_pairs
-from selfattn.data.lines import file_sha256
+from selfattn.cli.settings import DEFAULT_LOCALES
+from selfattn.data.dates.source import DateSource
+from selfattn.data.holdout import hold_out, laps
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.lines import file_sha256
+from selfattn.data.readers.pair_files import book_split, is_book_file, read_pairs
 from selfattn.errors import UserError
-from selfattn.tasks.options import DEFAULT_LOCALES
-from selfattn.tasks.pair_data import PairData
+from selfattn.runs.splits import PairData
 
 _SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
 

@@ -7,28 +7,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.date_probes import unseen_formats, unseen_years
-from selfattn.data.files import book_split, is_book_file, read_pairs, seen
+from selfattn.cli.app import make_app, run_app
+from selfattn.cli.given_options import chosen_columns
+from selfattn.cli.settings import DEFAULT_LOCALES, TrainDates, TrainingOptions, command_line, with_settings
+from selfattn.console import say
+from selfattn.data.dates.probes import unseen_formats, unseen_years
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.pair_files import book_split, is_book_file, read_pairs, seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
-from selfattn.evaluation.evaluate import evaluate, format_json
-from selfattn.evaluation.metrics import character_error_rate, exact_matches
+from selfattn.evaluation.metrics.evaluate import evaluate, format_json
+from selfattn.evaluation.metrics.exact import character_error_rate, exact_matches
 from selfattn.models.presets import get_preset
-from selfattn.tasks.command import make_app, run_app, say
+from selfattn.runs.directory import RunConfig, check_is_free
+from selfattn.runs.fit import Material, exact_match, fit
+from selfattn.runs.run import Run
+from selfattn.runs.splits import PairData
+from selfattn.runs.task import Lesson, Task
+from selfattn.runs.training_set import make_material, trained_on
 from selfattn.tasks.date_data import EmbeddedDates, FileDates, Given, files_of, open_data
-from selfattn.tasks.fit import Material, exact_match, fit
-from selfattn.tasks.given_options import chosen_columns
-from selfattn.tasks.lesson import Lesson, Task
-from selfattn.tasks.material import make_material, trained_on
-from selfattn.tasks.options import DEFAULT_LOCALES, TrainDates, TrainingOptions, command_line, with_settings
-from selfattn.tasks.pair_data import PairData
 from selfattn.tasks.recipes import TEST_ITEMS, dates_recipe
-from selfattn.tasks.run import Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.parallel import is_main_process
-from selfattn.training.run_dir import RunConfig, check_is_free
+from selfattn.training.distributed.parallel import is_main_process
 
 TASK = "dates"
 
@@ -37,7 +38,7 @@ def train_dates(options: TrainDates) -> Run:
     """Train one model to write dates in ISO form, and keep the run in ``options.out``.
 
     Args:
-        options: see :class:`selfattn.tasks.options.TrainDates`.
+        options: see :class:`selfattn.cli.settings.TrainDates`.
 
     Raises:
         UserError: a setting, the data or the directory is not usable.
@@ -163,7 +164,7 @@ def pairs_to_test(
     Args:
         run: a run of this task.
         data: two parallel files or one file of pairs; default none.
-        columns: of source and target in one file; see `selfattn.data.files.read_pairs`.
+        columns: of source and target in one file; see `selfattn.data.readers.pair_files.read_pairs`.
 
     Returns:
         The pairs, and where they could be shared, everything that training could see of the same source.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from selfattn.errors import UserError
-from selfattn.evaluation.output_gates import Floor
-from selfattn.evaluation.translation import translation_metrics
+from selfattn.evaluation.gates.output_gates import Floor
+from selfattn.evaluation.metrics.translation import translation_metrics
 
 
 def stated_floor(text: str | None, source: str | None, target_language: str) -> Floor | None:

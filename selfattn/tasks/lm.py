@@ -7,32 +7,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from selfattn.cli.app import make_app, run_app
+from selfattn.cli.settings import TrainLM, command_line, with_settings
+from selfattn.console import say
 from selfattn.data.batches import Example
-from selfattn.data.deal import hold_out, laps
-from selfattn.data.lines import file_sha256
-from selfattn.data.texts import Texts, read_texts
+from selfattn.data.holdout import hold_out, laps
+from selfattn.data.readers.lines import file_sha256
+from selfattn.data.readers.texts import Texts, read_texts
 from selfattn.errors import UserError
 from selfattn.evaluation.language_model import score_texts, text_examples
 from selfattn.models.config import DecoderOnlyConfig, ModelConfig
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
-from selfattn.tasks.command import make_app, run_app, say
-from selfattn.tasks.fit import Material, fit
-from selfattn.tasks.options import TrainLM, command_line, with_settings
+from selfattn.runs.directory import RunConfig, check_is_free
+from selfattn.runs.fit import Material, fit
+from selfattn.runs.run import LANGUAGE_MODEL, Run
 from selfattn.tasks.recipes import LM_RECIPE
-from selfattn.tasks.run import LANGUAGE_MODEL, Run
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed.parallel import is_main_process
 from selfattn.training.observer import Measure
-from selfattn.training.parallel import is_main_process
-from selfattn.training.run_dir import RunConfig, check_is_free
 
 
 def train_lm(options: TrainLM) -> Run:
     """Train a language model on the characters of a text file, and keep the run in ``options.out``.
 
     Args:
-        options: see :class:`selfattn.tasks.options.TrainLM`.
+        options: see :class:`selfattn.cli.settings.TrainLM`.
 
     Raises:
         UserError: a setting, the data or the directory is not usable.

@@ -8,47 +8,49 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.files import read_pairs
-from selfattn.data.pairs import Pair
-from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import UserError
-from selfattn.evaluation.corpus_metrics import bleu_metric
-from selfattn.evaluation.evaluate import evaluate
-from selfattn.evaluation.gold_files import GoldPair, read_gold
-from selfattn.evaluation.metrics import exact_matches
-from selfattn.evaluation.output_gates import Floor
-from selfattn.evaluation.predict import predict
-from selfattn.evaluation.translation import translation_scores
-from selfattn.models.presets import get_preset
-from selfattn.models.protocol import Seq2Seq
-from selfattn.report.files import ReportFiles
-from selfattn.report.record import Headline, Record
-from selfattn.tasks.command import make_app, run_app, say
-from selfattn.tasks.compare import compare, show
-from selfattn.tasks.fit import fit
-from selfattn.tasks.floor import stated_floor
-from selfattn.tasks.held_out import held_out_test, is_trained_on
-from selfattn.tasks.lesson import Lesson, Task
-from selfattn.tasks.material import make_material, trained_on
-from selfattn.tasks.options import command_line, with_settings
-from selfattn.tasks.pair_data import PairData
-from selfattn.tasks.recipes import QUICK_TEST_ITEMS, translation_recipe, translation_size
-from selfattn.tasks.run import Run
-from selfattn.tasks.translation_data import CorpusPairs, EmbeddedPhrases
-from selfattn.tasks.translation_options import (
+from selfattn.cli.app import make_app, run_app
+from selfattn.cli.settings import command_line, with_settings
+from selfattn.cli.translation_options import (
     COMPARE_TRANSLATION,
     CompareTranslation,
     TrainTranslation,
     TranslationData,
 )
+from selfattn.comparison.engine import compare, show
+from selfattn.console import say
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.pair_files import read_pairs
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.texts import predict
+from selfattn.errors import UserError
+from selfattn.evaluation.alignment.gold_files import GoldPair, read_gold
+from selfattn.evaluation.gates.output_gates import Floor
+from selfattn.evaluation.metrics.corpus import bleu_metric
+from selfattn.evaluation.metrics.evaluate import evaluate
+from selfattn.evaluation.metrics.exact import exact_matches
+from selfattn.evaluation.metrics.translation import translation_scores
+from selfattn.figures.quality import Headline
+from selfattn.figures.record import Record
+from selfattn.models.presets import get_preset
+from selfattn.models.protocol import Seq2Seq
+from selfattn.report.render.files import ReportFiles
+from selfattn.runs.directory import RunConfig, check_is_free
+from selfattn.runs.fit import fit
+from selfattn.runs.held_out import held_out_test, is_trained_on
+from selfattn.runs.run import Run
+from selfattn.runs.splits import PairData
+from selfattn.runs.task import Lesson, Task
+from selfattn.runs.training_set import make_material, trained_on
+from selfattn.tasks.floor import stated_floor
+from selfattn.tasks.recipes import QUICK_TEST_ITEMS, translation_recipe, translation_size
+from selfattn.tasks.translation_data import CorpusPairs, EmbeddedPhrases
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed.parallel import is_main_process
 from selfattn.training.observer import Measure
-from selfattn.training.parallel import is_main_process
-from selfattn.training.run_dir import RunConfig, check_is_free
 
 TASK = "translation"
 TEST_ITEMS = 2000  # embedded phrases
@@ -157,7 +159,7 @@ def train_translation(options: TrainTranslation) -> Run:
     """Train one model to translate, and keep the run in ``options.out``.
 
     Args:
-        options: see :class:`selfattn.tasks.translation_options.TrainTranslation`.
+        options: see :class:`selfattn.cli.translation_options.TrainTranslation`.
 
     Raises:
         UserError: a setting, the data or the directory is not usable.
@@ -182,7 +184,7 @@ def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFile
     """Train models to translate, test them, and write the report into ``options.out``.
 
     Args:
-        options: see :class:`selfattn.tasks.translation_options.CompareTranslation`.
+        options: see :class:`selfattn.cli.translation_options.CompareTranslation`.
 
     Raises:
         UserError: a setting, the data or the directory is not usable.
@@ -225,7 +227,7 @@ def evaluate_translation(
         data: two parallel files or one file of pairs. Where there are none, and of the file that the run was trained
             on, the part that was held out for it.
         options: how to decode; default greedily.
-        columns: of source and target in one file; see `selfattn.data.files.read_pairs`.
+        columns: of source and target in one file; see `selfattn.data.readers.pair_files.read_pairs`.
 
     Returns:
         Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,

@@ -7,19 +7,19 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from selfattn.data.cldr import CldrSource
-from selfattn.data.cleaning import CleaningOptions
-from selfattn.data.corpus import read_corpus
-from selfattn.data.hub import HubCorpus
-from selfattn.data.pair_stream import PairStream
+from selfattn.cli.given_options import chosen_columns
+from selfattn.cli.translation_options import TranslationData
+from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.hub import HubCorpus
+from selfattn.data.corpus.pair_stream import PairStream
+from selfattn.data.corpus.parts import read_corpus
+from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.pairs import Pair
-from selfattn.data.sources import CorpusFiles
+from selfattn.data.phrases.source import CldrSource
 from selfattn.data.streaming import shuffled
 from selfattn.errors import UserError
+from selfattn.runs.splits import PairData
 from selfattn.streams import seed_for
-from selfattn.tasks.given_options import chosen_columns
-from selfattn.tasks.pair_data import PairData
-from selfattn.tasks.translation_options import TranslationData
 
 _LOOKED_THROUGH = 1_000_000  # pairs of a corpus that subwords are made of
 _SAMPLE = 20_000  # embedded phrases that the vocabulary and the longest output are taken from

@@ -28,7 +28,7 @@ class TrainingConfig:
         max_tokens: most tokens in a batch, source and target with padding; default no limit.
         accumulate: batches whose gradients make one step, weighted by their tokens, as if they were one large batch.
         lr: the highest learning rate.
-        schedule: how the rate falls after the warm-up; see :func:`selfattn.training.schedule.lr_factor`.
+        schedule: how the rate falls after the warm-up; see :func:`selfattn.training.optim.schedule.lr_factor`.
         warmup: share of all steps over which the rate rises from zero.
         warmup_steps: the same as a number of steps, in place of the share.
         weight_decay: of AdamW; biases, norms and embeddings never decay.
@@ -37,13 +37,13 @@ class TrainingConfig:
         label_smoothing: probability mass spread evenly over the vocabulary.
         r_drop: weight of the divergence between two passes with different dropout (Wu et al. 2021); 0 makes one pass.
         teacher_forcing: probability that the model reads the right token before the next, and not its own guess; see
-            :mod:`selfattn.training.forcing`.
+            :mod:`selfattn.training.objective.scheduled_sampling`.
         teacher_forcing_end: the same at the last step, reached in equal steps; default: it stays as it is.
         precision: float32, or bfloat16 where autocast allows it (weights stay float32).
         average: which weights are validated and kept: those of the step (``none``), their exponential moving average
             (``ema``), or the mean of those at the last validations (``last``).
         ema_decay: of ``ema``: how much of the average stays at each step, at most; see
-            :class:`selfattn.training.averaging.ExponentialAverage`.
+            :class:`selfattn.training.optim.averaging.ExponentialAverage`.
         average_last: of ``last``: over how many validations.
         validation_items: unseen pairs for the validation.
         validate_every: steps between two validations, and one after the last step; default: after each epoch.

@@ -16,18 +16,18 @@ from selfattn.data.batches import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
-from selfattn.training.averaging import NoAverage, make_average
-from selfattn.training.checkpoint import Checkpoint, CheckpointFile
+from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
+from selfattn.training.checkpoints.state import State
 from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed.parallel import Processes
+from selfattn.training.distributed.replica import Replica
 from selfattn.training.epochs import Group, cut_epoch
 from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.parallel import Processes
-from selfattn.training.replica import Replica
-from selfattn.training.state import State
+from selfattn.training.optim.averaging import NoAverage, make_average
+from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.optim.weights import put_into
 from selfattn.training.step import Stepper, check_finite
 from selfattn.training.validation import validation_loss
-from selfattn.training.weights import put_into
 
 EXACT_MATCH = "exact_match"  # the figure that target_exact_match speaks of
 
@@ -97,7 +97,7 @@ def train(
         checkpoints: where to keep what is needed to go on; default nowhere.
         processes: those that train together; default this one alone. The first validates and writes.
         parts_on: cut the model, which is in the host's memory, into a part for each process, on this device; see
-            :class:`selfattn.training.sharding.Shard`. Default: every process has all of it.
+            :class:`selfattn.training.distributed.sharding.Shard`. Default: every process has all of it.
 
     Raises:
         UserError: the loss is no longer a finite number; ``target_exact_match`` is set for a training that is judged
@@ -127,7 +127,7 @@ def train(
 def _replica(model: Seq2Seq, processes: Processes, parts_on: torch.device | None) -> Replica:
     if parts_on is None:
         return Replica(model, processes)
-    from selfattn.training.sharding import Shard  # whose imports take as long as half of PyTorch's
+    from selfattn.training.distributed.sharding import Shard  # whose imports take as long as half of PyTorch's
 
     return Shard(model, processes, parts_on)
 

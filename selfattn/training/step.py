@@ -14,10 +14,10 @@ from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
-from selfattn.training.forcing import forcing_probability, sampled_logits
-from selfattn.training.loss import batch_loss, logits_loss
-from selfattn.training.replica import Replica
-from selfattn.training.schedule import lr_factor
+from selfattn.training.distributed.replica import Replica
+from selfattn.training.objective.loss import batch_loss, logits_loss
+from selfattn.training.objective.scheduled_sampling import forcing_probability, sampled_logits
+from selfattn.training.optim.schedule import lr_factor
 
 
 class Stepper:

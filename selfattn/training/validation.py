@@ -9,7 +9,7 @@ import torch
 from selfattn.data.batches import Example, batches
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loss import batch_loss
+from selfattn.training.objective.loss import batch_loss
 
 
 @torch.no_grad()

@@ -12,12 +12,12 @@ from babel.lists import format_list
 from babel.numbers import format_currency, format_decimal, format_percent
 from babel.units import format_unit
 
-from selfattn.data.cldr_calendar import LENGTHS, date_forms, glues, interval_forms, time_forms
-from selfattn.data.cldr_moments import Moment
-from selfattn.data.cldr_names import list_patterns
-from selfattn.data.cldr_numbers import Amount, Numbers
-from selfattn.data.cldr_phrases import Phrases
-from selfattn.data.cldr_text import Segment, fill, tables, text_of, tidy
+from selfattn.data.phrases.calendars import LENGTHS, date_forms, glues, interval_forms, time_forms
+from selfattn.data.phrases.kinds import Phrases
+from selfattn.data.phrases.moments import Moment
+from selfattn.data.phrases.names import list_patterns
+from selfattn.data.phrases.numbers import Amount, Numbers
+from selfattn.data.phrases.text import Segment, fill, tables, text_of, tidy
 
 LOCALES = ["en", "ko", "de", "fr", "ja", "ru", "pl", "ar", "he", "hi", "zh", "pt", "cy", "lv"]
 DAYS = [date(2008, 11, 13), date(1999, 5, 1), date(2024, 12, 31)]

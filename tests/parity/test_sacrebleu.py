@@ -18,7 +18,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from selfattn.errors import UserError
-from selfattn.evaluation.corpus_metrics import (
+from selfattn.evaluation.metrics.corpus import (
     CorpusMetric,
     bleu_metric,
     bleu_tokeniser,
@@ -26,8 +26,8 @@ from selfattn.evaluation.corpus_metrics import (
     lowercased_bleu_metric,
     ter_metric,
 )
-from selfattn.evaluation.moses import moses_tokens
-from selfattn.evaluation.translation import compare_translations, paired_sacrebleu, translation_scores
+from selfattn.evaluation.metrics.moses import moses_tokens
+from selfattn.evaluation.metrics.translation import compare_translations, paired_sacrebleu, translation_scores
 
 WORDS = ["ein", "Hund", "rennt", "über", "die", "Wiese", ",", "eine", "Frau", "am", "U-Bahn-Schild", ".", "Zwei"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=11).map(" ".join)
@@ -146,13 +146,13 @@ def test_korean_and_japanese_are_cut_into_words_where_mecab_is_there(
 def test_without_mecab_they_are_cut_into_characters_and_the_signature_says_so(
     language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("selfattn.evaluation.corpus_metrics.find_spec", lambda name: None)
+    monkeypatch.setattr("selfattn.evaluation.metrics.corpus.find_spec", lambda name: None)
     assert bleu_tokeniser(language) == "char"
     assert "|tok:char|" in translation_scores(["나는 간다"], ["나는 간다"], target_language=language).bleu.signature
 
 
 def test_what_moses_cannot_cut_has_no_old_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.evaluation.corpus_metrics.find_spec", lambda name: None)
+    monkeypatch.setattr("selfattn.evaluation.metrics.corpus.find_spec", lambda name: None)
     assert translation_scores(["我去"], ["我去"], target_language="zh").bleu_lowercased_tokenised is None
     assert "|tok:zh|" in bleu_metric("zh").signature
 

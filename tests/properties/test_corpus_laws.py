@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.cleaning import CleaningOptions, clean_rows, clean_text, unlikely
-from selfattn.data.cleaning_report import Tally
-from selfattn.data.corpus import Parts, read_corpus
-from selfattn.data.groups import connected, deal, digest, grouped, loose, numbered
-from selfattn.data.records import Fault, Row, file_records
-from selfattn.data.sources import CorpusFiles
+from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, unlikely
+from selfattn.data.corpus.cleaning_report import Tally
+from selfattn.data.corpus.groups import connected, deal, digest, grouped, loose, numbered
+from selfattn.data.corpus.parts import Parts, read_corpus
+from selfattn.data.corpus.sources import CorpusFiles
+from selfattn.data.readers.records import Fault, Row, file_records
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.data.batches import Batch, Example, collate
-from selfattn.evaluation.gates import batch_rows, causal, forward_is_step, model_gates, padding
-from selfattn.evaluation.overfitting import overfitting
+from selfattn.evaluation.gates.model_gates import batch_rows, causal, forward_is_step, model_gates, padding
+from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from selfattn.evaluation.paired import holm, sign_flip_p
-from selfattn.evaluation.significance import compare, estimate
+from selfattn.evaluation.statistics.paired import holm, sign_flip_p
+from selfattn.evaluation.statistics.significance import compare, estimate
 
 NUMBERS = st.floats(-3, 3, allow_subnormal=False, width=32)
 

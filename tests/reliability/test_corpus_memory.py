@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from selfattn.data.batches import Example
-from selfattn.data.cleaning import CleaningOptions
-from selfattn.data.pair_stream import PairStream
-from selfattn.data.records import Row
-from selfattn.data.sources import Source
+from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.pair_stream import PairStream
+from selfattn.data.corpus.sources import Source
+from selfattn.data.readers.records import Row
 from selfattn.data.streaming import encode_stream, stream_batches
 from selfattn.tokenizers.char import CharTokenizer
 
@@ -26,8 +26,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import datasets, torch
-from selfattn.data.corpus import read_corpus
-from selfattn.data.sources import CorpusFiles
+from selfattn.data.corpus.parts import read_corpus
+from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.streaming import encode_stream, shuffled, stream_batches
 from selfattn.tokenizers.char import CharTokenizer
 

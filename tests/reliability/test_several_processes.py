@@ -15,8 +15,8 @@ import parallel_program as program
 import pytest
 import torch
 
-from selfattn.training.parallel import Processes
-from selfattn.training.run_dir import RunDirectory
+from selfattn.runs.directory import RunDirectory
+from selfattn.training.distributed.parallel import Processes
 
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "parallel_program.py"
 TIMES = ("seconds", "tokens_per_second")

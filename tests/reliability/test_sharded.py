@@ -15,11 +15,11 @@ import pytest
 import sharded_program as program
 import torch
 
+from selfattn.cli.settings import TrainDates
 from selfattn.errors import UserError
-from selfattn.tasks.options import TrainDates
-from selfattn.tasks.run import load
-from selfattn.training.parallel import Processes
-from selfattn.training.run_dir import RunDirectory
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.run import load
+from selfattn.training.distributed.parallel import Processes
 
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "sharded_program.py"
 

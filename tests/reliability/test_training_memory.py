@@ -20,7 +20,7 @@ from selfattn.data.streaming import encode_stream
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.training.checkpoint import CheckpointFile
+from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train
 from selfattn.training.observer import Measure, Observer

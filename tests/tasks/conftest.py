@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.cli import app
-from selfattn.tasks.command import run_app
+from selfattn.cli.app import run_app
+from selfattn.cli.main import app
+from selfattn.cli.settings import TrainDates, TrainingOptions
+from selfattn.runs.run import Run
 from selfattn.tasks.dates import train_dates
-from selfattn.tasks.options import TrainDates, TrainingOptions
-from selfattn.tasks.run import Run
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.evaluation.gold_files import GoldPair
-from selfattn.evaluation.pharaoh import Links
-from selfattn.evaluation.word_alignment import Way
-from selfattn.tasks.given import align_against_gold, gold_json, gold_lines
-from selfattn.tasks.run import Run
+from selfattn.evaluation.alignment.gold_files import GoldPair
+from selfattn.evaluation.alignment.pharaoh import Links
+from selfattn.evaluation.alignment.word_alignment import Way
+from selfattn.runs.pair_outputs import align_against_gold, gold_json, gold_lines
+from selfattn.runs.run import Run
 
 GOLD = [
     GoldPair(("Nov", "13,", "2008"), ("2008", "-11-", "13"), Links(frozenset({(0, 1), (1, 2), (2, 0)}))),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.tasks.run import Run
+from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
 Train = Callable[..., Run]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from selfattn.tasks.compare import compare_dates
-from selfattn.tasks.compare_options import CompareDates
-from selfattn.tasks.options import TrainingOptions
+from selfattn.cli.compare_options import CompareDates
+from selfattn.cli.settings import TrainingOptions
+from selfattn.comparison.engine import compare_dates
 
 Cli = Callable[..., Any]
 RUN = "runs/plain-seed0"

@@ -16,8 +16,8 @@ import pytest
 
 import selfattn
 from selfattn.models.presets import PRESETS
-from selfattn.tasks.run import Run
-from selfattn.training.run_dir import RunDirectory
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
 
@@ -65,9 +65,9 @@ def test_lines_end_with_a_newline_and_nothing_else(
 def test_many_lines_go_in_chunks_in_their_order(
     cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import selfattn.tasks.predict
+    import selfattn.runs.stream
 
-    monkeypatch.setattr(selfattn.tasks.predict, "_CHUNK", 4)
+    monkeypatch.setattr(selfattn.runs.stream, "_CHUNK", 4)
     texts = [f"{month}/{day}/01" for month in (1, 2, 3) for day in (4, 5, 6)]
     done = cli("predict", runs["rnn-attention"].path, stdin="\n".join(texts))
     assert done.out.splitlines() == runs["rnn-attention"].predict(texts)
@@ -100,7 +100,7 @@ def hear_interrupts() -> None:
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "selfattn.cli.main", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, preexec_fn=hear_interrupts, **options
     )
@@ -142,13 +142,14 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
     def broken(*arguments: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("selfattn.tasks.run.load", broken)
+    monkeypatch.setattr("selfattn.runs.run.load", broken)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         cli("predict", runs["rnn-plain"].path)
 
 
 @pytest.mark.parametrize(
-    "module", ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.tasks.compare", "tasks.translation"]
+    "module",
+    ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.comparison.engine", "tasks.translation"],
 )
 def test_the_tasks_run_as_modules(module: str) -> None:
     root = Path(selfattn.__file__).parents[1]

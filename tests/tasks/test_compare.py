@@ -13,18 +13,18 @@ import pytest
 import torch
 
 import selfattn
-from selfattn.data.dates import DateSource
+from selfattn.cli.compare_options import CompareDates
+from selfattn.cli.settings import TrainingOptions
+from selfattn.comparison.engine import compare_dates
+from selfattn.comparison.plan import choose
+from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
-from selfattn.evaluation.overfitting import overfitting
+from selfattn.evaluation.gates.overfitting import overfitting
+from selfattn.figures.reading import read_record
 from selfattn.models.presets import PRESETS
-from selfattn.report.reading import read_record
-from selfattn.tasks import examine
-from selfattn.tasks.compare import compare_dates
-from selfattn.tasks.compare_options import CompareDates
-from selfattn.tasks.compare_plan import choose
-from selfattn.tasks.options import TrainingOptions
-from selfattn.tasks.run import Run
-from selfattn.training.run_dir import RunDirectory
+from selfattn.runs import diagnostics as examine
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention", "transformer")

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from selfattn.data.dates import DateSource
+from selfattn.cli.compare_options import CompareDates, ReportOptions
+from selfattn.cli.settings import TrainingOptions
+from selfattn.comparison import engine as compare_module
+from selfattn.comparison import matching
+from selfattn.comparison.again import report
+from selfattn.comparison.engine import compare_dates
+from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
-from selfattn.evaluation.flops import BatchShape
+from selfattn.evaluation.cost.flops import BatchShape
+from selfattn.figures.record import Record
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import parameters
-from selfattn.report.record import Record
-from selfattn.tasks import compare as compare_module
-from selfattn.tasks import matching
-from selfattn.tasks.compare import compare_dates
-from selfattn.tasks.compare_options import CompareDates, ReportOptions
 from selfattn.tasks.date_data import EmbeddedDates
-from selfattn.tasks.options import TrainingOptions
-from selfattn.tasks.report import report
 from selfattn.training.config import TrainingConfig
 
 TINY = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)
@@ -280,7 +280,7 @@ def test_a_test_that_training_has_seen_is_caught(
 @pytest.fixture
 def collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that says the same whatever it is asked."""
-    from selfattn.tasks.run import Run
+    from selfattn.runs.run import Run
 
     real: Callable[..., Any] = Run.decode
 

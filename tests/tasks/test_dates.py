@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import selfattn
+from selfattn.cli.settings import TrainDates, TrainingOptions
 from selfattn.errors import UserError
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.run import Run
 from selfattn.tasks.dates import evaluate_dates, train_dates
-from selfattn.tasks.options import TrainDates, TrainingOptions
-from selfattn.tasks.run import Run
-from selfattn.training.run_dir import RunDirectory
 
 Train = Callable[..., Run]
 
@@ -57,8 +57,8 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
 
 
 def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_path: Path) -> None:
-    from selfattn.cli import app
-    from selfattn.tasks.command import run_app
+    from selfattn.cli.app import run_app
+    from selfattn.cli.main import app
 
     command = RunDirectory(runs["rnn-plain"].path).record()["command"]
     arguments = command.replace(str(runs["rnn-plain"].path), str(tmp_path / "again")).split()[1:]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from selfattn.cli.settings import Decoding
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
-from selfattn.tasks.options import Decoding
-from selfattn.tasks.run import Run
+from selfattn.runs.run import Run
 
 Cli = Callable[..., Any]
 TEXTS = ["May 1, 2001", "", "11/13/08"]
@@ -65,13 +65,13 @@ def test_a_beam_without_n_best_gives_a_line_for_a_line(cli: Cli, runs: dict[str,
 def test_samples_depend_on_the_seed_and_not_on_the_chunks(
     cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import selfattn.tasks.predict
+    import selfattn.runs.stream
 
     run = runs["rnn-plain"].path
     flags = ("--sample", "--temperature", 1.5, "--top-k", 9, "--top-p", 0.95, "--max-length", 8)
     first, again = (cli("predict", run, *flags, stdin=STDIN * 2).out for _ in range(2))
     assert first == again != cli("predict", run, *flags, "--seed", 1, stdin=STDIN * 2).out
-    monkeypatch.setattr(selfattn.tasks.predict, "_CHUNK", 1)
+    monkeypatch.setattr(selfattn.runs.stream, "_CHUNK", 1)
     assert cli("predict", run, *flags, stdin=STDIN * 2).out == first
     assert first.splitlines()[0] != first.splitlines()[3]  # the same text twice is drawn twice
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from selfattn.cli.compare_options import ReportOptions
+from selfattn.cli.settings import TrainingOptions
+from selfattn.cli.translation_options import CompareTranslation
+from selfattn.comparison.again import report
 from selfattn.errors import UserError
-from selfattn.evaluation.output_gates import Floor
-from selfattn.report.record import Record
-from selfattn.tasks.compare_options import ReportOptions
+from selfattn.evaluation.gates.output_gates import Floor
+from selfattn.figures.record import Record
 from selfattn.tasks.floor import stated_floor
-from selfattn.tasks.options import TrainingOptions
-from selfattn.tasks.report import report
 from selfattn.tasks.translation import compare_translation
-from selfattn.tasks.translation_options import CompareTranslation
 
 SOURCE = "Smith 2026, a Transformer: 41.02"
 SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from selfattn.data.groups import loose
+from selfattn.cli.settings import TrainingOptions
+from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
+from selfattn.cli.tokenizer_options import InspectTokenizer, TrainTokenizer
+from selfattn.cli.translation_options import TrainTranslation, TranslationData
+from selfattn.data.corpus.groups import loose
 from selfattn.data.pairs import Pair
-from selfattn.tasks.options import TrainingOptions
-from selfattn.tasks.run import Run
-from selfattn.tasks.tokenizer import inspect_tokenizer, train_tokenizer
-from selfattn.tasks.tokenizer_options import InspectTokenizer, TrainTokenizer
+from selfattn.runs.run import Run
 from selfattn.tasks.translation import train_translation
 from selfattn.tasks.translation_data import CorpusPairs
-from selfattn.tasks.translation_options import TrainTranslation, TranslationData
 
 Cli = Callable[..., Any]
 Train = Callable[..., Run]

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import selfattn
+from selfattn.cli.settings import TrainingOptions, TrainLM
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.run import Run
 from selfattn.tasks.lm import evaluate_lm, train_lm
-from selfattn.tasks.options import TrainingOptions, TrainLM
-from selfattn.tasks.run import Run
-from selfattn.training.run_dir import RunDirectory
 
 Cli = Callable[..., Any]
 SMALL = ("stack.dim=16", "stack.ffn_dim=24", "stack.num_layers=1")

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from selfattn.cli.settings import with_settings
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
-from selfattn.tasks.input_limit import MAX_INPUT, input_limit
-from selfattn.tasks.options import with_settings
-from selfattn.tasks.predict import predict_stream, read_lines
-from selfattn.tasks.run import Run
+from selfattn.runs.directory import RunConfig
+from selfattn.runs.input_limit import MAX_INPUT, input_limit
+from selfattn.runs.run import Run
+from selfattn.runs.stream import predict_stream, read_lines
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.run_dir import RunConfig
 
 Cli = Callable[..., Any]
 LONG = "5/4/99 " * 300  # 2,100 characters
@@ -157,7 +157,7 @@ def test_the_same_lines_in_chunks_by_their_characters(
     texts = "\n".join([f"{month}/4/01" for month in range(1, 13)])
     flags = ("--sample", "--max-length", 8)
     whole = cli("predict", run, *flags, stdin=texts)
-    monkeypatch.setattr("selfattn.tasks.predict._CHARACTERS", 20)
+    monkeypatch.setattr("selfattn.runs.stream._CHARACTERS", 20)
     assert cli("predict", run, *flags, stdin=texts) == whole
 
 
@@ -261,7 +261,7 @@ def test_what_stands_before_a_broken_line_is_written(cli: Cli, runs: dict[str, R
 
 
 def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.tasks.predict._CHUNK", 2)
+    monkeypatch.setattr("selfattn.runs.stream._CHUNK", 2)
 
     class Interrupted(io.BytesIO):
         lines = 0
@@ -285,7 +285,7 @@ def test_progress_is_shown_in_a_terminal_only(runs: dict[str, Run], monkeypatch:
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("selfattn.tasks.predict._CHUNK", 2)
+    monkeypatch.setattr("selfattn.runs.stream._CHUNK", 2)
     lines = f"1/2/03\n4/5/06\n{LONG}\n".encode()
     predict_stream(runs["rnn-plain"], io.BytesIO(lines), io.BytesIO(), GREEDY)
     shown = terminal.getvalue().split("\n")
@@ -297,7 +297,7 @@ def test_progress_is_shown_in_a_terminal_only(runs: dict[str, Run], monkeypatch:
 
 def in_a_shell(command: str, run: Path, data: bytes = b"1/2/03\n" * 5) -> subprocess.CompletedProcess[bytes]:
     """Run `selfattn predict` with what a shell makes of its streams."""
-    program = f"{sys.executable} -m selfattn.cli predict {run}"
+    program = f"{sys.executable} -m selfattn.cli.main predict {run}"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command.replace("PREDICT", program)],
@@ -347,7 +347,7 @@ def test_memory_does_not_grow_with_a_line(runs: dict[str, Run], tmp_path: Path) 
                 file.write(b"5/4/99 and " * 91)
             file.write(b"\n1/2/03\n")
         program = (
-            "import resource, sys; from selfattn.cli import main\n"
+            "import resource, sys; from selfattn.cli.main import main\n"
             f"sys.argv = ['selfattn', 'predict', {str(runs['rnn-plain'].path)!r}]\nmain()\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
         )

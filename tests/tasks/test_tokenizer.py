@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from selfattn.cli.tokenizer import inspect_command, inspect_tokenizer, train_command, train_tokenizer
+from selfattn.cli.tokenizer_options import InspectTokenizer, TrainTokenizer
 from selfattn.errors import UserError
-from selfattn.tasks.tokenizer import inspect_command, inspect_tokenizer, train_command, train_tokenizer
-from selfattn.tasks.tokenizer_options import InspectTokenizer, TrainTokenizer
 from selfattn.tokenizers.load import load_tokenizer
 
 SOURCE = ["the lowest tower", "the newer flower", "a new low"] * 4

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import selfattn
-from selfattn.data.cldr import CldrSource
+from selfattn.cli.settings import TrainingOptions
+from selfattn.cli.translation_options import CompareTranslation, TrainTranslation
+from selfattn.data.phrases.source import CldrSource
 from selfattn.errors import UserError
-from selfattn.tasks.options import TrainingOptions
+from selfattn.runs.run import Run
 from selfattn.tasks.recipes import translation_size
-from selfattn.tasks.run import Run
 from selfattn.tasks.translation import compare_translation, evaluate_translation, train_translation
-from selfattn.tasks.translation_options import CompareTranslation, TrainTranslation
 
 Cli = Callable[..., Any]
 TINY = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from selfattn.decoding.alignment import Link
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
-from selfattn.evaluation.pharaoh import Links, format_links, parse_links, read_links, write_links
+from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
+from selfattn.evaluation.alignment.pharaoh import Links, format_links, parse_links, read_links, write_links
 
 positions = st.tuples(st.integers(0, 6), st.integers(0, 4))
 some_links = st.frozensets(positions, max_size=12)

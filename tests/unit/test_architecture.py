@@ -133,5 +133,5 @@ def test_what_users_ask_for_loads_no_plots_and_no_command_line() -> None:
     ],
 )
 def test_help_and_lists_do_not_wait_for_torch(arguments: list[str]) -> None:
-    code = f"sys.argv = ['selfattn', *{arguments!r}]\nfrom selfattn.cli import main\nmain()"
+    code = f"sys.argv = ['selfattn', *{arguments!r}]\nfrom selfattn.cli.main import main\nmain()"
     assert not loaded_after(code) & {"torch", "numpy", "matplotlib", "babel", "jinja2", "safetensors"}

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.data.batches import Example, collate, encode_pairs
-from selfattn.data.dates import DateSource
+from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.alignment import alignments
-from selfattn.evaluation.alignment import AlignmentCounts, count_alignment
-from selfattn.evaluation.attention_gold import Gold, characters, gold_from_links, gold_from_spans, to_words
-from selfattn.evaluation.attention_scores import AttentionScores, HeadScore, diagonal_counts, score_attention
-from selfattn.evaluation.pharaoh import Links
+from selfattn.evaluation.alignment.attention_gold import Gold, characters, gold_from_links, gold_from_spans, to_words
+from selfattn.evaluation.alignment.attention_scores import AttentionScores, HeadScore, diagonal_counts, score_attention
+from selfattn.evaluation.alignment.error_rate import AlignmentCounts, count_alignment
+from selfattn.evaluation.alignment.pharaoh import Links
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.dates import DateSource
+from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.buckets import (
+from selfattn.evaluation.metrics.corpus import bleu_metric
+from selfattn.evaluation.metrics.fields import date_fields, score_fields, span_fields
+from selfattn.evaluation.metrics.rare_words import count_words, score_rare_words, words_of
+from selfattn.evaluation.statistics.buckets import (
     Bucket,
     by_length,
     by_tag,
     score_buckets,
     score_buckets_corpus,
 )
-from selfattn.evaluation.corpus_metrics import bleu_metric
-from selfattn.evaluation.fields import date_fields, score_fields, span_fields
-from selfattn.evaluation.rare_words import count_words, score_rare_words, words_of
 
 DATES = DateSource(split="test").pairs(211)
 

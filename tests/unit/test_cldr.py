@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 from babel import Locale
 
-from selfattn.data.cldr import CldrSource, part_of
-from selfattn.data.cldr_calendar import date_forms, interval_forms, time_forms
-from selfattn.data.cldr_counts import currency_forms, distinct, forms_of, unit_forms
-from selfattn.data.cldr_moments import Moment
-from selfattn.data.cldr_names import codes
-from selfattn.data.cldr_phrases import Phrases
-from selfattn.data.cldr_text import Chance, Segment, fill, pair_of, text_of
 from selfattn.data.pairs import Pair, Span
+from selfattn.data.phrases.calendars import date_forms, interval_forms, time_forms
+from selfattn.data.phrases.counts import currency_forms, distinct, forms_of, unit_forms
+from selfattn.data.phrases.kinds import Phrases
+from selfattn.data.phrases.moments import Moment
+from selfattn.data.phrases.names import codes
+from selfattn.data.phrases.source import CldrSource, part_of
+from selfattn.data.phrases.text import Chance, Segment, fill, pair_of, text_of
 from selfattn.errors import UserError
 
 KINDS = (
@@ -58,7 +58,7 @@ def test_the_same_index_gives_the_same_pair_in_every_process() -> None:
     assert CldrSource("en", "ko", seed=7).pairs(20, start=40) == pairs[40:]
     assert CldrSource("en", "ko", seed=8).pairs(60) != pairs
     assert source.pairs(0) == []
-    code = "from selfattn.data.cldr import CldrSource; print(CldrSource('en', 'ko', seed=7).pairs(60))"
+    code = "from selfattn.data.phrases.source import CldrSource; print(CldrSource('en', 'ko', seed=7).pairs(60))"
     environment = {"PYTHONHASHSEED": "5", "PYTHONUTF8": "1"}
     output = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
     assert output.decode().strip() == str(pairs)

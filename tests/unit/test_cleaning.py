@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from selfattn.data.cleaning import CleaningOptions, clean_rows, clean_text, median_ratio, unlikely
-from selfattn.data.cleaning_report import CleaningReport, PartReport, Shared, Step, Tally
-from selfattn.data.records import Fault, Row
+from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, median_ratio, unlikely
+from selfattn.data.corpus.cleaning_report import CleaningReport, PartReport, Shared, Step, Tally
+from selfattn.data.readers.records import Fault, Row
 from selfattn.errors import UserError
 
 DEFAULT = CleaningOptions()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from selfattn.decoding.batched import decode_sources
 from selfattn.decoding.options import DecodingOptions
 from selfattn.evaluation import language_model as module
-from selfattn.evaluation.decode import decode_sources
 from selfattn.evaluation.language_model import TextScore, continue_texts, score_texts, text_examples
 from selfattn.models.build import build
 from selfattn.models.config import DecoderOnlyConfig, TransformerConfig

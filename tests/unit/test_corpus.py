@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from selfattn.data.cleaning import CleaningOptions
-from selfattn.data.cleaning_report import CleaningReport, Shared
-from selfattn.data.corpus import Parts, read_corpus
-from selfattn.data.groups import connected, deal, grouped, loose
-from selfattn.data.mapped import MappedPairs
-from selfattn.data.pair_stream import PairStream
+from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.cleaning_report import CleaningReport, Shared
+from selfattn.data.corpus.groups import connected, deal, grouped, loose
+from selfattn.data.corpus.mapped import MappedPairs
+from selfattn.data.corpus.pair_stream import PairStream
+from selfattn.data.corpus.parts import Parts, read_corpus
+from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.pairs import Pair
-from selfattn.data.sources import CorpusFiles
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")
@@ -218,7 +218,8 @@ def test_mapped_pairs_are_a_sequence(files: CorpusFiles) -> None:
 
 def test_importing_the_package_imports_no_datasets() -> None:
     program = (
-        "import sys, selfattn.data.corpus, selfattn.data.streaming; print({'datasets', 'pyarrow'} & set(sys.modules))"
+        "import sys, selfattn.data.corpus.parts, selfattn.data.streaming; "
+        "print({'datasets', 'pyarrow'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "set()\n"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.data.lines import count_lines, file_sha256, lines_of
-from selfattn.data.records import Fault, Row, file_records
+from selfattn.data.readers.lines import count_lines, file_sha256, lines_of
+from selfattn.data.readers.records import Fault, Row, file_records
 from selfattn.errors import UserError
 
 ROWS = [Row(1, "Go.", "가."), Row(2, "Hi, all.", "안녕.")]

@@ -10,8 +10,8 @@ import torch
 
 from selfattn.decoding.beam import beam_search
 from selfattn.errors import UserError
-from selfattn.evaluation import cost
-from selfattn.evaluation.cost import NO_END, DecodingTime, DiskSize, decoding_times, disk_size, peak_memory
+from selfattn.evaluation.cost import decoding as cost
+from selfattn.evaluation.cost.decoding import NO_END, DecodingTime, DiskSize, decoding_times, disk_size, peak_memory
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq

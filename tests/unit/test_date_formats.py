@@ -10,8 +10,8 @@ import pytest
 from babel import Locale
 from babel.dates import format_date
 
-from selfattn.data.date_formats import date_patterns, find_locale, parse
-from selfattn.data.date_patterns import YEARS, DatePattern, recase, shape
+from selfattn.data.dates.formats import date_patterns, find_locale, parse
+from selfattn.data.dates.patterns import YEARS, DatePattern, recase, shape
 from selfattn.errors import UserError
 
 LOCALES = [

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.data.date_formats import date_patterns
-from selfattn.data.date_probes import read_foreign_dates, unseen_formats, unseen_years
-from selfattn.data.dates import DateSource, split_of
+from selfattn.data.dates.formats import date_patterns
+from selfattn.data.dates.probes import read_foreign_dates, unseen_formats, unseen_years
+from selfattn.data.dates.source import DateSource, split_of
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
@@ -98,7 +98,7 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
 
 
 def test_a_locale_without_further_formats_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.date_probes._new_formats", lambda name: ())
+    monkeypatch.setattr("selfattn.data.dates.probes._new_formats", lambda name: ())
     with pytest.raises(UserError, match="CLDR has no further date formats for en_US; add a locale"):
         unseen_formats("en_US", 1)
 

@@ -11,9 +11,9 @@ import pytest
 from babel.dates import format_date
 from babel.localedata import locale_identifiers
 
-from selfattn.data.date_formats import date_patterns
-from selfattn.data.date_patterns import TWO_DIGIT_YEARS, YEARS
-from selfattn.data.dates import DateSource, split_of
+from selfattn.data.dates.formats import date_patterns
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS
+from selfattn.data.dates.source import DateSource, split_of
 from selfattn.data.pairs import Pair, Span
 from selfattn.errors import UserError
 
@@ -70,7 +70,7 @@ def test_the_same_index_gives_the_same_pair() -> None:
 
 
 def test_the_pairs_do_not_depend_on_the_process() -> None:
-    code = "from selfattn.data.dates import DateSource; print(DateSource(['en_US', 'ja_JP']).pairs(30))"
+    code = "from selfattn.data.dates.source import DateSource; print(DateSource(['en_US', 'ja_JP']).pairs(30))"
     outputs = {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -9,9 +9,9 @@ import torch
 
 from selfattn.data.batches import Example, collate
 from selfattn.errors import UserError
+from selfattn.runs.directory import check_is_free
 from selfattn.training.device import choose_device
-from selfattn.training.parallel import Processes, is_main_process
-from selfattn.training.run_dir import check_is_free
+from selfattn.training.distributed.parallel import Processes, is_main_process
 
 
 def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

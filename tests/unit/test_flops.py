@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from selfattn.errors import UserError
-from selfattn.evaluation.flops import BatchShape, Flops, count_flops, machine_peak, training_flops
+from selfattn.evaluation.cost.flops import BatchShape, Flops, count_flops, machine_peak, training_flops
 from selfattn.models.build import build
 from selfattn.models.config import (
     DecoderOnlyConfig,
@@ -212,7 +212,7 @@ def test_a_budget_beyond_all_measure_is_refused_before_memory_is_gone() -> None:
 def test_a_machine_can_do_something(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two products, of which the faster took a tenth of a second, of 100 x 100 matrices."""
     times = iter([0.0, 1.0, 1.2, 2.0, 2.1])
-    monkeypatch.setattr("selfattn.evaluation.flops.time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("selfattn.evaluation.cost.flops.time.perf_counter", lambda: next(times))
     assert machine_peak(size=100, seconds=2.1) == pytest.approx(2 * 100**3 / 0.1)
 
 

@@ -15,8 +15,8 @@ from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Mode
 from selfattn.models.presets import PRESETS
 from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
-from selfattn.training.forcing import forcing_probability, sampled_logits
 from selfattn.training.loop import train
+from selfattn.training.objective.scheduled_sampling import forcing_probability, sampled_logits
 from selfattn.training.observer import Measure
 
 VOCAB = 13

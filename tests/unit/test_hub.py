@@ -12,11 +12,11 @@ from threading import Thread
 
 import pytest
 
-from selfattn.data.corpus import read_corpus
-from selfattn.data.hub import HubCorpus, hub_sources, quiet
-from selfattn.data.pair_stream import PairStream
+from selfattn.data.corpus.hub import HubCorpus, hub_sources, quiet
+from selfattn.data.corpus.pair_stream import PairStream
+from selfattn.data.corpus.parts import read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.records import Row
+from selfattn.data.readers.records import Row
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")
@@ -124,8 +124,8 @@ def read_elsewhere(name: str, cache: Path, **environment: str) -> subprocess.Com
     """Read a dataset in a process of its own: the libraries look at the environment once, when they are imported."""
     program = (
         "import sys, time\n"
-        "from selfattn.data.corpus import read_corpus\n"
-        "from selfattn.data.hub import HubCorpus\n"
+        "from selfattn.data.corpus.parts import read_corpus\n"
+        "from selfattn.data.corpus.hub import HubCorpus\n"
         "from selfattn.errors import UserError\n"
         "time.sleep = None  # nothing is tried again\n"
         "try:\n"
@@ -197,7 +197,7 @@ def test_the_libraries_are_offline_only_while_nothing_can_be_reached(monkeypatch
         asked.append((url, seconds))
         return False
 
-    monkeypatch.setattr("selfattn.data.hub.is_reachable", unreachable)
+    monkeypatch.setattr("selfattn.data.corpus.hub.is_reachable", unreachable)
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "https://hub.example")
     assert not datasets.config.HF_HUB_OFFLINE
     assert not constants.HF_HUB_OFFLINE
@@ -214,7 +214,7 @@ def test_the_libraries_are_offline_only_while_nothing_can_be_reached(monkeypatch
 
 
 def test_nobody_is_asked_about_a_directory(nested: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.data.hub.is_reachable", None)
+    monkeypatch.setattr("selfattn.data.corpus.hub.is_reachable", None)
     for name in (str(nested), "captions"):
         monkeypatch.chdir(nested.parent)
         assert list(hub_sources(HubCorpus(name, columns=("en", "ko")), streaming=True)) == ["train", "valid", "test"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.evaluation.intervals import bootstrap_share, wilson
+from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
 
 
 def test_the_mean_is_that_of_all_runs() -> None:

@@ -15,9 +15,9 @@ from selfattn.data.batches import Example, collate
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training import linear_loss, loss
-from selfattn.training.linear_loss import linear_cross_entropy
-from selfattn.training.loss import divergence
+from selfattn.training.objective import linear_loss, loss
+from selfattn.training.objective.linear_loss import linear_cross_entropy
+from selfattn.training.objective.loss import divergence
 
 
 def drawn(n: int, d: int, v: int, *, seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:

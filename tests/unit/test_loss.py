@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from selfattn.training.loss import token_loss
+from selfattn.training.objective.loss import token_loss
 
 TRUE_MASK = torch.tensor([[True, True]])
 

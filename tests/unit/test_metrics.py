@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.evaluation.metrics import character_error_rate, edit_distance, exact_matches
+from selfattn.evaluation.metrics.exact import character_error_rate, edit_distance, exact_matches
 
 
 def test_exact_match_is_character_by_character() -> None:

@@ -8,7 +8,7 @@ from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
 from selfattn.models.presets import PRESETS
 from selfattn.training.config import TrainingConfig
-from selfattn.training.optimizer import make_optimizer
+from selfattn.training.optim.optimizer import make_optimizer
 
 
 def groups(model: torch.nn.Module) -> tuple[set[str], set[str]]:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.data.dates import DateSource
-from selfattn.data.files import book_split, read_pairs
+from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.output_gates import (
+from selfattn.data.readers.pair_files import book_split, read_pairs
+from selfattn.evaluation.gates.output_gates import (
     PUBLISHED,
     endings,
     kind_of,
@@ -22,7 +22,7 @@ from selfattn.evaluation.output_gates import (
     repetition_rate,
     variety,
 )
-from selfattn.evaluation.overlap import Overlap, overlap
+from selfattn.evaluation.gates.overlap import Overlap, overlap
 from selfattn.models.presets import PRESETS
 
 TARGETS = [pair.target for pair in DateSource(split="test").pairs(101)]

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from selfattn.data.pairs import Pair
-from selfattn.evaluation import decode as decode_module
-from selfattn.evaluation.evaluate import evaluate
-from selfattn.evaluation.latency import median_ms
-from selfattn.evaluation.predict import predict
+from selfattn.decoding import batched as decode_module
+from selfattn.decoding.texts import predict
+from selfattn.evaluation.cost.latency import median_ms
+from selfattn.evaluation.metrics.evaluate import evaluate
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.tokenizers.char import CharTokenizer

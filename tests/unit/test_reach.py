@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from selfattn.data import reach
-from selfattn.data.reach import is_reachable
+from selfattn.data.corpus import reachable as reach
+from selfattn.data.corpus.reachable import is_reachable
 
 LONG = 20.0  # seconds that no test waits for
 

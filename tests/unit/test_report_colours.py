@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from selfattn.report import palette
-from selfattn.report.palette import COLOURS, SHAPES, signs
+from selfattn.report.drawing import palette
+from selfattn.report.drawing.palette import COLOURS, SHAPES, signs
 
-CSS = (Path(palette.__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
+CSS = (Path(palette.__file__).parents[1] / "templates" / "report.css").read_text(encoding="utf-8")
 NAMES = tuple(f"m{k}" for k in range(COLOURS))
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB
 BLINDNESS = {

@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.report import files
-from selfattn.report.fairness import matched_statement
-from selfattn.report.files import results_json, write_report
-from selfattn.report.grid import cell_text
-from selfattn.report.judged import pair_tables
-from selfattn.report.markdown import plain, render_markdown
-from selfattn.report.numbers import interval_text, mean_text
-from selfattn.report.reading import read_record, record_from_dict
-from selfattn.report.record import Record
-from selfattn.report.standing import quality
-from selfattn.report.terminal import print_summary
-from selfattn.report.tokens import width
-from selfattn.report.verdict import question, verdict
-from selfattn.report.words import LANGS, Lang, Message
+from selfattn.figures.reading import read_record, record_from_dict
+from selfattn.figures.record import Record
+from selfattn.report.drawing.numbers import interval_text, mean_text
+from selfattn.report.drawing.tokens import width
+from selfattn.report.render import files
+from selfattn.report.render.files import results_json, write_report
+from selfattn.report.render.grid import cell_text
+from selfattn.report.render.markdown import plain, render_markdown
+from selfattn.report.render.terminal import print_summary
+from selfattn.report.sections.fairness import matched_statement
+from selfattn.report.sections.judged import pair_tables
+from selfattn.report.sections.standing import quality
+from selfattn.report.sections.verdict import question, verdict
+from selfattn.report.words.messages import LANGS, Lang, Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
@@ -60,7 +60,8 @@ def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tm
 def test_bytes_do_not_hang_on_the_process_that_writes_them(tmp_path: Path) -> None:
     results = write_report(record_from_dict(RECORDS["rich"]()), tmp_path / "here", "ko").results
     code = (
-        "import sys; from selfattn.report.files import write_report; from selfattn.report.reading import read_record; "
+        "import sys; from selfattn.report.render.files import write_report; "
+        "from selfattn.figures.reading import read_record; "
         "write_report(read_record(sys.argv[1]), sys.argv[2], 'ko')"
     )
     for seed in ("1", "2"):

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.explorer import SINGLES, SYMBOLS, explorer_data, pack
-from selfattn.report.html import render_html
-from selfattn.report.reading import record_from_dict
-from selfattn.report.wordlist_explorer import EXPLORER
-from selfattn.report.words import Lang
+from selfattn.figures.reading import record_from_dict
+from selfattn.report.render.html import render_html
+from selfattn.report.sections.explorer import SINGLES, SYMBOLS, explorer_data, pack
+from selfattn.report.words.messages import Lang
+from selfattn.report.words.wordlist_explorer import EXPLORER
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 VOID = {"meta", "link", "input", "img", "br"}

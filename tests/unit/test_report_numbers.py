@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.numbers import (
+from selfattn.figures.cost import MeanOverRuns
+from selfattn.figures.pairs import PairTest
+from selfattn.figures.quality import Estimate
+from selfattn.report.drawing.numbers import (
     amount,
     compact,
     difference_text,
@@ -22,8 +25,7 @@ from selfattn.report.numbers import (
     share_text,
     value_text,
 )
-from selfattn.report.record import Estimate, Measure, PairTest
-from selfattn.report.scale import Scale, even_ticks, quality_scale
+from selfattn.report.drawing.scale import Scale, even_ticks, quality_scale
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
 
@@ -95,8 +97,8 @@ def test_amounts_and_counts() -> None:
         "950", "1.00 k", "248 k", "1.52 M", "2.00 G"
     ]  # fmt: skip
     assert measure_text(None) == "–"
-    assert measure_text(Measure(41.2, (41.2,))) == "41"
-    assert measure_text(Measure(41.2, (39.0, 44.1))).replace("\u00a0", " ") == "41 (39–44)"
+    assert measure_text(MeanOverRuns(41.2, (41.2,))) == "41"
+    assert measure_text(MeanOverRuns(41.2, (39.0, 44.1))).replace("\u00a0", " ") == "41 (39–44)"
 
 
 def test_the_scale_of_nines_gives_every_nine_the_same_room() -> None:

@@ -13,9 +13,10 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.report.files import results_json
-from selfattn.report.reading import read_record, record_from_dict, record_to_dict
-from selfattn.report.record import Attention, Record
+from selfattn.figures.attention import Attention
+from selfattn.figures.reading import read_record, record_from_dict, record_to_dict
+from selfattn.figures.record import Record
+from selfattn.report.render.files import results_json
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"

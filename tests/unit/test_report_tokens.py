@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.diff import pieces
-from selfattn.report.tokens import drawn, shown, token_places, visual_order, width
+from selfattn.report.drawing.diff import pieces
+from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order, width
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from selfattn.report.grid import cell_text
-from selfattn.report.reading import record_from_dict
-from selfattn.report.record import Curve, Model, Point, Record
-from selfattn.report.training import band_note, mean_curve, reached, reached_grid, spendings, threshold
-from selfattn.report.words import Message
+from selfattn.figures.curves import Curve, Point
+from selfattn.figures.reading import record_from_dict
+from selfattn.figures.record import Model, Record
+from selfattn.report.render.grid import cell_text
+from selfattn.report.sections.training import band_note, mean_curve, reached, reached_grid, spendings, threshold
+from selfattn.report.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 

@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.fairness import badges, obstacles
-from selfattn.report.judged import pair_tables
-from selfattn.report.numbers import estimate_text
-from selfattn.report.reading import record_from_dict
-from selfattn.report.record import Estimate, GateResult, Interval, PairTest, Record
-from selfattn.report.standing import Outcome, interval_outcome, quality, ranked, relation, turned
-from selfattn.report.verdict import question, standing, verdict
+from selfattn.figures.gates import Gate
+from selfattn.figures.pairs import PairTest
+from selfattn.figures.quality import Estimate, IntervalMethod
+from selfattn.figures.reading import record_from_dict
+from selfattn.figures.record import Record
+from selfattn.report.drawing.numbers import estimate_text
+from selfattn.report.sections.fairness import badges, obstacles
+from selfattn.report.sections.judged import pair_tables
+from selfattn.report.sections.standing import Outcome, interval_outcome, quality, ranked, relation, turned
+from selfattn.report.sections.verdict import question, standing, verdict
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
@@ -259,7 +262,7 @@ def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> Non
 
 def test_of_many_models_those_that_pass_are_compared(rich: Record) -> None:
     models = tuple(dataclasses.replace(model, name=f"m{k}") for k, model in enumerate(rich.models))
-    gate = GateResult("variety", False, "all the same", model="m0")
+    gate = Gate("variety", False, "all the same", model="m0")
     record = dataclasses.replace(rich, models=models, pairs=(), gates=(gate,))
     found = verdict(record)
     assert not found.stopped
@@ -289,7 +292,7 @@ def test_twice_the_parameters_stops_the_verdict_where_they_were_to_be_equal() ->
 
 def test_a_gate_about_the_size_is_not_said_twice() -> None:
     record = read("matched_apart")
-    gate = GateResult("matched budgets", False, "transformer has twice as many", value=0.99, limit=0.02)
+    gate = Gate("matched budgets", False, "transformer has twice as many", value=0.99, limit=0.02)
     both = dataclasses.replace(record, gates=(*record.gates, gate))
     assert len(obstacles(both)) == 1
     unasked = dataclasses.replace(both, matching=dataclasses.replace(record.matching, budget="none"))
@@ -352,7 +355,7 @@ def test_one_seed_decides_for_one_run_only(
     [("items", "With these seeds, yes:"), ("seeds and items", "Yes, transformer is better:")],
 )
 def test_only_intervals_over_seeds_speak_beyond_the_seeds(over: Any, beginning: str) -> None:
-    record = dataclasses.replace(read("three_seeds"), interval=Interval(0.95, "bootstrap", over))
+    record = dataclasses.replace(read("three_seeds"), interval=IntervalMethod(0.95, "bootstrap", over))
     record = with_quality(record, transformer=Estimate(0.99, 0.98, 0.995), rnn_attention=Estimate(0.9, 0.89, 0.91))
     said = sentences(record)
     assert said[0].startswith(beginning)

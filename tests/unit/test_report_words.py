@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.report import wordlist
-from selfattn.report.wordlist import WORDS
-from selfattn.report.wordlist_explorer import EXPLORER
-from selfattn.report.words import message
+from selfattn.report.words import wordlist
+from selfattn.report.words.messages import message
+from selfattn.report.words.wordlist import WORDS
+from selfattn.report.words.wordlist_explorer import EXPLORER
 
 NAMES = {"BLEU", "chrF", "TER", "AER"}  # the same in every language
 ROOM = Path(wordlist.__file__).parent

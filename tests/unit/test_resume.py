@@ -12,10 +12,10 @@ import training_parts as parts
 from safetensors.torch import load_file
 
 from selfattn.errors import UserError
-from selfattn.training.checkpoint import Checkpoint, CheckpointFile
+from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport, Observer, Plan, StepReport
-from selfattn.training.run_dir import CHECKPOINT, RunDirectory
 
 # 23 examples in batches of 4 are 6 batches, in steps of 2 batches 3 steps an epoch.
 FULL = TrainingConfig(
@@ -33,7 +33,7 @@ CONFIGS = {
 @pytest.fixture(autouse=True)
 def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what takes longest in a small training: asking git what the commit is."""
-    monkeypatch.setattr("selfattn.tasks.fit.commit", lambda: None)
+    monkeypatch.setattr("selfattn.runs.fit.commit", lambda: None)
 
 
 class Stopped(BaseException):
@@ -261,13 +261,13 @@ def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: py
 
 def test_checkpoints_cost_a_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("selfattn.training.checkpoint.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("selfattn.training.checkpoints.checkpoint.time.monotonic", lambda: now[0])
     file = CheckpointFile(tmp_path / "c.safetensors")
 
     def slow(path: Path, write: object) -> None:
         now[0] += 3.0
 
-    monkeypatch.setattr("selfattn.training.checkpoint.write_atomically", slow)
+    monkeypatch.setattr("selfattn.training.checkpoints.checkpoint.write_atomically", slow)
     now[0] += 29.0
     assert not file.is_due(1)
     now[0] += 2.0

@@ -12,14 +12,14 @@ import torch
 from safetensors.torch import load_file
 
 from selfattn.errors import UserError
+from selfattn.files import read_json, write_atomically, write_json
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.runs.directory import RunConfig, RunDirectory, check_is_free
+from selfattn.runs.environment import commit, machine, versions
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.files import read_json, write_atomically, write_json
-from selfattn.training.machine import commit, machine, versions
 from selfattn.training.observer import EpochReport
-from selfattn.training.run_dir import RunConfig, RunDirectory, check_is_free
 
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11)
 CONFIG = RunConfig(

@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from selfattn.evaluation.comparison import METHODS, Comparison, Word, word_for
-from selfattn.evaluation.intervals import bootstrap_share
-from selfattn.evaluation.paired import sign_flip_p
-from selfattn.evaluation.significance import compare, compare_corpus, estimate
-from selfattn.evaluation.spread import Spread, spread
-from selfattn.evaluation.student import t_tail
+from selfattn.evaluation.statistics.comparison import METHODS, Comparison, Word, word_for
+from selfattn.evaluation.statistics.intervals import bootstrap_share
+from selfattn.evaluation.statistics.paired import sign_flip_p
+from selfattn.evaluation.statistics.significance import compare, compare_corpus, estimate
+from selfattn.evaluation.statistics.spread import Spread, spread
+from selfattn.evaluation.statistics.student import t_tail
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
 

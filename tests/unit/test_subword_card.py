@@ -4,9 +4,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from selfattn.report.tokenizer_card import card_text
-from selfattn.report.tokenizer_svg import card_svg
-from selfattn.report.tokens import width
+from selfattn.report.drawing.tokenizer_card import card_text
+from selfattn.report.drawing.tokenizer_svg import card_svg
+from selfattn.report.drawing.tokens import width
 from selfattn.tokenizers.card import card
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer

@@ -10,7 +10,7 @@ import pytest
 
 from selfattn.data.batches import Example, encode_pairs
 from selfattn.data.pairs import Pair
-from selfattn.data.regularise import sample_pairs
+from selfattn.data.subword_sampling import sample_pairs
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import load_tokenizer
@@ -98,7 +98,7 @@ def test_examples_are_cut_by_seed_epoch_and_number_alone() -> None:
 def test_sentencepiece_is_loaded_where_it_is_needed_and_nowhere_else(tmp_path: Path) -> None:
     CharTokenizer("ab").save(tmp_path)
     code = (
-        "import sys, selfattn, selfattn.tasks.tokenizer_options\n"
+        "import sys, selfattn, selfattn.cli.tokenizer_options\n"
         "from selfattn.tokenizers.load import load_tokenizer\n"
         f"load_tokenizer({str(tmp_path)!r})\n"
         "assert not {'sentencepiece', 'torch'} & set(sys.modules)"

@@ -8,8 +8,8 @@ from dataclasses import asdict, fields
 
 import pytest
 
+from selfattn.cli.settings import TrainingOptions
 from selfattn.errors import UserError
-from selfattn.tasks.options import TrainingOptions
 from selfattn.training.config import TrainingConfig, training_from_dict
 
 

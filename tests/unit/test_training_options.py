@@ -16,13 +16,13 @@ from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training import loss
-from selfattn.training.averaging import ExponentialAverage, LastAverage
 from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed.replica import Replica
 from selfattn.training.loop import Outcome, train
-from selfattn.training.loss import divergence, token_loss
+from selfattn.training.objective import loss
+from selfattn.training.objective.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
-from selfattn.training.replica import Replica
+from selfattn.training.optim.averaging import ExponentialAverage, LastAverage
 from selfattn.training.step import Stepper
 
 VOCAB = 13

@@ -1,0 +1,114 @@
+"""What every command of the command line has in common: how it is made, and how its errors are said.
+
+Bad input is one line on standard error and exit code 2; an interrupt is one line and exit code 130; anything
+unexpected keeps its traceback. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+
+from selfattn import __version__
+from selfattn.console import say
+from selfattn.errors import UserError
+
+BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
+
+
+def make_app(name: str, *, help: str) -> App:
+    """Make a program, or a group of commands, whose errors :func:`run_app` can say in one line.
+
+    Args:
+        name: how it is called.
+        help: one line that says what it is for.
+    """
+    return App(
+        name=name,
+        help=help,
+        version=__version__,
+        default_parameter=Parameter(negative=(), show_default=_default_text),
+        help_format="plaintext",
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+
+
+def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
+    """Run a program and leave with its exit code where it is not 0.
+
+    Args:
+        app: made by :func:`make_app`.
+        arguments: default those of this process.
+
+    Raises:
+        SystemExit: 2 for bad input, 130 for an interrupt, 141 when nobody reads the output any more.
+    """
+    try:
+        app(arguments)
+        _flush()  # here, where a broken pipe can still be caught
+    except UnusedCliTokensError as error:
+        surplus = " ".join(error.unused_tokens or ())
+        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
+    except CycloptsError as error:
+        fail(str(error))
+    except UserError as error:
+        with suppress(UserError, BrokenPipeError):
+            _flush()
+        fail(str(error))
+    except KeyboardInterrupt as interrupt:
+        say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _drop_output()
+        raise SystemExit(BROKEN_PIPE) from None
+
+
+def _flush() -> None:
+    """Write what was printed.
+
+    Raises:
+        BrokenPipeError: nobody reads it.
+        UserError: it cannot be written.
+    """
+    if sys.stdout is None:  # closed by whoever started this
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _drop_output()
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UserError(f"standard output: cannot be written ({error.strerror}); make room and try again") from None
+
+
+def _drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere.
+
+    The interpreter flushes it once more on its way out, and would complain that it cannot.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _default_text(value: Any) -> str | None:
+    """Write a default as the user would type it; say nothing of flags and empty lists."""
+    if isinstance(value, bool) or value in ((), None):
+        return None
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def fail(message: str) -> None:
+    """Say what is wrong and leave with exit code 2.
+
+    Raises:
+        SystemExit: always.
+    """
+    say(f"error: {message}")
+    raise SystemExit(BAD_INPUT) from None

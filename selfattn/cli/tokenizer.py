@@ -1,0 +1,187 @@
+"""Train a tokenizer from files, look at one: what ``selfattn tokenizer`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from selfattn.cli.given_options import chosen_columns
+from selfattn.cli.tokenizer_options import InspectTokenizer, Side, TrainTokenizer
+from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.readers.records import format_of
+from selfattn.data.readers.texts import read_texts
+from selfattn.errors import UserError
+from selfattn.report.drawing.tokenizer_card import card_text
+from selfattn.report.drawing.tokenizer_svg import card_svg
+from selfattn.tokenizers.card import Card, card
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import load_tokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.separate import SeparateTokenizer
+from selfattn.tokenizers.subword import SubwordTokenizer
+
+_DEFAULT_SIZE = 8000
+_MEASURED = 10_000  # texts that the card of a new tokenizer is made from
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of some files.
+
+    Args:
+        source: the texts of the source side.
+        target: the texts of the target side.
+        mixed: texts of which nothing says the side.
+    """
+
+    source: list[str]
+    target: list[str]
+    mixed: list[str]
+
+    def of(self, side: Side) -> list[str]:
+        """Return the texts of a side, or all of them."""
+        return {"source": self.source, "target": self.target, "both": self.source + self.target + self.mixed}[side]
+
+
+def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, Card]:
+    """Train a tokenizer, save it, and measure it on the texts, or 10,000 of them from beginning to end.
+
+    Args:
+        data: files of pairs (TSV, CSV or JSON lines, which give both sides) or of one text a line, plain or .gz.
+        options: the settings.
+
+    Returns:
+        A card for each vocabulary: under ``""`` where there is one, else under ``"source"`` and ``"target"``.
+
+    Raises:
+        UserError: a file cannot be read, a setting is out of its range, the texts have too few pieces, or the output
+            directory holds a tokenizer already.
+    """
+    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
+        raise UserError(f"{options.out}: holds something already; name a new directory")
+    texts = _read(data, options.columns, parallel=options.separate)
+    tokenizer: Tokenizer
+    if options.separate:
+        if texts.mixed:
+            raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
+        tokenizer = SeparateTokenizer(_trained(texts.source, options), _trained(texts.target, options))
+    else:
+        tokenizer = _trained(texts.of("both"), options)
+    try:
+        tokenizer.save(options.out)
+    except OSError as error:
+        raise UserError(f"{options.out}: cannot be written ({error.strerror}); choose another --out") from None
+    return _cards(tokenizer, texts, "both", _MEASURED, 5)
+
+
+def inspect_tokenizer(path: Path, options: InspectTokenizer) -> dict[str, Card]:
+    """Measure a tokenizer on texts.
+
+    Args:
+        path: a run directory, or a tokenizer's own.
+        options: the settings.
+
+    Returns:
+        Cards, as `train_tokenizer` does.
+
+    Raises:
+        UserError: there is no tokenizer, a file cannot be read, or there is no text to measure it on.
+    """
+    tokenizer = load_tokenizer(path / "tokenizer" if (path / "tokenizer").is_dir() else path)
+    if not options.data and not options.text:
+        raise UserError("tokenizer inspect: no text to measure it on; give --data FILE or --text TEXT")
+    separate = tokenizer.source is not tokenizer.target
+    texts = _read(options.data, options.columns, parallel=separate and options.side == "both")
+    if not options.data:
+        texts.mixed.extend(options.text)
+    if options.side != "both" and texts.mixed:
+        # Plain texts are of the side that was asked for.
+        texts.of(options.side)[:0] = texts.mixed
+        texts.mixed.clear()
+    return _cards(tokenizer, texts, options.side, None, options.examples, options.text)
+
+
+def train_command(data: Sequence[Path], options: TrainTokenizer) -> None:
+    """Run ``selfattn tokenizer train``."""
+    _show(train_tokenizer(data, options), options.svg)
+
+
+def inspect_command(path: Path, options: InspectTokenizer) -> None:
+    """Run ``selfattn tokenizer inspect``."""
+    _show(inspect_tokenizer(path, options), options.svg)
+
+
+def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
+    if options.kind == "characters":
+        return CharTokenizer.train(texts)
+    return SubwordTokenizer.train(
+        texts,
+        kind=options.kind,
+        vocab_size=_DEFAULT_SIZE if options.vocab_size is None else options.vocab_size,
+        clip=options.vocab_size is None,
+        character_coverage=options.coverage,
+        byte_fallback=not options.no_bytes,
+        split_digits=not options.keep_numbers,
+        user_symbols=options.symbols,
+        max_texts=options.max_texts,
+        seed=options.seed,
+    )
+
+
+def _has_pairs(path: Path) -> bool:
+    """Whether a file is one of pairs, and not of one text a line (which may have a ``_`` in it, as the book's file)."""
+    return format_of(path) not in (None, "book")
+
+
+def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Texts:
+    """Read files; of two parallel ones, the first is the source."""
+    columns = chosen_columns(names)
+    if columns is not None and not any(map(_has_pairs, paths)):
+        raise UserError("--columns is for files of pairs: give one, or leave it out")
+    if parallel and len(paths) == 2 and not any(map(_has_pairs, paths)):
+        return Texts(read_texts(paths[0]).lines, read_texts(paths[1]).lines, [])
+    texts = Texts([], [], [])
+    for path in paths:
+        if _has_pairs(path):
+            pairs = read_pairs(path, columns=columns)
+            texts.source.extend(pair.source for pair in pairs)
+            texts.target.extend(pair.target for pair in pairs)
+        else:
+            texts.mixed.extend(read_texts(path).lines)
+    return texts
+
+
+def _cards(
+    tokenizer: Tokenizer, texts: Texts, side: Side, most: int | None, examples: int, shown: Sequence[str] = ()
+) -> dict[str, Card]:
+    """Measure each vocabulary on at most so many texts; show those that are given, else some of the others."""
+
+    def measured(one: Tokenizer, found: list[str]) -> Card:
+        return card(one, _spread(found, most), examples=shown or _spread(found, examples))
+
+    if tokenizer.source is tokenizer.target:
+        return {"": measured(tokenizer, texts.of(side))}
+    if side == "both" and texts.mixed:
+        raise UserError("this tokenizer has a vocabulary for each side: say --side source or --side target")
+    sides = {"source": (tokenizer.source, texts.source), "target": (tokenizer.target, texts.target)}
+    return {name: measured(*sides[name]) for name in sides if side in ("both", name)}
+
+
+def _spread(texts: Sequence[str], most: int | None) -> list[str]:
+    """Take so many texts at equal distances."""
+    if most is None or len(texts) <= most:
+        return list(texts)
+    return [texts[number * len(texts) // most] for number in range(most)]
+
+
+def _show(cards: dict[str, Card], svg: Path | None) -> None:
+    """Print the cards; draw them, each into a file of its own where there are two."""
+    for name, one in cards.items():
+        print(f"{name}\n{card_text(one)}" if name else card_text(one), end="")
+        if svg is not None:
+            path = svg.with_name(f"{svg.stem}-{name}{svg.suffix}") if name else svg
+            try:
+                path.write_text(card_svg(one, name) + "\n", encoding="utf-8")
+            except OSError as error:
+                raise UserError(f"{path}: cannot be written ({error.strerror}); name another file") from None

@@ -1,0 +1,228 @@
+"""Plain JSON values to checked dataclasses and back: the one reader and writer of every JSON file of the project.
+
+The work is pydantic's (loaded when the first value is decoded): it checks types, choices, bounds and unknown keys. Here
+its findings become one line that names the file, the field, what was expected, what was found, and what to do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from selfattn.errors import UserError
+from selfattn.files import read_bytes, write_text
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a finite number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "none_required": "null",
+    "dict_type": "an object",
+    "mapping_type": "an object",
+    "dataclass_type": "an object",
+    "tuple_type": "a list",
+    "list_type": "a list",
+}
+_ONE_OF_SEVERAL = {"str": "text", "int": "a whole number", "float": "a finite number", "bool": "true or false"}
+
+
+class Plain:
+    """Base of dataclasses that travel as JSON: exact types, finite numbers, no key that is not a field.
+
+    Bounds stand in the annotations (``Annotated[float, Ge(0), Le(1)]`` of the package annotated_types).
+    """
+
+    __pydantic_config__ = {"strict": True, "extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012  # pydantic reads it
+
+
+class FieldError(Exception):
+    """A value that is not as its type says.
+
+    Args:
+        where: the path of the field, such as ``models[0].name``; empty for the whole value.
+        problem: what is wrong with it.
+    """
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where, self.problem = where, problem
+
+
+def decode(kind: type[T], data: object, *, file: str | Path, advice: str) -> T:
+    """Make a checked value of plain JSON values.
+
+    Args:
+        kind: a dataclass that is :class:`Plain`, or any type that is made of such.
+        data: as ``json.loads`` gives it.
+        file: what to call the place in an error message.
+        advice: what to do where something is wrong.
+
+    Raises:
+        UserError: a field is missing, unknown, or not as its type says.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Share(Plain):
+        ...     mean: float
+        ...     runs: tuple[float, ...] = ()
+        >>> decode(Share, {"mean": 0.5, "runs": [0.25, 0.75]}, file="a.json", advice="make it again")
+        Share(mean=0.5, runs=(0.25, 0.75))
+        >>> decode(Share, {"mean": "much"}, file="a.json", advice="make it again")
+        Traceback (most recent call last):
+        selfattn.errors.UserError: a.json: mean: expected a finite number, found "much"; make it again
+    """
+    try:
+        return checked(kind, data)
+    except FieldError as error:
+        raise UserError(f"{file}: {error.where or 'content'}: {error.problem}; {advice}") from None
+
+
+def checked(kind: type[T], data: object) -> T:
+    """Do what :func:`decode` does, for callers that say errors in their own way.
+
+    Raises:
+        FieldError: something is not as its type says.
+    """
+    from pydantic import ValidationError
+
+    try:
+        # As JSON, for there a list may stand for a tuple, and nothing else is taken for what it is not.
+        adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # types are hashable
+        return adapter.validate_json(json.dumps(data, ensure_ascii=True))
+    except ValidationError as error:
+        raise _first_problem(error) from None
+    except RecursionError:
+        raise FieldError("", "is nested too deep") from None
+
+
+def encode(value: Any) -> Any:
+    """Turn a value into plain JSON values: dataclasses become objects without the fields that are None.
+
+    A number that is not finite is left out of an object as None is.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Share(Plain):
+        ...     mean: float
+        ...     low: float | None = None
+        ...     runs: tuple[float, ...] = ()
+        >>> encode(Share(0.5, runs=(0.25, 0.75)))
+        {'mean': 0.5, 'runs': [0.25, 0.75]}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return {name: encode(item) for name, item in pairs if not (item is None or _is_not_finite(item))}
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def read(kind: type[T], path: Path, *, advice: str) -> T:
+    """Read a JSON file as a checked value.
+
+    Raises:
+        UserError: the file cannot be read, is not JSON, or a field is not as its type says.
+    """
+    return decode(kind, read_json(path, advice=advice), file=path, advice=advice)
+
+
+def read_json(path: Path, *, advice: str) -> Any:
+    """Read a JSON file as plain values, unchecked.
+
+    Raises:
+        UserError: the file cannot be read, or is not JSON.
+    """
+    data = read_bytes(path, advice=advice)
+    try:
+        return json.loads(data)
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not UTF-8 text; {advice}") from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno}: is not JSON ({error.msg}); {advice}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, nesting without end
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
+        raise UserError(f"{path}: is not JSON that can be read ({reason}); {advice}") from None
+
+
+def write(path: Path, value: Any) -> None:
+    """Write a value as JSON for people to read, the whole file or nothing.
+
+    Raises:
+        OSError: the disk does not take it.
+        ValueError: a number is not finite.
+    """
+    write_text(path, json.dumps(encode(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _first_problem(error: Any) -> FieldError:
+    """Say the first finding of pydantic in the project's words."""
+    found = error.errors(include_url=False)
+    first = found[0]
+    place, kind = tuple(first["loc"]), first["type"]
+    if kind == "missing":
+        return FieldError(_path(place), "is missing")
+    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+        return FieldError(_path(place), "is not a field of this schema")
+    if len(found) > 1 and all(one["input"] is first["input"] or one["input"] == first["input"] for one in found):
+        # A choice between types: pydantic puts the name of each behind the place.
+        names = [_ONE_OF_SEVERAL.get(str(one["loc"][-1])) for one in found]
+        if all(names):
+            return FieldError(
+                _path(place[:-1]), f"expected {' or '.join(map(str, names))}, found {short(first['input'])}"
+            )
+    if kind == "json_invalid":
+        return FieldError("", "is not text that can be written (half a surrogate pair)")
+    expected = _EXPECTED.get(kind)
+    if expected is None:
+        message = str(first["msg"])
+        expected = message[0].lower() + message[1:]
+        expected = expected.removeprefix("input should be ").removeprefix("value error, ")
+        if kind == "literal_error":
+            expected = "one of " + str(first["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+    return FieldError(_path(place), f"expected {expected}, found {short(first['input'])}")
+
+
+def _path(place: tuple[str | int, ...]) -> str:
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def short(value: object) -> str:
+    """Write a value for a message, in at most 40 characters.
+
+    Example:
+        >>> short({"a": 1}), len(short("long" * 20))
+        ('{"a": 1}', 40)
+    """
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _is_not_finite(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)

@@ -1,0 +1,1 @@
+"""Models side by side: the engine, which knows no task by name."""

@@ -1,0 +1,82 @@
+"""Make a report again, or a new one of other runs, from what lies on disk: no model is run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from selfattn.cli.compare_options import ReportOptions
+from selfattn.comparison.engine import write_comparison
+from selfattn.comparison.plan import PLAN, read_plan, run_name
+from selfattn.comparison.record import Frame, make_record
+from selfattn.errors import UserError
+from selfattn.figures.quality import Headline
+from selfattn.figures.record import Record
+from selfattn.report.render.files import ReportFiles, write_report
+from selfattn.runs.test_result import Tested
+
+
+def report(paths: Sequence[Path], options: ReportOptions) -> tuple[Record, ReportFiles]:
+    """Write the report of a comparison, or of runs from one or several.
+
+    The same runs give the same bytes.
+
+    Args:
+        paths: one comparison; or runs that a comparison has tested, and comparisons whose runs are meant.
+        options: where to, and in which language.
+
+    Raises:
+        UserError: there is no tested run, or runs were not tested on the same pairs.
+    """
+    if len(paths) == 1 and (paths[0] / PLAN).is_file():
+        return write_comparison(paths[0], options.out, options.lang)
+    found: list[Tested] = []
+    for path in paths:
+        found += _runs(path)
+    for run in found:
+        if run.config.task != found[0].config.task or run.pairs != found[0].pairs:
+            raise UserError(f"{run.path}: not tested on the same pairs as {found[0].path}; name runs of one test")
+    models: dict[str, list[Tested]] = {}
+    for run in found:
+        models.setdefault(_name(run, found), []).append(run)
+    runs = {name: sorted(own, key=lambda run: run.seed) for name, own in models.items()}
+    command = "selfattn report " + " ".join(shlex.quote(str(path)) for path in paths) + f" --out {options.out}"
+    record = make_record(runs, Frame(command, Headline(**found[0].figures["headline"])))
+    # The runs lie elsewhere than beside this report.
+    placed = [replace(one, run_dirs=tuple(str(run.path) for run in runs[one.name])) for one in record.models]
+    record = replace(record, models=tuple(placed))
+    return record, write_report(record, options.out, options.lang)
+
+
+def _runs(path: Path) -> list[Tested]:
+    if not (path / PLAN).is_file():
+        return [Tested(path)]
+    plan = read_plan(path)
+    return [Tested(path / run_name(name, seed, few), name) for name, seed, few in plan.runs() if few is None]
+
+
+def _name(run: Tested, runs: Sequence[Tested]) -> str:
+    """What a run's model is called: its preset, or the run's own name where a preset stands for several models.
+
+    Raises:
+        UserError: two runs of one name have the same seed.
+    """
+    same = [other for other in runs if other.name == run.name]
+    if all(other.config.model == run.config.model for other in same) and _seeds_differ(same):
+        return run.name
+    name = _own_name(run)
+    for other in same:
+        if other is not run and _own_name(other) == name and other.seed == run.seed:
+            raise UserError(f"{run.path} and {other.path}: two runs of {name} with the same seed; name one of them")
+    return name
+
+
+def _own_name(run: Tested) -> str:
+    return re.sub(r"-seed[0-9]+$", "", run.path.name)
+
+
+def _seeds_differ(runs: Sequence[Tested]) -> bool:
+    return len({run.seed for run in runs}) == len(runs)

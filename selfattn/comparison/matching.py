@@ -1,0 +1,143 @@
+"""Give the models of a comparison the same budget, or find out how far apart they are."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+
+import torch
+
+from selfattn.cli.compare_options import Budget, CompareOptions
+from selfattn.data.batches import Batch, Example, collate
+from selfattn.errors import UserError
+from selfattn.evaluation.cost.flops import BatchShape, training_flops
+from selfattn.figures.record import Matching
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig
+from selfattn.models.sizing import check_matched, match, parameters
+from selfattn.runs.task import Lesson
+from selfattn.training.config import TrainingConfig
+from selfattn.training.objective.loss import batch_loss
+from selfattn.training.optim.optimizer import make_optimizer
+
+_WARM_UP, _STEPS = 2, 7  # of timing; the median counts
+_WORDS: dict[Budget, str] = {
+    "parameters": "parameters outside embeddings",
+    "flops": "training FLOPs a target token",
+    "seconds": "seconds a training step",
+}
+
+Measure = Callable[[ModelConfig], float]
+
+
+def match_models(
+    models: Mapping[str, ModelConfig], options: CompareOptions, lesson: Lesson, shape: BatchShape
+) -> tuple[dict[str, ModelConfig], Matching]:
+    """Size models for one budget; without one, hold their parameters against each other.
+
+    Args:
+        models: by name, in their own proportions.
+        options: say what is to be equal, how much of it, and how far apart models may be.
+        lesson: what they are trained on.
+        shape: of a batch.
+
+    Returns:
+        The models, and what they have of the budget.
+
+    Raises:
+        UserError: a model cannot be given that size, or models are too far apart and were not said to be.
+    """
+    what: Budget = options.match or "parameters"
+    vocab_size = len(lesson.material.tokenizer)
+    measure = _measure(what, vocab_size, shape, lesson.training)
+    found, target = dict(models), None
+    if options.match is not None:
+        target = options.budget or statistics.median(measure(config) for config in models.values())
+        found = {name: _sized(name, config, target, measure, options.match_limit) for name, config in models.items()}
+    if what == "seconds":  # what a search found to fit was partly luck of the clock: measured again, all by turns
+        counts = step_seconds(found, vocab_size=vocab_size, shape=shape, training=lesson.training)
+    else:
+        counts = {name: measure(config) for name, config in found.items()}
+    if not options.apart:
+        _check(counts, what, options)
+    return found, Matching(
+        options.match or "none", target, counts, limit=options.match_limit, allowed_apart=options.apart
+    )
+
+
+def _sized(name: str, config: ModelConfig, target: float, measure: Measure, limit: float) -> ModelConfig:
+    try:
+        return match(config, target, measure, tolerance=limit / 2)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+
+
+def _check(counts: Mapping[str, float], what: Budget, options: CompareOptions) -> None:
+    try:
+        check_matched(counts, _WORDS[what], limit=options.match_limit)
+    except UserError as error:
+        advice = "--apart compares them all the same" + ("" if options.match else ", --match parameters sizes them")
+        raise UserError(f"{str(error).split(': size them')[0]}; {advice}") from None
+
+
+def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> Measure:
+    match what:
+        case "parameters":
+            return partial(parameters, vocab_size=vocab_size)
+        case "flops":
+            tokens = shape.batch * shape.target
+            return lru_cache(lambda config: training_flops(config, vocab_size, shape) / tokens)
+        case "seconds":
+
+            @lru_cache
+            def seconds(config: ModelConfig) -> float:
+                return step_seconds({"": config}, vocab_size=vocab_size, shape=shape, training=training)[""]
+
+            return seconds
+
+
+def step_seconds(
+    models: Mapping[str, ModelConfig], *, vocab_size: int, shape: BatchShape, training: TrainingConfig
+) -> dict[str, float]:
+    """Time a training step of each model: the median of some, taken by turns, so that a busy moment meets all.
+
+    Args:
+        models: by name.
+        vocab_size: number of tokens.
+        shape: of a batch.
+        training: decides the optimizer.
+    """
+    steps = {name: _step(config, vocab_size, shape, training) for name, config in models.items()}
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(_WARM_UP + _STEPS):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(own[_WARM_UP:]) for name, own in times.items()}
+
+
+def _step(config: ModelConfig, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> Callable[[], None]:
+    model = build(config, vocab_size=vocab_size, pad_id=0, seed=0).train()
+    batch, optimizer = _batch(shape, vocab_size), make_optimizer(model, training)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        batch_loss(model, batch).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        optimizer.step()
+
+    return step
+
+
+def _batch(shape: BatchShape, vocab_size: int) -> Batch:
+    draw = torch.Generator().manual_seed(0)
+
+    def ids(length: int) -> list[int]:
+        drawn: list[int] = torch.randint(1, vocab_size, (length,), generator=draw).tolist()
+        return drawn
+
+    return collate(
+        [Example(ids(shape.source), ids(shape.target)) for _ in range(shape.batch)], 0, 1, range(shape.batch)
+    )

@@ -1,0 +1,1 @@
+"""Corpora of real text: read, cleaned, in three parts."""

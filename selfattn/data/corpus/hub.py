@@ -1,0 +1,210 @@
+"""Datasets of the Hugging Face Hub, or of a directory that is laid out like one, read by the `datasets` library."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfattn.data.corpus.reachable import is_reachable
+from selfattn.data.corpus.sources import Source
+from selfattn.data.readers.records import Fault, Row, columns_of, has_columns, missing_columns, pair_of
+from selfattn.errors import UserError
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+_NO_ANSWER = {"ConnectionError", "ConnectError", "TimeoutException", "OfflineModeIsEnabled", "LocalEntryNotFoundError"}
+_VALID = ("validation", "valid", "val", "dev")
+# Enough for two lost packets of a connection; `datasets` would try for half a minute, with a firewall for more.
+_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class HubCorpus:
+    """A dataset by its name.
+
+    Args:
+        name: on the Hub, such as ``"bentrevett/multi30k"``, or the path of a directory with data files.
+        config: its configuration, where there are several; default the only one.
+        columns: of source and target: flat columns, or keys of a nested ``translation``.
+        train: name of the split for training.
+        valid: name of the split for validation; default: validation, valid, val or dev, if there is one.
+        test: name of the test split; default: test, if there is one.
+        revision: branch, tag or commit; default the newest.
+    """
+
+    name: str
+    config: str | None = None
+    columns: tuple[str, str] = ("source", "target")
+    train: str = "train"
+    valid: str | None = None
+    test: str | None = None
+    revision: str | None = None
+
+
+def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, Source]:
+    """Open the splits of a dataset.
+
+    Args:
+        corpus: which.
+        streaming: read over the network while training, instead of fetching all of it first.
+
+    Returns:
+        A source for each of ``"train"``, ``"valid"`` and ``"test"`` that is there, in this order.
+
+    Raises:
+        UserError: the dataset cannot be reached or loaded, or has no such configuration, split or column.
+    """
+    splits = _load(corpus, streaming)
+    chosen = {
+        "train": corpus.train,
+        "valid": corpus.valid or next((name for name in _VALID if name in splits), None),
+        "test": corpus.test or ("test" if "test" in splits else None),
+    }
+    sources = {}
+    for part, split in chosen.items():
+        if split is not None:
+            if split not in splits:
+                raise UserError(f"{corpus.name}: no split {split!r}; choose among {', '.join(splits)}")
+            sources[part] = _source(corpus, split, splits[split])
+    return sources
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep `datasets` and `huggingface_hub` from writing to the terminal, and put their settings back afterwards."""
+    import datasets
+    from huggingface_hub.utils import logging as hub_logging
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    loggers = datasets.logging, hub_logging
+    levels = [logger.get_verbosity() for logger in loggers]
+    shown = not datasets.are_progress_bars_disabled(), not are_progress_bars_disabled()
+    for logger in loggers:
+        logger.set_verbosity(datasets.logging.CRITICAL)
+    datasets.disable_progress_bars()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.set_verbosity(level)
+        if shown[0]:
+            datasets.enable_progress_bars()
+        if shown[1]:
+            enable_progress_bars()
+
+
+def _load(corpus: HubCorpus, streaming: bool) -> dict[str, Dataset | IterableDataset]:
+    import datasets
+
+    with quiet(), _told(corpus), _offline_if_out_of_reach(corpus.name):
+        loaded: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
+            corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
+        )
+    return loaded
+
+
+@contextmanager
+def _offline_if_out_of_reach(name: str) -> Iterator[None]:
+    """Let `datasets` go straight to its cache where the Hub cannot be reached, instead of trying again and again.
+
+    This asks only for a connection: a Hub that answers slowly is waited for as long as the libraries wait.
+    """
+    import datasets
+    from huggingface_hub import constants
+
+    on_the_hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and not Path(name).exists()
+    if not on_the_hub or datasets.config.HF_HUB_OFFLINE or is_reachable(datasets.config.HF_ENDPOINT, seconds=_wait()):
+        yield
+        return
+    modules: tuple[Any, ...] = (datasets.config, constants)
+    before = [module.HF_HUB_OFFLINE for module in modules]
+    for module in modules:
+        module.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        for module, value in zip(modules, before, strict=True):
+            module.HF_HUB_OFFLINE = value
+
+
+def _wait() -> float:
+    """Seconds to wait for a connection: what the user has told `huggingface_hub`, else few."""
+    asked = os.environ.get("HF_HUB_ETAG_TIMEOUT", "")
+    return float(asked) if asked.isdecimal() and int(asked) else _SECONDS
+
+
+def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -> Source:
+    label = f"{corpus.name}[{split}]"
+    with quiet(), _told(corpus):
+        names = dataset.column_names or list(next(iter(dataset), {}))  # a stream may not know them before it is read
+        # No other column is read: there may be pictures in them.
+        needed = corpus.columns if set(corpus.columns) <= set(names) else ["translation"]
+        if set(needed) <= set(names):
+            dataset = dataset.select_columns(list(dict.fromkeys(needed)))
+        first: dict[str, Any] = next(iter(dataset), {})
+    if not first:
+        raise UserError(f"{label}: the split is empty; choose another")
+    if not has_columns(first, corpus.columns):
+        raise UserError(missing_columns(label, corpus.columns, columns_of(first)))
+
+    def rows() -> Iterator[Row | Fault]:
+        with _told(corpus):
+            for number, record in enumerate(dataset, 1):
+                yield pair_of(number, record, corpus.columns)
+
+    fingerprint = getattr(dataset, "_fingerprint", None)  # a stream has none
+    return Source(label, rows, {"split": split, "fingerprint": fingerprint})
+
+
+@contextmanager
+def _told(corpus: HubCorpus) -> Iterator[None]:
+    """Turn whatever the libraries raise into one line that says what to do.
+
+    They raise errors of a dozen classes, of their own and of those beneath them, for what is all the same to the
+    user: the dataset is out of reach, is not there, or is not right.
+    """
+    from datasets.exceptions import DatasetNotFoundError
+
+    try:
+        yield
+    except UserError:
+        raise
+    except DatasetNotFoundError as error:
+        raise UserError(
+            f"{corpus.name}: {_first_line(error)} Check the name; for a private or gated dataset log in with "
+            "`hf auth login`"
+        ) from None
+    except Exception as error:
+        if _out_of_reach(error):
+            raise UserError(
+                f"{corpus.name}: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network "
+                "(and HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), "
+                "or give files with --train"
+            ) from None
+        raise UserError(f"{corpus.name}: cannot be loaded: {_first_line(_root(error))}") from None
+
+
+def _out_of_reach(error: BaseException) -> bool:
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and len(chain) < 20:
+        chain.append(cause)
+    names = {kind.__name__ for one in chain for kind in type(one).__mro__}
+    return bool(names & _NO_ANSWER)
+
+
+def _root(error: BaseException) -> BaseException:
+    """What `datasets` wraps says more than "an error occurred while generating the dataset"."""
+    from datasets.exceptions import DatasetGenerationError
+
+    return error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
+
+
+def _first_line(error: BaseException) -> str:
+    return " ".join((str(error) or type(error).__name__).split())[:300]

@@ -1,0 +1,1 @@
+"""Dates of CLDR, without end."""

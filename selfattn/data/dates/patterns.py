@@ -1,0 +1,171 @@
+"""A pattern for writing dates, kept as its pieces, each with the text for every value it can take.
+
+So it renders fast, knows which characters came from year, month and day, and can be read backwards exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
+from itertools import product
+
+from selfattn.data.pairs import Span
+
+YEARS = range(1900, 2100)
+# POSIX (strptime %y): 69-99 are 1969-1999, 00-68 are 2000-2068. Each two-digit year then has one reading.
+TWO_DIGIT_YEARS = range(1969, 2069)
+
+_ISO_RANGES = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a pattern: a field with the text for each of its values, or fixed text (field ``""``).
+
+    Args:
+        field: ``"year"``, ``"month"``, ``"day"``, ``"weekday"`` or ``""``.
+        texts: the text for each value.
+        first: the value that ``texts[0]`` stands for; default 0.
+        lenient: read numbers as numbers (see `DatePattern.read`); default False.
+    """
+
+    field: str
+    texts: tuple[str, ...]
+    first: int = 0
+    lenient: bool = False
+
+    @cached_property
+    def readings(self) -> dict[str, set[int]]:
+        """The values that each text stands for."""
+        found: dict[str, set[int]] = {}
+        for value, text in enumerate(self.texts, self.first):
+            found.setdefault(text, set()).add(value)
+        if self.lenient and all(text.isascii() and text.isdecimal() for text in self.texts):
+            if self.field == "year":
+                found = {f"{year % 100:02}": {year} for year in TWO_DIGIT_YEARS}
+                found |= {str(year): {year} for year in YEARS}
+            elif self.field:
+                found |= {f"{value:0{width}}": {value} for (value,) in found.values() for width in (1, 2)}
+        return found
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """The lengths of the texts that can be read."""
+        return tuple(sorted({len(text) for text in self.readings}))
+
+
+@dataclass(frozen=True)
+class DatePattern:
+    """One pattern in one casing, such as ``M/d/yy`` or ``EEEE, MMMM d, y`` in upper case.
+
+    Args:
+        pieces: the pieces in their order; year, month and day occur once each.
+
+    Example:
+        >>> from selfattn.data.dates.formats import date_patterns
+        >>> short = date_patterns("en_US")["short"][0]
+        >>> short.render(date(2008, 1, 3))[0]
+        '1/3/08'
+        >>> short.read("01/03/2008")
+        {datetime.date(2008, 1, 3)}
+    """
+
+    pieces: tuple[Piece, ...]
+
+    @cached_property
+    def years(self) -> range:
+        """The years that the pattern may be used for: fewer where they are written with two digits."""
+        (year,) = (piece for piece in self.pieces if piece.field == "year")
+        return range(year.first, year.first + len(year.texts))
+
+    def render(self, day: date) -> tuple[str, tuple[Span, ...]]:
+        """Write the day, and say where its year, month and day stand in the text and in the ISO date.
+
+        Args:
+            day: a date whose year is in `years`.
+
+        Returns:
+            The text, and the spans of year, month and day in this order.
+        """
+        values = {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday(), "": 0}
+        text = ""
+        spans = {}
+        for piece in self.pieces:
+            start = len(text)
+            text += piece.texts[values[piece.field] - piece.first]
+            if piece.field in _ISO_RANGES:
+                spans[piece.field] = Span(piece.field, (start, len(text)), _ISO_RANGES[piece.field])
+        return text, (spans["year"], spans["month"], spans["day"])
+
+    def read(self, text: str) -> set[date]:
+        """Return every day that `text` stands for in this pattern: none, one, or (in theory) more.
+
+        A text stands for the day that is written so, numbers being read as numbers: a month or day with or
+        without a leading zero, a year with four digits or (by the POSIX pivot) two. ISO alone is read strictly. A
+        weekday must be the day's own.
+        """
+        found = set()
+        for values in self._splits(text, 0):
+            try:
+                day = date(values["year"], values["month"], values["day"])
+            except ValueError:  # such as 30 February
+                continue
+            if values.get("weekday", day.weekday()) == day.weekday():
+                found.add(day)
+        return found
+
+    def _splits(self, text: str, number: int) -> list[dict[str, int]]:
+        """All the ways to cut `text` into the pieces from `number` on: the value of each field."""
+        if number == len(self.pieces):
+            return [] if text else [{}]
+        piece = self.pieces[number]
+        return [
+            rest | {piece.field: value}
+            for width in piece.widths
+            for value in piece.readings.get(text[:width], ())
+            for rest in self._splits(text[width:], number + 1)
+        ]
+
+    def shapes(self) -> set[str]:
+        """Return the `shape` of every text that the pattern can read (and some of no existing date)."""
+        return {"".join(parts) for parts in product(*({shape(t) for t in p.readings} for p in self.pieces))}
+
+    def cased(self, case: str, language: str) -> DatePattern | None:
+        """Return the pattern in upper or lower case, or None where that is nothing new or not a clean mapping.
+
+        A mapping is clean when each character becomes exactly one ('ß' becomes 'SS'; Greek 'ΐ' becomes three):
+        only then do spans stay where they are.
+
+        Args:
+            case: ``"upper"`` or ``"lower"``.
+            language: ISO 639 code; Turkish and Azerbaijani case their dotted and dotless i apart.
+        """
+        if any(len(recase(c, case, language)) != 1 for p in self.pieces for t in p.texts for c in t):
+            return None
+        cased = tuple(replace(p, texts=tuple(recase(t, case, language) for t in p.texts)) for p in self.pieces)
+        return None if cased == self.pieces else DatePattern(cased)
+
+
+def recase(text: str, case: str, language: str) -> str:
+    """Return the text in upper or lower case by the rules of Unicode, with the Turkic i for ``tr`` and ``az``.
+
+    Example:
+        >>> recase("Pazartesi", "upper", "tr"), recase("Monday", "upper", "en")
+        ('PAZARTESİ', 'MONDAY')
+    """
+    turkic = language in ("tr", "az")
+    if case == "upper":
+        return (text.replace("i", "İ") if turkic else text).upper()
+    return (text.replace("I", "ı").replace("İ", "i") if turkic else text).lower()
+
+
+def shape(text: str) -> str:
+    """Return the text with each decimal digit written as 0: equal texts have equal shapes.
+
+    Example:
+        >>> shape("Nov 13, 2008")
+        'Nov 00, 0000'
+    """
+    return re.sub(r"\d", "0", text)

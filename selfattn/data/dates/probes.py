@@ -1,0 +1,199 @@
+"""Test sets that ask more of a dates model than the test part does: years and formats that training never shows.
+
+All pairs are drawn as `DateSource` draws its own, with the same casings, locale tags and spans, but
+with one thing that no split of it has. Every set is endless and the same for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from selfattn.data.dates.formats import casings, date_patterns, find_locale, parse
+from selfattn.data.dates.patterns import YEARS, DatePattern, shape
+from selfattn.data.dates.source import DateSource, split_of
+from selfattn.data.pairs import Pair, Span
+from selfattn.data.readers.pair_files import read_lines
+from selfattn.errors import UserError
+
+BEFORE, AFTER = range(1800, 1900), range(2100, 2200)
+
+_SAMPLES = (date(2008, 1, 3), date(2013, 11, 28))  # two formats that write these alike are one
+_FIELDS = set("GyMLdEc")
+_KINDS = {"conflict": "conflict", "ambiguous": "ambiguous", "yy": "two-digit year", "extra": "with a time"}
+_COLUMNS = ("input", "iso", "lang", *_KINDS)
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A way to write dates: its name as in `Pair.tag`, its locale, and its patterns, all equally likely."""
+
+    name: str
+    locale: str
+    patterns: tuple[DatePattern, ...]
+
+
+def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
+    """Return dates of the years 1800 to 1899 and 2100 to 2199, in the formats of training that write four digits.
+
+    Training has the years 1900 to 2099, so that a model which knows years by heart, and not digit by digit, fails here.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        count: how many pairs; the first of them are the same whatever the number.
+
+    Raises:
+        UserError: see `DateSource`.
+        ValueError: a negative number.
+
+    Example:
+        >>> [(pair.source, pair.target) for pair in unseen_years("en_US", 2)]
+        [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
+    """
+    names = DateSource(locales).locales
+    known = [_Format(f"{n} {kind}", n, patterns) for n in names for kind, patterns in date_patterns(n).items()]
+    formats = [
+        _Format(one.name, one.locale, tuple(map(_with_probe_years, one.patterns)))
+        for one in known
+        if one.patterns[0].years == YEARS
+    ]
+    readers = [_with_probe_years(pattern) for one in known for pattern in one.patterns]
+    days = [day for years in (BEFORE, AFTER) for day in _days(years)]
+    return _draw("unseen years", formats, readers, days, count)
+
+
+def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
+    """Return dates of the test days in formats that CLDR has for the locale and training never shows.
+
+    They are CLDR's skeletons of a year, a month and a day, with or without weekday and era (such as ``yMd`` and
+    ``GyMMMEd``), less those that write dates as a format of training does. A `Pair.tag` ends with the skeleton.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        count: how many pairs; the first of them are the same whatever the number.
+
+    Raises:
+        UserError: see `DateSource`; or there is no such format.
+        ValueError: a negative number.
+
+    Example:
+        >>> pairs = unseen_formats("en_US", 50)
+        >>> sorted({pair.tag for pair in pairs})
+        ['en_US GyMMMEd', 'en_US GyMMMd', 'en_US GyMd', 'en_US yMEd', 'en_US yMd']
+        >>> [(pair.source, pair.target) for pair in pairs[:2]]
+        [('mon, 10/16/2079', '2079-10-16'), ('7/27/1938 ad', '1938-07-27')]
+    """
+    names = DateSource(locales).locales
+    formats = [one for name in names for one in _new_formats(name)]
+    if not formats:
+        raise UserError(f"no unseen formats: CLDR has no further date formats for {', '.join(names)}; add a locale")
+    readers = [pattern for name in names for patterns in date_patterns(name).values() for pattern in patterns]
+    readers += [pattern for one in formats for pattern in one.patterns]
+    return _draw("unseen formats", formats, readers, _test_days(), count)
+
+
+def read_foreign_dates(path: str | os.PathLike[str], languages: Sequence[str] | None = None) -> list[Pair]:
+    """Read dates as people and other parsers' tests write them, from a table of such strings.
+
+    Args:
+        path: a file with tabs between its columns; the first line names them: ``input``, ``iso``, ``lang`` (codes with
+            commas between), and ``conflict``, ``ambiguous``, ``yy``, ``extra`` with 1 where that is so.
+        languages: keep rows that have one of these codes; default all rows.
+
+    Returns:
+        Pairs whose tag is the first of these that holds: ``conflict`` (sources disagree), ``ambiguous`` (the numbers
+        allow another reading), ``two-digit year``, ``with a time``, ``plain``.
+
+    Raises:
+        UserError: the file cannot be read, lacks a column, or has a row with another number of columns.
+    """
+    head, *rows = read_lines(Path(path), "give a table of dates")
+    columns = head.split("\t")
+    if missing := [name for name in _COLUMNS if name not in columns]:
+        raise UserError(f"{path}:1: no column {missing[0]!r}; name the columns in the first line, tabs between")
+    pairs = []
+    for number, row in enumerate(rows, 2):
+        cells = row.split("\t")
+        if len(cells) != len(columns):
+            raise UserError(f"{path}:{number}: {len(cells)} columns instead of {len(columns)}; put tabs between them")
+        named = dict(zip(columns, cells, strict=True))
+        if languages is None or set(languages) & set(named["lang"].split(",")):
+            kind = next((kind for column, kind in _KINDS.items() if named[column] == "1"), "plain")
+            pairs.append(Pair(named["input"], named["iso"], kind))
+    return pairs
+
+
+def _days(years: range) -> list[date]:
+    first, end = date(years.start, 1, 1), date(years.stop, 1, 1)
+    return [first + timedelta(days=number) for number in range((end - first).days)]
+
+
+@lru_cache(maxsize=1)
+def _test_days() -> tuple[date, ...]:
+    return tuple(day for day in _days(YEARS) if split_of(day) == "test")
+
+
+@lru_cache(maxsize=64)
+def _new_formats(name: str) -> tuple[_Format, ...]:
+    locale = find_locale(name)
+    seen = {_written(pattern) for patterns in date_patterns(name).values() for pattern in patterns}
+    found = []
+    for skeleton, text in sorted(locale.datetime_skeletons.items()):
+        if not {"y", "M", "d"} <= set(skeleton) <= _FIELDS:
+            continue
+        try:
+            plain = parse(text.pattern, locale)
+        except UserError:  # such as a quarter, where the skeleton asks for none
+            continue
+        if _written(plain) not in seen:
+            seen.add(_written(plain))
+            found.append(_Format(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
+    return tuple(found)
+
+
+def _written(pattern: DatePattern) -> tuple[str, ...]:
+    return tuple(pattern.render(day)[0] for day in _SAMPLES)
+
+
+def _with_probe_years(pattern: DatePattern) -> DatePattern:
+    """Return the pattern with four digits for every year from the first to the last of the probes."""
+    years = range(BEFORE.start, AFTER.stop)
+    texts = tuple(map(str, years))
+    return DatePattern(
+        tuple(
+            replace(piece, texts=texts, first=years.start, lenient=False) if piece.field == "year" else piece
+            for piece in pattern.pieces
+        )
+    )
+
+
+def _draw(
+    name: str, formats: Sequence[_Format], readers: Sequence[DatePattern], days: Sequence[date], count: int
+) -> list[Pair]:
+    """Draw a format, one of its patterns, and a day for each pair, by a hash of its number."""
+    if count < 0:
+        raise ValueError(f"count must not be negative, got {count}")
+    by_shape: dict[str, list[DatePattern]] = {}
+    if len({one.locale for one in formats}) > 1:  # one locale reads a text in one way
+        for pattern in dict.fromkeys(readers):
+            for form in pattern.shapes():
+                by_shape.setdefault(form, []).append(pattern)
+    pairs = []
+    for index in range(count):
+        digest = hashlib.sha256(f"{name}/{index}".encode()).digest()
+        kind, choice, number = struct.unpack(">3Q", digest[:24])
+        one = formats[kind % len(formats)]
+        day = days[number % len(days)]
+        text, spans = one.patterns[choice % len(one.patterns)].render(day)
+        # As in training: what can be read as several days in the chosen locales carries its locale in front.
+        readings = {reading for reader in by_shape.get(shape(text), ()) for reading in reader.read(text)}
+        front = f"[{one.locale}] " if len(readings) > 1 else ""
+        spans = tuple(Span(s.field, (s.source[0] + len(front), s.source[1] + len(front)), s.target) for s in spans)
+        pairs.append(Pair(front + text, day.isoformat(), one.name, spans))
+    return pairs

@@ -1,0 +1,168 @@
+"""The dates task: an endless, deterministic source of written dates and their ISO form.
+
+Made with Babel from CLDR, so nothing is downloaded; the same index gives the same pair on every machine with the
+same CLDR (Babel's version belongs in the record of a run).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Literal
+
+from selfattn.data.dates.formats import date_patterns, find_locale
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, shape
+from selfattn.data.pairs import Pair, Span
+from selfattn.errors import UserError
+
+Split = Literal["train", "valid", "test"]
+
+
+def split_of(day: date) -> Split:
+    """Return the part that a calendar day belongs to: about 90 % train, 5 % valid, 5 % test.
+
+    The deal is a hash of the day, so it is fixed once and for all: it depends on no seed, locale or version.
+
+    Example:
+        >>> split_of(date(2008, 11, 13))
+        'train'
+    """
+    digest = hashlib.sha256(f"selfattn dates/{day.isoformat()}".encode()).digest()
+    hand = int.from_bytes(digest[:8], "big") % 20
+    return "test" if hand == 0 else "valid" if hand == 1 else "train"
+
+
+@lru_cache(maxsize=1)
+def _days() -> dict[str, tuple[date, ...]]:
+    days: dict[str, list[date]] = {"train": [], "valid": [], "test": []}
+    day = date(YEARS.start, 1, 1)
+    while day.year in YEARS:
+        days[split_of(day)].append(day)
+        day += timedelta(days=1)
+    return {split: tuple(some) for split, some in days.items()}
+
+
+class DateSource:
+    """Written dates with their ISO form, as many as wanted, each found by its index.
+
+    **What is drawn.** For every index independently: a locale, one of its formats, one of the format's patterns
+    and casings, and a day of the part; each choice uniform. So locales weigh the same, and the formats of a locale
+    weigh the same, however many patterns they have. Which formats a locale has: see
+    `selfattn.data.dates.formats.date_patterns`. Being independent, draws repeat now and then.
+
+    **Days** are those of the years 1900 to 2099, each dealt to train, valid or test once and for all (`split_of`).
+    No day is in two parts; as a source text stands for one day only, no source text and no target is either.
+
+    **Two-digit years** are read as POSIX does: 69-99 are 1969-1999, 00-68 are 2000-2068. A format with two-digit
+    years is only used for days from 1969-01-01 to 2068-12-31.
+
+    **Tags.** A text may stand for different days in different locales: ``11/12/08`` is 12 November in en_US and
+    11 December in en_GB. Precisely: the readings of a text in a locale are all days that it stands for in some
+    format of that locale, in some casing, numbers being read as numbers (`DatePattern.read`: leading zeros make no
+    difference, nor does a year of two digits for one of four; ISO alone is strict). If the readings in all chosen
+    locales, taken together, are more than one day, the text carries its locale in front: ``[en_US] 11/12/08``. So
+    ``12/12/08`` and ISO have no tag, nor has ``11/13/08``, which has no reading in en_GB; with one locale nothing
+    has.
+
+    Args:
+        locales: CLDR locales, or the name of one; default ``("en_US",)``.
+        seed: of the draws (not of the deal of days); default 0.
+        split: ``"train"`` (default), ``"valid"`` or ``"test"``.
+
+    Raises:
+        UserError: an unknown, unusable or repeated locale, or none at all.
+        ValueError: another `split`.
+
+    Example:
+        >>> source = DateSource()
+        >>> [(pair.source, pair.target, pair.tag) for pair in source.pairs(2)]
+        [('FRI, FEB 27, 2082', '2082-02-27', 'en_US medium weekday'), ('Dec 26, 2030', '2030-12-26', 'en_US medium')]
+        >>> source.pairs(1, start=1) == source.pairs(2)[1:]
+        True
+    """
+
+    def __init__(self, locales: str | Sequence[str] = ("en_US",), *, seed: int = 0, split: Split = "train") -> None:
+        if split not in ("train", "valid", "test"):
+            raise ValueError(f"split must be 'train', 'valid' or 'test', not {split!r}")
+        locales = (locales,) if isinstance(locales, str) else tuple(locales)
+        names = [str(find_locale(name)) for name in locales]
+        if not names:
+            raise UserError("no locale given: name at least one, such as en_US")
+        if len(set(names)) < len(names):
+            raise UserError(f"a locale is given twice: {', '.join(locales)}; name each once")
+        self.locales = tuple(names)
+        self.seed = seed
+        self.split = split
+        self._formats = [
+            [(f"{name} {kind}", patterns) for kind, patterns in date_patterns(name).items()] for name in names
+        ]
+        self._days = _days()[split]
+        self._two_digit_days = tuple(day for day in self._days if day.year in TWO_DIGIT_YEARS)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The names of the formats, as they stand in `Pair.tag`: ``"en_US full"`` and so on."""
+        return tuple(name for formats in self._formats for name, _ in formats)
+
+    def pairs(self, count: int, start: int = 0) -> list[Pair]:
+        """Return the pairs with the indices from `start` to ``start + count - 1``.
+
+        Args:
+            count: how many.
+            start: index of the first; default 0.
+
+        Raises:
+            ValueError: a negative number.
+        """
+        if count < 0 or start < 0:
+            raise ValueError(f"count and start must not be negative, got {count} and {start}")
+        return [self._pair(index) for index in range(start, start + count)]
+
+    def readings(self, text: str) -> set[date]:
+        """Return every day that `text` (without a tag) stands for in some chosen locale.
+
+        Example:
+            >>> sorted(map(str, DateSource(["en_US", "en_GB"]).readings("11/12/08")))
+            ['2008-11-12', '2008-12-11']
+        """
+        return {day for pattern in _readers(self.locales).get(shape(text), ()) for day in pattern.read(text)}
+
+    def _pair(self, index: int) -> Pair:
+        # A hash as the source of chance: random access, and the same numbers in every version of Python.
+        digest = hashlib.sha256(f"{self.seed}/{self.split}/{index}".encode()).digest()
+        where, kind, choice, number = struct.unpack(">4Q", digest)
+        place = where % len(self.locales)
+        name, patterns = self._formats[place][kind % len(self._formats[place])]
+        pattern = patterns[choice % len(patterns)]
+        days = self._days if pattern.years == YEARS else self._two_digit_days
+        day = days[number % len(days)]
+        text, spans = pattern.render(day)
+        if self._read_differently(text):
+            tag = f"[{self.locales[place]}] "
+            text = tag + text
+            spans = tuple(_shifted(span, len(tag)) for span in spans)
+        return Pair(text, day.isoformat(), name, spans)
+
+    def _read_differently(self, text: str) -> bool:
+        if len(self.locales) == 1:
+            return False
+        # A single pattern reads a text in one way, which most texts allow to skip the reading.
+        return len(_readers(self.locales)[shape(text)]) > 1 and len(self.readings(text)) > 1
+
+
+def _shifted(span: Span, by: int) -> Span:
+    return Span(span.field, (span.source[0] + by, span.source[1] + by), span.target)
+
+
+@lru_cache(maxsize=8)
+def _readers(locales: tuple[str, ...]) -> dict[str, list[DatePattern]]:
+    """The patterns that can read the texts of each shape; equal texts have equal shapes, so no other one can."""
+    found: dict[str, list[DatePattern]] = {}
+    formats = [patterns for name in locales for patterns in date_patterns(name).values()]
+    for pattern in dict.fromkeys(pattern for patterns in formats for pattern in patterns):
+        for form in pattern.shapes():
+            found.setdefault(form, []).append(pattern)
+    return found

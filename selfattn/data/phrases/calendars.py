@@ -1,0 +1,215 @@
+"""Dates, times, and intervals of either: CLDR's formats that two languages share."""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+
+from babel import Locale
+
+from selfattn.data.phrases.moments import Moment, Writer, compile_pattern
+from selfattn.data.phrases.text import Chance, Draft, Pattern, Segments, cut, fill, text_of
+
+Locales = tuple[Locale, Locale]
+
+LENGTHS = ("full", "long", "medium", "short")
+DATE_SKELETONS = ("yMd", "yMMMEd", "yMMMM", "MMMd")
+TIME_SKELETONS = ("hm", "Hm", "Hms", "hms")
+# Skeletons of intervals with the fields that may be the largest to differ.
+INTERVALS = {"yMMMd": "dMy", "yMMMEd": "dMy", "yMd": "dMy", "yMMMM": "My", "MMMd": "dM", "hm": "ahm", "Hm": "Hm"}
+_FIRST_YEAR, _YEARS = 1900, 190
+
+
+@dataclass(frozen=True)
+class Form:
+    """A format in both languages.
+
+    Args:
+        name: CLDR's name of the length or skeleton; of an interval also the largest field that differs.
+        sides: for source and target the pattern, or for an interval those of its two ends.
+        rivals: earlier formats that may write the same source text.
+    """
+
+    name: str
+    sides: tuple[tuple[Writer, ...], tuple[Writer, ...]]
+    rivals: list[Form] = field(default_factory=list, compare=False, repr=False)
+
+    def write(self, moments: tuple[Moment, ...], side: int) -> Segments:
+        """Write a moment, or an interval, in the source (0) or target (1) language."""
+        writers = self.sides[side]
+        if len(moments) == 1:
+            return writers[0].write(moments[0])
+        return [*writers[0].write(moments[0]), *writers[1].write(moments[1], self.second)]
+
+    @property
+    def second(self) -> frozenset[str]:
+        """What both languages write at both ends of an interval: those at the end are fields of their own."""
+        return frozenset.intersection(*(writer.told for writers in self.sides for writer in writers))
+
+    def clashes(self, moments: tuple[Moment, ...]) -> bool:
+        """Whether an earlier format writes the same source text, and another target."""
+        return any(
+            text_of(rival.write(moments, 0)) == text_of(self.write(moments, 0))
+            and text_of(rival.write(moments, 1)) != text_of(self.write(moments, 1))
+            for rival in self.rivals
+        )
+
+
+def told_apart(forms: Iterable[Form], taken: Iterable[str] = ()) -> list[Form]:
+    """Keep the formats whose source tells all of the target, and that are not mistaken for each other.
+
+    Args:
+        forms: in the order of preference: of two with equal source patterns the first stays.
+        taken: signatures of source texts that stand for something else.
+    """
+    kept: list[Form] = []
+    for form in forms:
+        told, wanted = (frozenset.union(*(writer.told for writer in writers)) for writers in form.sides)
+        signature, order = _signature(form), _order(form)
+        same = [other for other in kept if _signature(other) == signature]
+        if not wanted <= told or ("hour" in told and "period" not in told) or signature in taken:
+            continue
+        if any(other.sides[0] == form.sides[0] or _order(other) != order for other in same):
+            continue
+        kept.append(Form(form.name, form.sides, same))
+    return kept
+
+
+def _signature(form: Form) -> str:
+    return "".join(writer.signature for writer in form.sides[0])
+
+
+def _order(form: Form) -> tuple[tuple[str, ...], ...]:
+    return tuple(writer.order for writer in form.sides[0])
+
+
+def _form(name: str, patterns: Iterable[Iterable[str]], locales: Locales) -> Form | None:
+    sides = [
+        tuple(compile_pattern(pattern, locale) for pattern in some)
+        for some, locale in zip(patterns, locales, strict=True)
+    ]
+    source, target = (tuple(writer for writer in side if writer) for side in sides)
+    whole = len(source) == len(sides[0]) and len(target) == len(sides[1])
+    return Form(name, (source, target)) if whole and source and target else None
+
+
+def _skeletons(names: Iterable[str], locales: Locales) -> list[Form | None]:
+    return [
+        _form(name, [[locale.datetime_skeletons[name].pattern] for locale in locales], locales)
+        for name in names
+        if all(name in locale.datetime_skeletons for locale in locales)
+    ]
+
+
+def date_forms(locales: Locales) -> list[Form]:
+    """Return the formats of dates: CLDR's lengths, and skeletons for numbers, weekdays, and parts of a date."""
+    forms = [_form(n, [[locale.date_formats[n].pattern] for locale in locales], locales) for n in LENGTHS]
+    return told_apart(form for form in [*forms, *_skeletons(DATE_SKELETONS, locales)] if form)
+
+
+def time_forms(locales: Locales, taken: Iterable[str] = ()) -> list[Form]:
+    """Return the formats of times of day: CLDR's short and medium, and both clocks, with and without seconds."""
+    forms = [_form(n, [[locale.time_formats[n].pattern] for locale in locales], locales) for n in ("short", "medium")]
+    return told_apart((form for form in [*forms, *_skeletons(TIME_SKELETONS, locales)] if form), taken)
+
+
+def interval_forms(locales: Locales) -> list[Form]:
+    """Return the formats of intervals, one for each skeleton and largest field that differs."""
+    kept = []
+    for letter in dict.fromkeys("".join(INTERVALS.values())):  # the ends show which one it is
+        forms = []
+        for skeleton in (name for name, letters in INTERVALS.items() if letter in letters):
+            found = [locale.interval_formats.get(skeleton, {}).get(letter) for locale in locales]
+            form = _form(f"{skeleton} {letter}", found, locales) if all(found) else None
+            if form and all(len(writers) == 2 for writers in form.sides):
+                forms.append(form)
+        kept += told_apart(forms)
+    return kept
+
+
+def glues(locales: Locales) -> dict[str, tuple[Pattern, Pattern]]:
+    """Return for each length how a time ({0}) and a date ({1}) are put together."""
+    source, target = (
+        {length: cut(str(locale.datetime_formats[length]).replace("'", "")) for length in LENGTHS} for locale in locales
+    )
+    return {length: (source[length], target[length]) for length in LENGTHS}
+
+
+def draw_day(chance: Chance) -> date:
+    """Draw a day from 1900 to 2089: a year, a month, and a day of the month."""
+    year, month = _FIRST_YEAR + chance.below(_YEARS), 1 + chance.below(12)
+    return date(year, month, 1 + chance.below(calendar.monthrange(year, month)[1]))
+
+
+def draw_time(chance: Chance) -> Moment:
+    """Draw a time of day."""
+    return Moment(hour=chance.below(24), minute=chance.below(60), second=chance.below(60))
+
+
+def draw_single(forms: list[Form], draw: str, chance: Chance) -> Draft | None:
+    """Draw a date or a time."""
+    form = chance.pick(forms)
+    moments = (Moment.on(draw_day(chance)) if draw == "date" else draw_time(chance),)
+    return None if form.clashes(moments) else Draft(partial(form.write, moments))
+
+
+def draw_both(
+    dates: list[Form], times: list[Form], glue: dict[str, tuple[Pattern, Pattern]], chance: Chance
+) -> Draft | None:
+    """Draw a date with a time."""
+    day_form, time_form = chance.pick(dates), chance.pick(times)
+    day, time = (Moment.on(draw_day(chance)),), (draw_time(chance),)
+    if day_form.clashes(day) or time_form.clashes(time):
+        return None
+    patterns = glue.get(day_form.name) or glue["medium"]
+    return Draft(lambda side: fill(patterns[side], [time_form.write(time, side), day_form.write(day, side)]))
+
+
+def draw_interval(forms: list[Form], chance: Chance) -> Draft | None:
+    """Draw an interval."""
+    form = chance.pick(forms)
+    moments = _ends(form.name[-1], chance)
+    return None if form.clashes(moments) else Draft(partial(form.write, moments))
+
+
+def _ends(letter: str, chance: Chance) -> tuple[Moment, Moment]:
+    """Draw two moments, the first before the second, of which `letter` is the largest field that differs."""
+    if letter in "yMd":
+        first, last = draw_day(chance), draw_day(chance)
+        if letter == "y":
+            last = _in(first.year + 1 + chance.below(10), last.month, last.day)
+        elif letter == "M":
+            early, late = _ordered(12, chance)
+            first, last = _in(first.year, early + 1, first.day), _in(first.year, late + 1, last.day)
+        else:
+            early, late = _ordered(calendar.monthrange(first.year, first.month)[1], chance)
+            first, last = first.replace(day=early + 1), first.replace(day=late + 1)
+        return Moment.on(first), Moment.on(last)
+    return _times(letter, chance)
+
+
+def _times(letter: str, chance: Chance) -> tuple[Moment, Moment]:
+    minutes = chance.below(60), chance.below(60)
+    if letter == "a":
+        hours = chance.below(12), 12 + chance.below(12)
+    elif letter == "m":
+        hours = (chance.below(24),) * 2
+        minutes = _ordered(60, chance)
+    else:
+        hours = _ordered(24 if letter == "H" else 12, chance)
+        if letter == "h" and chance.below(2):
+            hours = hours[0] + 12, hours[1] + 12
+    first, last = (Moment(hour=hour, minute=minute) for hour, minute in zip(hours, minutes, strict=True))
+    return first, last
+
+
+def _ordered(count: int, chance: Chance) -> tuple[int, int]:
+    early, late = sorted(chance.several(range(count), 2))
+    return early, late
+
+
+def _in(year: int, month: int, day: int) -> date:
+    return date(year, month, min(day, calendar.monthrange(year, month)[1]))

@@ -1,0 +1,1 @@
+"""Files of pairs and of texts, read line by line."""

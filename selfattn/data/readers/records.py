@@ -1,0 +1,315 @@
+"""Records of files of pairs, one after the other: two parallel files, TSV, CSV, JSON lines, the book's; plain or .gz.
+
+Every command reads pairs with this: those that clean a corpus count what is wrong (`cleaning`), those for
+which every line counts refuse it (`selfattn.data.readers.pair_files.read_pairs`).
+
+Nothing but the record at hand is in memory. What cannot be read as a pair is handed on as a `Fault`, to be counted.
+Bytes that are not UTF-8 come through as lone surrogates (``surrogateescape``): cleaning finds them in the texts that
+are used, and a bad byte in a column that is not used harms nobody.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from selfattn.data.readers.lines import count_lines, lines_of
+from selfattn.errors import UserError
+
+Format = Literal["tsv", "csv", "jsonl", "book"]
+_SUFFIXES: dict[str, Format] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_NAMES = 12  # columns that an error names
+_HEAD = 100  # lines that decide how many columns a TSV file has
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A pair as it was found.
+
+    Attributes:
+        line: its line or row, from 1.
+        source: the text of the source, as yet unclean.
+        target: the text of the target.
+    """
+
+    line: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What could not be read as a pair.
+
+    Attributes:
+        line: its first line or row, from 1.
+        reason: what is wrong.
+        lines: how many lines it takes up (an open quote in a CSV file swallows several).
+    """
+
+    line: int
+    reason: str
+    lines: int = 1
+
+
+def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None) -> Iterator[Row | Fault]:
+    """Read the records of two parallel files, or of one file with both sides.
+
+    The format of one file follows its name or else its first line; see `format_of`.
+
+    - Parallel files: line n of the one and line n of the other.
+    - TSV: nothing is quoted. The first two columns, unless others are chosen; further columns are ignored, but each
+      line must have as many as most of the first 100 lines have.
+    - CSV: quoted as usual; the first record names the columns.
+    - JSON lines: an object a line, with the texts at the top or within ``"translation"``.
+    - The book's file (Saito, *Deep Learning from Scratch 2*): the input padded with spaces, ``_``, the target. The
+      padding is taken off. The last ``_`` of a line counts.
+
+    Args:
+        paths: one file, or the file of the sources and the file of the targets.
+        columns: names of the source's and the target's column, or (TSV, CSV) their numbers from 1, such as
+            ``("2", "3")``; with names, the first record of a TSV or CSV file names the columns, with numbers it is a
+            pair already. Default: numbers 1 and 2 for TSV, the names source and target for CSV and JSON lines.
+
+    Raises:
+        UserError: a file is missing, damaged, empty or not text; parallel files differ in length (both counts are
+            told); the format cannot be told; a chosen column is not there, or the format has none to choose.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "pairs.tsv")
+        ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\nNo tab\\n")
+        ...     list(file_records((path,)))
+        [Row(line=1, source='Go.', target='Va !'), Fault(line=2, reason='1 column(s), not 3', lines=1)]
+    """
+    if len(paths) == 2:
+        return _parallel(*paths)
+    (path,) = paths
+    match format_of(path):
+        case "jsonl":
+            return _json_lines(path, columns or ("source", "target"))
+        case "csv":
+            return _csv(path, columns or ("source", "target"))
+        case "tsv":
+            return _tsv(path, columns or ("1", "2"))
+        case "book" if columns is None:
+            return _book(path)
+        case "book":
+            raise UserError(f"{path}: input_target, which has no columns to choose; leave --columns out")
+    raise UserError(
+        f"{path}: neither TSV, CSV, JSON lines nor input_target; name it .tsv, .csv or .jsonl, or give two files, "
+        "source and target"
+    )
+
+
+def format_of(path: Path) -> Format | None:
+    """Tell the format of a file of pairs.
+
+    It follows the file's name (``.tsv``, ``.csv``, ``.jsonl``, ``.ndjson``; ``.gz`` may stand behind it), or else its
+    first line: ``{`` begins JSON lines, a tab stands in TSV, an ``_`` in the book's file.
+
+    Returns:
+        The format; None where neither tells, such as of one of two parallel files.
+
+    Raises:
+        UserError: the file is missing, damaged or empty.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "date.txt")
+        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
+        ...     format_of(path)
+        'book'
+    """
+    first = next(lines_of(path), b"")
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    if name.suffix in _SUFFIXES:
+        return _SUFFIXES[name.suffix]
+    if first.lstrip()[:1] == b"{":
+        return "jsonl"
+    if b"\t" in first:
+        return "tsv"
+    return "book" if b"_" in first else None
+
+
+def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> Row | Fault:
+    """Take the two texts out of a record: flat columns, or the keys of a nested ``translation``. None is empty.
+
+    Example:
+        >>> pair_of(1, {"translation": {"en": "Go.", "ko": "가."}}, ("en", "ko"))
+        Row(line=1, source='Go.', target='가.')
+    """
+    texts = _level(record, columns)
+    if texts is None:
+        return Fault(line, f"no {columns[0]!r} and {columns[1]!r}")
+    source, target = ("" if texts[column] is None else texts[column] for column in columns)
+    if not isinstance(source, str) or not isinstance(target, str):
+        return Fault(line, "not two texts")
+    return Row(line, source, target)
+
+
+def has_columns(record: Mapping[str, Any], columns: tuple[str, str]) -> bool:
+    """Say whether both columns are there, both flat or both in a nested ``translation``.
+
+    Example:
+        >>> has_columns({"en": "Go.", "translation": {"ko": "가."}}, ("en", "ko"))
+        False
+    """
+    return _level(record, columns) is not None
+
+
+def columns_of(record: Mapping[str, Any]) -> list[str]:
+    """Name the columns that can be chosen, the keys of a nested ``translation`` among them.
+
+    Example:
+        >>> columns_of({"id": 1, "translation": {"en": "Go.", "ko": "가."}})
+        ['id', 'en', 'ko']
+    """
+    nested = record.get("translation")
+    names = [name for name in record if not (name == "translation" and isinstance(nested, Mapping))]
+    return names + (list(nested) if isinstance(nested, Mapping) else [])
+
+
+def _level(record: Mapping[str, Any], columns: tuple[str, str]) -> Mapping[str, Any] | None:
+    for level in (record, record.get("translation")):
+        if isinstance(level, Mapping) and all(column in level for column in columns):
+            return level
+    return None
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _parallel(source: Path, target: Path) -> Iterator[Row | Fault]:
+    counts = count_lines(source), count_lines(target)
+    if counts[0] != counts[1]:
+        raise UserError(
+            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; parallel files need the same number, "
+            "line n of the one the translation of line n of the other"
+        )
+    for number, (left, right) in enumerate(zip(lines_of(source), lines_of(target), strict=True), 1):
+        yield Row(number, _text(left), _text(right))
+
+
+def _tsv(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
+    head = [_text(line).split("\t") for line in islice(lines_of(path), _HEAD)]
+    numbered = _numbers(columns)
+    header = None if numbered else head[0]
+    if header is None:
+        widths = Counter(len(row) for row in head if row != [""])
+        width = widths.most_common(1)[0][0] if widths else max(map(int, columns))  # blank lines tell nothing
+    else:
+        width = len(header)
+    places = _places(path, columns, header, width)
+    for number, line in enumerate(lines_of(path), 1):
+        if number == 1 and header:
+            continue
+        row = _text(line).split("\t")
+        yield Row(number, "", "") if row == [""] else _picked(number, row, width, places)
+
+
+def _csv(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
+    # A line feed is put back behind each line, for texts in quotes may have line feeds in them. Strict: what is
+    # quoted wrongly is broken, where the lenient reader would hand on some other text.
+    reader = csv.reader((_text(line) + "\n" for line in lines_of(path)), strict=True)
+    header: list[str] | None = None
+    places: tuple[int, int] | None = None
+    width = 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Fault(line, str(error), reader.line_num - line + 1)
+            continue
+        if not row:
+            yield Row(line, "", "")
+        elif places is None:
+            header, width = (None if _numbers(columns) else row), len(row)
+            places = _places(path, columns, header, width)
+            if header is None:
+                yield _picked(line, row, width, places)
+        else:
+            yield _picked(line, row, width, places)
+
+
+def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
+    known = False
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.strip():
+            yield Row(number, "", "")
+            continue
+        try:
+            record = json.loads(_text(line))
+        except json.JSONDecodeError as error:
+            yield Fault(number, f"not valid JSON ({error.msg}, column {error.colno})")
+            continue
+        except ValueError:
+            yield Fault(number, "not valid JSON (a number of too many digits)")  # more than Python converts
+            continue
+        except RecursionError:
+            yield Fault(number, "not valid JSON (nested too deeply)")
+            continue
+        if not isinstance(record, dict):
+            yield Fault(number, "not a JSON object")
+            continue
+        if not known and not has_columns(record, columns):
+            raise UserError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
+        known = True
+        yield pair_of(number, record, columns)
+
+
+def _book(path: Path) -> Iterator[Row | Fault]:
+    for number, line in enumerate(lines_of(path), 1):
+        source, separator, target = _text(line).rpartition("_")
+        if separator or not line.strip():
+            yield Row(number, source.rstrip(" "), target.rstrip(" "))
+        else:
+            yield Fault(number, "no separator (_) between input and target")
+
+
+def missing_columns(where: str, columns: tuple[str, str], there: list[str]) -> str:
+    """Say which columns were wanted and which are there, as the message of an error.
+
+    Example:
+        >>> missing_columns("x.csv", ("source", "target"), ["en", "ko"])
+        "x.csv: no columns 'source' and 'target'; choose two of en, ko with --columns"
+    """
+    names = ", ".join(name if name.isprintable() else repr(name) for name in there[:_NAMES])
+    more = ", ..." if len(there) > _NAMES else ""
+    return f"{where}: no columns {columns[0]!r} and {columns[1]!r}; choose two of {names}{more} with --columns"
+
+
+def _numbers(columns: tuple[str, str]) -> bool:
+    return all(column.isdecimal() and int(column) > 0 for column in columns)
+
+
+def _places(path: Path, columns: tuple[str, str], header: list[str] | None, width: int) -> tuple[int, int]:
+    if header is not None:
+        if not set(columns) <= set(header):
+            raise UserError(missing_columns(f"{path}:1", columns, header))
+        return header.index(columns[0]), header.index(columns[1])
+    first, second = int(columns[0]) - 1, int(columns[1]) - 1
+    if max(first, second) >= width:
+        raise UserError(
+            f"{path}: {width} column(s) a line, so there is no column {max(first, second) + 1}; "
+            "choose two others with --columns, or correct the file"
+        )
+    return first, second
+
+
+def _picked(number: int, row: list[str], width: int, places: tuple[int, int]) -> Row | Fault:
+    if len(row) != width:
+        return Fault(number, f"{len(row)} column(s), not {width}")
+    return Row(number, row[places[0]], row[places[1]])

@@ -1,0 +1,114 @@
+"""From texts to texts: a model, its tokenizer and a way of decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from selfattn.decoding.batched import BATCH_SIZE, decode_sources
+from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import Tokenizer
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output for an input.
+
+    Attributes:
+        text: what it says.
+        score: what outputs of the same input are ranked by: the log-probability over the length penalty.
+        log_probability: natural, of the whole output and its end.
+        finished: whether the model ended it; otherwise it was cut off at the longest length allowed.
+    """
+
+    text: str
+    score: float
+    log_probability: float
+    finished: bool
+
+
+NOTHING = Output("", 0.0, 0.0, True)
+"""The output for an input with nothing in it."""
+
+
+def predict(
+    model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int, batch_size: int = BATCH_SIZE
+) -> list[str]:
+    """Write the output for each text, greedily.
+
+    Args:
+        model: any model of the protocol, on any device.
+        tokenizer: the one it was trained with.
+        texts: the inputs; one that is empty or only spaces gives an empty output.
+        max_length: most tokens of an output, ``<eos>`` counted.
+        batch_size: texts decoded together; default 256.
+
+    Returns:
+        One output for each text, in their order.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer.train(["May 1", "2001-05-01"])
+        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> outputs = predict(model, tokenizer, ["May 1", "", "May 11"], max_length=3)
+        >>> len(outputs), outputs[1]
+        (3, '')
+    """
+    found = decode_texts(model, tokenizer, texts, GREEDY, max_length=max_length, batch_size=batch_size)
+    return [outputs[0].text for outputs in found]
+
+
+def decode_texts(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    options: DecodingOptions,
+    *,
+    max_length: int,
+    first: int = 0,
+    batch_size: int = BATCH_SIZE,
+) -> list[list[Output]]:
+    """Write outputs for each text.
+
+    Args:
+        model: any model of the protocol, on any device.
+        tokenizer: the one it was trained with.
+        texts: the inputs; one that is empty or only spaces gives one empty output.
+        options: how to decode.
+        max_length: most tokens of an output, ``<eos>`` counted, where the options do not say.
+        first: the number of the first text, which chooses the streams of sampling; default 0.
+        batch_size: hypotheses decoded together; default 256.
+
+    Returns:
+        For each text, in their order, its outputs, the best first.
+    """
+    filled = [index for index, text in enumerate(texts) if text.strip()]
+    hypotheses = decode_sources(
+        model,
+        tokenizer,
+        [[*tokenizer.encode(texts[index]), tokenizer.eos_id] for index in filled],
+        options,
+        limits=[max_length if options.max_length is None else options.max_length] * len(filled),
+        streams=[first + index for index in filled],
+        batch_size=batch_size,
+    )
+    outputs = [[NOTHING] for _ in texts]
+    for index, own in zip(filled, hypotheses, strict=True):
+        outputs[index] = [to_output(hypothesis, tokenizer) for hypothesis in own]
+    return outputs
+
+
+def to_output(hypothesis: Hypothesis, tokenizer: Tokenizer, beginning: str = "") -> Output:
+    """Turn a hypothesis into text.
+
+    Args:
+        hypothesis: from any way of decoding.
+        tokenizer: of the model.
+        beginning: put in front of the text; default nothing.
+    """
+    text = beginning + tokenizer.decode(hypothesis.ids)
+    return Output(text, hypothesis.score, hypothesis.log_probability, hypothesis.finished)

@@ -1,0 +1,216 @@
+"""Attention against gold: how much of it lies where the answer comes from, and what an alignment made of it is worth.
+
+Two rows of attention have to do with a target token: that of the step which writes it and that of the next step,
+which reads it. Which of them points to where the token came from depends on the architecture (Chen et al. 2020,
+"Accurate Word Alignment Induction from Neural Machine Translation"); both are scored, the second as "shifted".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Example, batches
+from selfattn.decoding.prepare import evaluating
+from selfattn.evaluation.alignment.attention_gold import Gold
+from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
+from selfattn.models.protocol import Seq2Seq
+
+
+@dataclass(frozen=True)
+class Pointing:
+    """How well one row of attention a token points to where the token comes from.
+
+    Attributes:
+        gold_share: mean share of the attention on possible links, over the tokens that have any; None without such.
+        alignment: of the links that each judged token has with the source token it attends to most.
+    """
+
+    gold_share: float | None
+    alignment: AlignmentCounts
+
+
+@dataclass(frozen=True)
+class HeadScore:
+    """What one head, or the mean of a layer's heads, attends to.
+
+    Attributes:
+        layer: counted from 0.
+        head: counted from 0; None for the mean of the heads.
+        unshifted: by the row of the step that writes a token.
+        shifted: by the row of the step that reads it.
+        entropy: mean over all rows, nats: how widely the attention is spread.
+        entropy_share: mean of the entropy as a share of what it can be at most, the logarithm of the source's length.
+        eos_share: mean share on the source's ``<eos>``.
+        source_share: mean attention that goes to the source at all; below 1 only where a model attends to source and
+            target at once. The other shares are shares of it.
+    """
+
+    layer: int
+    head: int | None
+    unshifted: Pointing
+    shifted: Pointing
+    entropy: float
+    entropy_share: float
+    eos_share: float
+    source_share: float
+
+
+@dataclass(frozen=True)
+class AttentionScores:
+    """The scores of a model's attention to its source.
+
+    Attributes:
+        heads: every head of every layer.
+        means: for each layer the mean of its heads.
+    """
+
+    heads: tuple[HeadScore, ...]
+    means: tuple[HeadScore, ...]
+
+    def best(self, *, shifted: bool = False) -> HeadScore:
+        """Return the head with the largest share of attention on gold; the first of equals.
+
+        The best of many is flattered by the choice. Choose on validation data, and report the same head on the test.
+
+        Args:
+            shifted: go by the rows of the steps that read a token; default False.
+        """
+
+        def share(head: HeadScore) -> float:
+            found = (head.shifted if shifted else head.unshifted).gold_share
+            return -math.inf if found is None else found
+
+        return max(self.heads, key=share)
+
+
+@torch.inference_mode()
+def score_attention(
+    model: Seq2Seq,
+    examples: Sequence[Example],
+    gold: Sequence[Gold],
+    *,
+    pad_id: int,
+    bos_id: int,
+    batch_size: int = 64,
+) -> AttentionScores | None:
+    """Let a model write given targets and score where it looks.
+
+    Args:
+        model: any model of the protocol; put into evaluation mode for the call and back after it.
+        examples: sources and right targets, ``<eos>`` behind each.
+        gold: for each example, with a row for each target token and a column for each source token.
+        pad_id: padding token.
+        bos_id: what targets begin with.
+        batch_size: examples read together; default 64.
+
+    Returns:
+        None where the model has no attention to its source.
+
+    Raises:
+        ValueError: no examples, or gold that is not as large as its example.
+
+    Example:
+        >>> from selfattn.data.pairs import Span
+        >>> from selfattn.evaluation.alignment.attention_gold import characters, gold_from_spans
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> gold = gold_from_spans([Span("day", (0, 2), (0, 2))], characters(2), characters(2))
+        >>> scores = score_attention(model, [Example([5, 6, 2], [7, 8, 2])], [gold], pad_id=0, bos_id=1)
+        >>> len(scores.heads), len(scores.means), 0 < scores.best().unshifted.gold_share < 1
+        (4, 1, True)
+    """
+    if not examples or len(examples) != len(gold):
+        raise ValueError(f"expected as much gold as examples, at least one; got {len(gold)} and {len(examples)}")
+    for example, right in zip(examples, gold, strict=True):
+        if right.possible.shape != (len(example.target), len(example.source)):
+            raise ValueError(
+                f"gold of {tuple(right.possible.shape)} for {len(example.target)} target and {len(example.source)} "
+                "source tokens"
+            )
+    device = next(model.parameters()).device
+    sums: dict[int, Tensor] = {}
+    with evaluating(model):
+        for batch in batches(
+            examples, batch_size=batch_size, max_tokens=None, pad_id=pad_id, bos_id=bos_id, generator=None
+        ):
+            moved = batch.to(device)
+            maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
+            for layer, weights in enumerate(maps):
+                for row, index in enumerate(batch.indices):
+                    t, s = gold[index].possible.shape
+                    added = _sums(weights[row, :, :t, :s].double().cpu(), gold[index])
+                    sums[layer] = added + sums[layer] if layer in sums else added
+    if not sums:
+        return None
+    scores = {layer: [_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()}
+    return AttentionScores(
+        tuple(replace(score, head=head) for own in scores.values() for head, score in enumerate(own[:-1])),
+        tuple(own[-1] for own in scores.values()),
+    )
+
+
+def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
+    """Count what links along the diagonal share with gold: what attention has to beat to say more than order.
+
+    As in `score_attention`, only judged tokens are linked, and none to ``<eos>``, the last token of both sides.
+
+    Args:
+        gold: for each example.
+
+    Example:
+        >>> from selfattn.data.pairs import Span
+        >>> from selfattn.evaluation.alignment.attention_gold import characters, gold_from_spans
+        >>> spans = [Span("day", (0, 2), (0, 1)), Span("year", (2, 4), (3, 4))]
+        >>> diagonal_counts([gold_from_spans(spans, characters(4), characters(4))]).aer
+        0.0
+    """
+    total = AlignmentCounts()
+    for right in gold:
+        tokens, places = (length - 1 for length in right.possible.shape)
+        links = [(token, place) for place, token in diagonal(places, tokens) if right.judged[token]]
+        sure, possible = (sum(bool(kind[link]) for link in links) for kind in (right.sure, right.possible))
+        total += AlignmentCounts(len(links), int(right.sure[right.judged].sum()), sure, possible)
+    return total
+
+
+def _sums(weights: Tensor, gold: Gold) -> Tensor:
+    """Score one example: for each head ``[h t s]``, and last for their mean, sums over its target ``[h + 1, 17]``."""
+    heads = torch.cat([weights, weights.mean(dim=0, keepdim=True)])
+    mass = heads.sum(dim=-1, keepdim=True)
+    shares = torch.where(mass > 0, heads / mass, 0.0)
+    rows, length = heads.shape[1:]
+    entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
+    of_rows = [entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1), mass.sum(dim=(1, 2))]
+    judged = gold.judged.nonzero()[:, 0]
+    found = [torch.full_like(entropy, rows), *of_rows]
+    for shift in (0, 1):
+        tokens = judged[judged + shift < rows]
+        found += _pointing_sums(shares[:, tokens + shift], gold.sure[tokens], gold.possible[tokens])
+    return torch.stack(found, dim=1)
+
+
+def _pointing_sums(shares: Tensor, sure: Tensor, possible: Tensor) -> list[Tensor]:
+    """Sum over tokens whose rows are ``shares [h n s]`` and whose gold is ``[n s]``."""
+    on_gold = (shares * possible).sum(dim=(1, 2))
+    words = torch.nn.functional.pad(shares[..., :-1], (0, 1))  # nothing is linked to <eos>
+    most, places = words.max(dim=-1)
+    tokens = torch.arange(len(possible)).expand_as(places)
+    is_link = most > 0
+    hits = [(is_link & right[tokens, places]).sum(dim=1) for right in (sure, possible)]
+    counts = [torch.full_like(on_gold, float(count)) for count in (possible.any(dim=1).sum(), sure.sum())]
+    return [on_gold, counts[0], is_link.sum(dim=1).double(), counts[1], *(hit.double() for hit in hits)]
+
+
+def _score(layer: int, sums: list[float]) -> HeadScore:
+    rows, entropy, entropy_share, eos, source = sums[:5]
+    unshifted, shifted = (
+        Pointing(on_gold / tokens if tokens else None, AlignmentCounts(*map(int, counts)))
+        for on_gold, tokens, *counts in (sums[5:11], sums[11:])
+    )
+    return HeadScore(layer, None, unshifted, shifted, entropy / rows, entropy_share / rows, eos / rows, source / rows)

@@ -1,0 +1,229 @@
+"""Attention of models with any tokens as an alignment of words, held against gold.
+
+Tokens are put together into words by where they stand in the text: attention to a word is the sum over its tokens,
+attention from a word the mean over its tokens (`to_words`). A space belongs to the
+word behind it, as it does in subwords. Each target word is then linked to the source word that it attends to most.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Example, batches
+from selfattn.decoding.alignment import Link
+from selfattn.decoding.prepare import evaluating
+from selfattn.evaluation.alignment.attention_gold import to_words
+from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
+from selfattn.evaluation.alignment.gold_files import GoldPair
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import Tokenizer
+
+_BATCH_SIZE = 16
+
+
+class Way(NamedTuple):
+    """Which attention is read as an alignment.
+
+    Attributes:
+        layer: counted from 0.
+        head: counted from 0; None for the mean of the layer's heads.
+        shifted: whether a token is aligned by the step that reads it, not by the one that writes it.
+    """
+
+    layer: int
+    head: int | None
+    shifted: bool
+
+    def __str__(self) -> str:
+        head = "mean of heads" if self.head is None else f"head {self.head}"
+        return f"layer {self.layer}, {head}, shifted by {int(self.shifted)}"
+
+
+@dataclass(frozen=True)
+class Directed:
+    """How a model's attention aligns, in one direction.
+
+    Attributes:
+        counts: for every way to read it, what it shares with gold.
+        chosen: the way that was chosen to go on with.
+        by_gold: whether it was chosen as the one with the lowest error on these very pairs, which flatters it.
+        diagonal: the same counts for `diagonal` links from each word that the model writes; any model should do better.
+    """
+
+    counts: Mapping[Way, AlignmentCounts]
+    chosen: Way
+    by_gold: bool
+    diagonal: AlignmentCounts
+
+
+@dataclass(frozen=True)
+class AlignmentReport:
+    """Attention against gold.
+
+    Attributes:
+        pairs: how many sentence pairs.
+        sure: their sure links.
+        possible: their possible links, the sure ones among them.
+        forward: of the model from source to target.
+        backward: of a model from target to source, its links turned round; None where there is none.
+        symmetrised: of the chosen ways of both, by method; empty where there is one model.
+    """
+
+    pairs: int
+    sure: int
+    possible: int
+    forward: Directed
+    backward: Directed | None
+    symmetrised: Mapping[Method, AlignmentCounts]
+
+
+@torch.inference_mode()
+def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) -> dict[Way, list[set[Link]]]:
+    """Let a model write given targets and read its attention as links between words, in every way.
+
+    Args:
+        model: any model of the protocol, on any device.
+        tokenizer: the one it was trained with.
+        pairs: sentences; their links are not looked at.
+
+    Returns:
+        For each way the links of every pair, (source, target) from 0. Empty where the model has no attention to its
+        source.
+
+    Raises:
+        ValueError: a sentence is longer than the model can read.
+
+    Example:
+        >>> from selfattn.evaluation.alignment.pharaoh import Links
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer("abc ")
+        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> found = word_links(model, tokenizer, [GoldPair(("ab", "c"), ("c", "aa", "b"), Links())])
+        >>> len(found), sorted(k for _, k in found[Way(0, None, False)][0])
+        (10, [0, 1, 2])
+    """
+    device = next(model.parameters()).device
+    sides = [(_Side.of(pair.source, tokenizer), _Side.of(pair.target, tokenizer)) for pair in pairs]
+    examples = [Example(source.ids, target.ids) for source, target in sides]
+    found: dict[Way, dict[int, set[Link]]] = {}
+    with evaluating(model):
+        for batch in batches(
+            examples,
+            batch_size=_BATCH_SIZE,
+            max_tokens=None,
+            pad_id=tokenizer.pad_id,
+            bos_id=tokenizer.bos_id,
+            generator=None,
+        ):
+            moved = batch.to(device)
+            maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
+            for layer, weights in enumerate(maps):
+                for row, place in enumerate(batch.indices):
+                    source, target = sides[place]
+                    here = weights[row, :, : len(target.ids), : len(source.ids)].float().cpu()
+                    for way, links in _read(here, source, target, layer).items():
+                        found.setdefault(way, {})[place] = links
+    return {way: [links[place] for place in range(len(pairs))] for way, links in found.items()}
+
+
+def report_alignment(
+    forward: Mapping[Way, Sequence[set[Link]]],
+    gold: Sequence[GoldPair],
+    *,
+    backward: Mapping[Way, Sequence[set[Link]]] | None = None,
+    way: Way | None = None,
+    backward_way: Way | None = None,
+) -> AlignmentReport:
+    """Hold links against gold, in one direction or in both.
+
+    Args:
+        forward: from `word_links`.
+        gold: the sentence pairs.
+        backward: from `word_links` of a model from target to source on the pairs turned round; default none.
+        way: which links to take for both directions together; default those with the lowest error on these pairs.
+        backward_way: likewise, of the other direction.
+
+    Raises:
+        ValueError: no links, or not such a way.
+    """
+    along = [diagonal(len(pair.source), len(pair.target)) for pair in gold]
+    ahead = _directed(forward, gold, way, along)
+    behind, symmetrised = None, {}
+    if backward is not None:
+        turned = {way: [_turned(links) for links in some] for way, some in backward.items()}
+        along = [_turned(diagonal(len(pair.target), len(pair.source))) for pair in gold]
+        behind = _directed(turned, gold, backward_way, along)
+        both = list(zip(forward[ahead.chosen], turned[behind.chosen], strict=True))
+        for method in get_args(Method):
+            joined = [symmetrise(one, other, method) for one, other in both]
+            symmetrised[method] = count_alignment(joined, [pair.links for pair in gold])
+    sure, possible = (sum(len(links) for links in kind) for kind in zip(*map(_kinds, gold), strict=True))
+    return AlignmentReport(len(gold), sure, possible, ahead, behind, symmetrised)
+
+
+def _turned(links: set[Link]) -> set[Link]:
+    return {(source, target) for target, source in links}
+
+
+def _directed(
+    links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair], way: Way | None, along: Sequence[set[Link]]
+) -> Directed:
+    if not links or not gold:
+        raise ValueError("expected links and gold, at least one sentence pair")
+    if way is not None and way not in links:
+        raise ValueError(f"no attention at {way}")
+    right = [pair.links for pair in gold]
+    counts = {way: count_alignment(some, right) for way, some in links.items()}
+
+    def error(way: Way) -> float:
+        aer = counts[way].aer
+        return math.inf if aer is None else aer
+
+    chosen = min(counts, key=error) if way is None else way
+    return Directed(counts, chosen, way is None, count_alignment(along, right))
+
+
+def _kinds(pair: GoldPair) -> tuple[frozenset[Link], frozenset[Link]]:
+    return pair.links.sure, pair.links.possible
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A sentence as the model reads it: its ids, ``<eos>`` behind, and for each id the number of its word."""
+
+    ids: list[int]
+    words: list[int]
+
+    @classmethod
+    def of(cls, words: Sequence[str], tokenizer: Tokenizer) -> _Side:
+        text = " ".join(words)
+        # Where each word ends, counted in characters of the text.
+        ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
+        numbers = [min(bisect_right(ends, start), len(words) - 1) for start, _ in tokenizer.spans(text)]
+        return cls([*tokenizer.encode(text), tokenizer.eos_id], [*numbers, len(words)])
+
+
+def _read(weights: Tensor, source: _Side, target: _Side, layer: int) -> dict[Way, set[Link]]:
+    """Read the attention ``[h t s]`` of one layer to one sentence as links, in every way."""
+    heads = torch.cat([weights, weights.mean(dim=0, keepdim=True)])
+    mass = heads.sum(dim=-1, keepdim=True)
+    shares = torch.where(mass > 0, heads / mass, 0.0)
+    found = {}
+    for shifted in (False, True):
+        # The row of <eos> comes to the front of the first step's, and its word is dropped below.
+        rows = shares.roll(-1, dims=1) if shifted else shares
+        most, places = to_words(rows, source.words, target.words)[:, :-1, :-1].max(dim=-1)
+        for head, (is_link, to) in enumerate(zip((most > 0).tolist(), places.tolist(), strict=True)):
+            way = Way(layer, head if head < len(weights) else None, shifted)
+            found[way] = {(place, word) for word, place in enumerate(to) if is_link[word]}
+    return found

@@ -1,0 +1,221 @@
+"""Floating-point operations of a model, counted while it runs, and what the machine can do at most.
+
+Counted are products of matrices and of matrices with vectors: a multiplication and an addition are two operations.
+Softmax, norms, activations and look-ups are left out, as is usual (Kaplan et al. 2020, section 2.1). Counted is what
+the mathematics asks for, not what a kernel does: masked scores count, as the kernels differ in what they skip, and
+nothing that a kernel computes a second time counts twice. So the number is the same on every device.
+
+PyTorch's ``FlopCounterMode`` does the counting. On the CPU it knows nothing of three operations, to which it is told
+the formulas here: LSTM layers by oneDNN, fused attention, and matrix times vector.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from selfattn.errors import UserError
+from selfattn.evaluation.cost.decoding import synchronise
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig
+from selfattn.models.protocol import Seq2Seq
+from selfattn.models.sizing import parameters
+
+Size = tuple[int, ...]
+
+_LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """The size of a batch without padding.
+
+    Attributes:
+        batch: rows ``b``.
+        source: tokens of a source, ``s``, its ``<eos>`` counted.
+        target: tokens of a target, ``t``, its ``<eos>`` counted.
+    """
+
+    batch: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations on one batch.
+
+    Attributes:
+        shape: of the batch.
+        forward: of ``forward``, all target positions at once.
+        training: of ``forward`` and its gradients; the optimizer's few operations a parameter are left out.
+        decoding: of writing the targets step by step: ``encode``, ``start`` and ``t`` times ``step``.
+    """
+
+    shape: BatchShape
+    forward: int
+    training: int
+    decoding: int
+
+    @property
+    def training_per_token(self) -> float:
+        """Operations of training for each target token."""
+        return self.training / (self.shape.batch * self.shape.target)
+
+    @property
+    def decoding_per_token(self) -> float:
+        """Operations of decoding for each target token, reading the source included."""
+        return self.decoding / (self.shape.batch * self.shape.target)
+
+
+def count_flops(model: Seq2Seq, shape: BatchShape) -> Flops:
+    """Count what a model computes on a batch; nothing of the model is changed.
+
+    Args:
+        model: counted on a copy, in float32 on the CPU, in evaluation mode.
+        shape: of the batch. Rows are independent, so one is counted, and multiplied.
+
+    Raises:
+        ValueError: a size is not positive.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=47, pad_id=0, seed=0)
+        >>> flops = count_flops(model, BatchShape(batch=64, source=30, target=11))
+        >>> flops.forward, flops.training == 3 * flops.forward
+        (490967040, True)
+    """
+    probe = _Probe(model, shape)
+    return Flops(shape, probe.count(probe.forward), probe.count(probe.training), probe.count(probe.decoding))
+
+
+def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> int:
+    """Count the training of a model that is not built yet: a measure for :func:`selfattn.models.sizing.match`.
+
+    Args:
+        config: of the model.
+        vocab_size: number of tokens.
+        shape: of a batch.
+
+    Raises:
+        UserError: the model is too large to be built for the count.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> training_flops(PRESETS["transformer"].config, 47, BatchShape(64, 30, 11))
+        1472901120
+    """
+    size = parameters(config, vocab_size)
+    if size > _LARGEST:
+        raise UserError(f"counting operations: a model of {size:,} parameters is too large for it; lower the budget")
+    probe = _Probe(build(config, vocab_size=vocab_size, pad_id=0, seed=0), shape)
+    return probe.count(probe.training)
+
+
+def machine_peak(
+    *, device: str = "cpu", dtype: torch.dtype = torch.float32, size: int = 1024, seconds: float = 0.5
+) -> float:
+    """Measure how many floating-point operations a second a product of two square matrices reaches, at best.
+
+    Args:
+        device: where to multiply.
+        dtype: of the matrices; default float32.
+        size: of the matrices; default 1024.
+        seconds: how long to go on; the fastest product counts. Default 0.5.
+
+    Returns:
+        Operations a second, with as many threads as PyTorch uses now.
+
+    Example:
+        >>> machine_peak(size=64, seconds=0.0) > 0
+        True
+    """
+    left, right = (torch.ones(size, size, device=device, dtype=dtype) for _ in range(2))
+    best, until = math.inf, time.perf_counter() + seconds
+    left @ right  # the first one sets things up
+    while True:
+        synchronise(left.device)
+        started = time.perf_counter()
+        left @ right
+        synchronise(left.device)
+        ended = time.perf_counter()
+        best = min(best, ended - started)
+        if ended >= until:
+            return 2 * size**3 / best
+
+
+class _Probe:
+    """One row of a batch, read by a copy of the model."""
+
+    def __init__(self, model: Seq2Seq, shape: BatchShape) -> None:
+        if min(shape.batch, shape.source, shape.target) < 1:
+            raise ValueError(f"expected a batch with sizes of at least 1, got {shape}")
+        self.model = copy.deepcopy(model).to("cpu", torch.float32).eval()
+        self.batch = shape.batch
+        self.source = torch.zeros(1, shape.source, dtype=torch.int64)
+        self.source_mask = torch.ones_like(self.source, dtype=torch.bool)
+        self.target = torch.zeros(1, shape.target, dtype=torch.int64)
+
+    def count(self, run: Callable[[], None]) -> int:
+        """Count what is computed, for the whole batch."""
+        counter = FlopCounterMode(display=False, custom_mapping=_MISSING)
+        with counter:
+            run()
+        return self.batch * counter.get_total_flops()
+
+    # no_grad, not inference mode: there composite operations reach the counter undivided.
+    def forward(self) -> None:
+        with torch.no_grad():
+            self.model(self.source, self.target, source_mask=self.source_mask)
+
+    def training(self) -> None:
+        with torch.enable_grad():
+            self.model(self.source, self.target, source_mask=self.source_mask).sum().backward()
+
+    def decoding(self) -> None:
+        with torch.no_grad():
+            state = self.model.start(self.model.encode(self.source, self.source_mask))
+            for token in self.target.unbind(dim=1):
+                _, state = self.model.step(token, state)
+
+
+def _lstm(x: Size, input_weight: Size, state_weight: Size, *_: Any, **__: Any) -> int:
+    """One layer in one direction: every row at every step times both weights."""
+    return 2 * math.prod(x[:-1]) * (math.prod(input_weight) + math.prod(state_weight))
+
+
+def _lstm_backward(*sizes: Any, **named: Any) -> int:
+    """Each product has a gradient for either factor."""
+    return 2 * _lstm(*sizes, **named)
+
+
+def _attention(query: Size, key: Size, value: Size, *_: Any, **__: Any) -> int:
+    """Scores ``[i e] [e j]`` and sums ``[i j] [j c]`` for every row and head."""
+    *rows, i, e = query
+    j, c = value[-2:]
+    return 2 * math.prod(rows) * i * j * (e + c)
+
+
+def _attention_backward(_grad: Size, query: Size, key: Size, value: Size, *_: Any, **__: Any) -> int:
+    return 2 * _attention(query, key, value)
+
+
+def _matrix_vector(matrix: Size, _vector: Size, **_: Any) -> int:
+    return 2 * math.prod(matrix)
+
+
+_aten = torch.ops.aten
+_MISSING: dict[Any, Any] = {
+    _aten.mkldnn_rnn_layer: _lstm,
+    _aten.mkldnn_rnn_layer_backward: _lstm_backward,
+    _aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+    _aten.mv: _matrix_vector,
+}

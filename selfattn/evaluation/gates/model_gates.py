@@ -1,0 +1,243 @@
+"""Sanity gates: what must be true before a verdict on models means anything.
+
+A gate measures one number and holds it against a limit. Those of this page ask a model itself: is the future hidden
+from it, and does it say the same of a sentence whatever stands around it? Gates on what a model wrote are in
+:mod:`selfattn.evaluation.gates.output_gates`, those on the data in :mod:`selfattn.evaluation.gates.overlap`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Batch
+from selfattn.models.protocol import Seq2Seq
+
+# What rounding may change, as a share of the largest logit, where the same numbers are added in another order.
+_ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+_CUTS = 8  # places at which the future is changed
+_EXTRA = 3  # columns of padding that are added
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a gate found.
+
+    Attributes:
+        name: of the gate.
+        passed: whether `value` keeps to `limit`.
+        value: what was measured.
+        limit: what it was held against.
+        reason: the finding in one sentence, with its figures.
+    """
+
+    name: str
+    passed: bool
+    value: float
+    limit: float
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; a value that is not finite becomes None.
+
+        Example:
+            >>> Gate("causal", False, math.inf, 0.0, "the logits are not numbers").to_json()["value"] is None
+            True
+        """
+        return asdict(self) | {"value": self.value if math.isfinite(self.value) else None}
+
+
+def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
+    """Ask a model all questions of this page.
+
+    Args:
+        model: on any device, in any mode; left as it was.
+        batch: some rows of the data, best of different lengths; eight are enough.
+
+    Example:
+        >>> from selfattn.data.batches import Example, collate
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> batch = collate([Example([5, 6, 7, 2], [8, 9, 2]), Example([5, 2], [9, 2])], 0, 1, [0, 1])
+        >>> [(gate.name, gate.passed) for gate in model_gates(model, batch)]
+        [('causal', True), ('padding', True), ('batch', True), ('forward = step', True)]
+    """
+    return [causal(model, batch), padding(model, batch), batch_rows(model, batch), forward_is_step(model, batch)]
+
+
+def causal(model: Seq2Seq, batch: Batch) -> Gate:
+    """Change the later target tokens: the logits before them must stay the same, bit for bit.
+
+    Asked in evaluation mode and, with the same dropout for both, in training mode, where a leak teaches copying.
+
+    Args:
+        model: see :func:`model_gates`.
+        batch: with at least two target positions.
+
+    Raises:
+        ValueError: there is only one target position, so nothing is later than another.
+    """
+    batch = batch.to(_device(model))
+    length = batch.target_in.shape[1]
+    if length < 2:
+        raise ValueError("the causal gate needs targets of at least two tokens")
+    places = sorted({1 + number * (length - 2) // (_CUTS - 1) for number in range(_CUTS)})
+    worst, where = 0.0, ""
+    for training in (False, True):
+        with _mode(model, training=training):
+            before = _logits(model, batch)
+            for place in places:
+                target = batch.target_in.clone()
+                target[:, place:] = _other(target[:, place:], before.shape[-1])
+                moved = _difference(_logits(model, batch, target_in=target)[:, :place], before[:, :place])
+                if moved > worst:
+                    worst = moved
+                    where = f"before position {place} logits move by {moved:.3g} when the tokens from it on change"
+                    where += ", in training mode" if training else ""
+    held = f"no logit moved when later target tokens changed ({len(places)} places, evaluation and training mode)"
+    return Gate("causal", worst <= 0, worst, 0.0, where or held)
+
+
+def padding(model: Seq2Seq, batch: Batch) -> Gate:
+    """Widen the padding of the sources and write other tokens into it: nothing may change.
+
+    Args:
+        model: see :func:`model_gates`.
+        batch: see :func:`model_gates`.
+    """
+    batch = batch.to(_device(model))
+    with _mode(model):
+        before = _logits(model, batch)
+        extra = batch.source.new_zeros(len(batch.source), _EXTRA)
+        wider = torch.cat([batch.source, extra], dim=1)
+        mask = torch.cat([batch.source_mask, extra.bool()], dim=1)
+        variants = {
+            "with more padding": (wider, mask),
+            "with other tokens in the padding": (
+                torch.where(mask, wider, _other(wider, before.shape[-1])),
+                mask,
+            ),
+        }
+        shares = {
+            how: _share(_logits(model, batch, source=source, source_mask=mask), before)
+            for how, (source, mask) in variants.items()
+        }
+    return _judge("padding", shares, before.dtype, "padding changes nothing")
+
+
+def batch_rows(model: Seq2Seq, batch: Batch) -> Gate:
+    """Read each row alone and all rows in reverse order: no row may feel its neighbours.
+
+    Args:
+        model: see :func:`model_gates`.
+        batch: see :func:`model_gates`; a row alone keeps its padding, which is another gate's.
+    """
+    batch = batch.to(_device(model))
+    rows = torch.arange(len(batch.source), device=batch.source.device)
+    with _mode(model):
+        before = _logits(model, batch)
+        alone = torch.cat([_logits(model, _pick(batch, row)) for row in rows[:, None]])
+        reverse = _logits(model, _pick(batch, rows.flip(0))).flip(0)
+    shares = {"read alone": _share(alone, before), "in reverse order": _share(reverse, before)}
+    return _judge("batch", shares, before.dtype, "a row's neighbours change nothing")
+
+
+def forward_is_step(model: Seq2Seq, batch: Batch) -> Gate:
+    """Read the target token by token: what is trained (``forward``) must be what is used (``step``).
+
+    Args:
+        model: see :func:`model_gates`.
+        batch: see :func:`model_gates`.
+    """
+    batch = batch.to(_device(model))
+    with _mode(model):
+        before = _logits(model, batch)
+        state = model.start(model.encode(batch.source, batch.source_mask))
+        steps = []
+        for token in batch.target_in.unbind(dim=1):
+            logits, state = model.step(token, state)
+            steps.append(logits)
+    shares = {"token by token": _share(torch.stack(steps, dim=1), before)}
+    return _judge("forward = step", shares, before.dtype, "token by token the logits are those of the whole target")
+
+
+def _judge(name: str, shares: dict[str, float], dtype: torch.dtype, held: str) -> Gate:
+    limit = _ROUNDING[dtype]
+    how, worst = max(shares.items(), key=lambda item: item[1])
+    passed = worst <= limit
+    figures = f"{worst:.1e} of the largest logit, at most {limit:.0e} is rounding"
+    return Gate(name, passed, worst, limit, f"{held} ({figures})" if passed else f"{how}, logits change by {figures}")
+
+
+def _device(model: Seq2Seq) -> torch.device:
+    return next(model.parameters()).device
+
+
+@contextmanager
+def _mode(model: Seq2Seq, *, training: bool = False) -> Iterator[None]:
+    """Put the model into a mode, without gradients, and back."""
+    before = model.training
+    model.train(training)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(before)
+
+
+def _logits(
+    model: Seq2Seq,
+    batch: Batch,
+    *,
+    source: Tensor | None = None,
+    source_mask: Tensor | None = None,
+    target_in: Tensor | None = None,
+) -> Tensor:
+    """Run the model, with the same dropout every time."""
+    source = batch.source if source is None else source
+    with torch.random.fork_rng(devices=[source.device] if source.is_cuda else []):
+        torch.manual_seed(0)
+        logits: Tensor = model(
+            source,
+            batch.target_in if target_in is None else target_in,
+            source_mask=batch.source_mask if source_mask is None else source_mask,
+        )
+    return logits
+
+
+def _other(ids: Tensor, vocab_size: int) -> Tensor:
+    """Replace every id by another one, always by the same."""
+    draw = torch.Generator().manual_seed(0)
+    shift = torch.randint(1, vocab_size, ids.shape, generator=draw).to(ids.device)
+    return (ids + shift) % vocab_size
+
+
+def _pick(batch: Batch, rows: Tensor) -> Batch:
+    return Batch(
+        batch.source[rows],
+        batch.source_mask[rows],
+        batch.target_in[rows],
+        batch.target_out[rows],
+        batch.target_mask[rows],
+        [batch.indices[row] for row in rows.tolist()],
+    )
+
+
+def _difference(actual: Tensor, expected: Tensor) -> float:
+    """Return the largest distance: 0 between equal infinities, infinite where something is not a number."""
+    apart = torch.where(actual == expected, 0.0, (actual.double() - expected.double()).abs())
+    return apart.nan_to_num(nan=math.inf, posinf=math.inf).max().item()
+
+
+def _share(actual: Tensor, expected: Tensor) -> float:
+    """Return the largest distance as a share of the largest logit."""
+    finite = expected[expected.isfinite()]
+    largest = finite.abs().max().item() if finite.numel() else 0.0
+    return _difference(actual, expected) / max(1.0, largest)

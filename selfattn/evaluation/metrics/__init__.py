@@ -1,0 +1,1 @@
+"""How right outputs are."""

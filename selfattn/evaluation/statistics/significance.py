@@ -1,0 +1,221 @@
+"""Which differences between models would be seen again with other seeds and other test items.
+
+What is computed, why so, and how often it is wrong in simulation: docs/statistics.md. Letters: `s` seeds, `i` test
+items, `k` statistics an item, `r` runs of all models together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from selfattn.evaluation.statistics.comparison import Comparison, Estimate, Over, PairResult, word_for
+from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
+from selfattn.evaluation.statistics.paired import holm, sign_flip_p
+from selfattn.evaluation.statistics.resampling import Array, average_covariance, corpus_covariance
+from selfattn.evaluation.statistics.spread import ALPHA, Spread, spread
+
+_ROUNDING = 1e-12  # of the scores' size
+
+
+def estimate(scores: npt.ArrayLike) -> Estimate:
+    """Estimate a model's score and its 95 % interval over seeds and items.
+
+    The half-width is that of `spread.Spread`. Where all scores are 0 or 1 it is laid out as Wilson's interval is,
+    inside ``[0, 1]`` and longer towards 1/2. With one run the interval is over items only, and ``over`` says so; for
+    scores of 0 and 1 it is then that of `bootstrap_share`.
+
+    Args:
+        scores: ``[s i]``, the score of each run on each item, the higher the better.
+
+    Raises:
+        ValueError: not two axes, nothing in it, or a value that is not finite.
+
+    Example:
+        >>> found = estimate([[1] * 90 + [0] * 10, [1] * 94 + [0] * 6, [1] * 92 + [0] * 8])
+        >>> round(found.mean, 2), round(found.low, 2), round(found.high, 2), found.over
+        (0.92, 0.82, 0.97, 'seeds and items')
+        >>> estimate([[0.5, 0.7, 0.3]]).over
+        'items'
+    """
+    return _measure_averages({"model": scores}).estimate("model")
+
+
+def compare(scores: Mapping[str, npt.ArrayLike]) -> Comparison:
+    """Estimate every model's score, and test every pair of models.
+
+    A pair's interval and p come from `spread.Spread`; p is never below that of the exact test over items alone,
+    `paired.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
+    over items takes its place. Holm's correction is over all pairs.
+
+    Runs of one number are not taken for pairs: the same seed gives two architectures the same order of data, but
+    unrelated first weights. If they do share luck, the test is stricter, not laxer.
+
+    Args:
+        scores: for each model ``[s i]``, the score of each run on each item, the higher the better; the same items in
+            the same order for all.
+
+    Raises:
+        ValueError: no model, not two axes, nothing in them, a value that is not finite, or different numbers of items.
+
+    Example:
+        >>> runs = np.random.default_rng(0).random((3, 3, 1000)) < [[[0.9]], [[0.5]], [[0.5]]]
+        >>> found = compare({"a": runs[0], "b": runs[1], "c": runs[2]})
+        >>> found.between("b", "a").word, found.between("b", "c").word
+        ('worse', 'no difference seen')
+    """
+    return _measure_averages(scores).comparison()
+
+
+def compare_corpus(
+    statistics: Mapping[str, npt.ArrayLike], score: Callable[[Array], Array], *, resamples: int = 2000, seed: int = 0
+) -> Comparison:
+    """Do what `compare` does for a score that is no average over items, such as BLEU, chrF or an error rate.
+
+    Args:
+        statistics: for each model ``[s i k]``: for each run and item, numbers that are added up over items.
+        score: from sums ``[n k]`` to scores ``[n]``, the higher the better.
+        resamples: how often to draw the items again; default 2000.
+        seed: of the draws; default 0.
+
+    Raises:
+        ValueError: no model, not three axes, nothing in them, a value or a score that is not finite, or different
+            numbers of items.
+
+    Example:
+        >>> edits = np.random.default_rng(0).poisson([[[1.0]], [[3.0]]], size=(2, 3, 200))
+        >>> counts = np.stack([edits, np.full_like(edits, 10)], axis=-1)
+        >>> found = compare_corpus({"a": counts[0], "b": counts[1]}, lambda sums: -sums[:, 0] / sums[:, 1])
+        >>> found.between("a", "b").word
+        'better'
+    """
+    runs = _checked(statistics, axes=3)
+    joined = np.concatenate(list(runs.values()))
+    covariance = corpus_covariance(joined, score, resamples=resamples, seed=seed)
+    values = {name: score(one.sum(axis=1)) for name, one in runs.items()}
+    return _Measured(values, covariance, joined.shape[1], None).comparison()
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Run scores of all models, and how they vary together when the items are drawn again.
+
+    Attributes:
+        runs: for each model ``[s]``.
+        covariance: ``[r r]``, of all runs in their order.
+        items: how many there are.
+        right: for each model ``[s i]`` of 0 and 1, where the scores are shares of right answers; None where not.
+    """
+
+    runs: Mapping[str, Array]
+    covariance: Array
+    items: int
+    right: Mapping[str, Array] | None
+
+    def estimate(self, name: str) -> Estimate:
+        values = self.runs[name]
+        mean, over = float(values.mean()), _over(len(values))
+        if self.right is None:
+            half = self._spread(name).half_width()
+            low, high = mean - half, mean + half
+        elif over == "items":
+            interval = bootstrap_share(self.right[name] > 0)
+            low, high = interval.low, interval.high
+        else:
+            low, high = _share_interval(mean, self._spread(name).half_width(), self.items)
+        return Estimate(mean, low, high, tuple(map(float, values)), self.items, over)
+
+    def comparison(self) -> Comparison:
+        pairs = [self._pair(first, second) for first, second in combinations(self.runs, 2)]
+        corrected = holm([pair.p for pair in pairs])
+        pairs = [self._with_word(pair, p_holm) for pair, p_holm in zip(pairs, corrected, strict=True)]
+        return Comparison({name: self.estimate(name) for name in self.runs}, tuple(pairs))
+
+    def _spread(self, *names: str) -> Spread:
+        places: list[int] = []
+        start = 0
+        for name, values in self.runs.items():
+            if name in names:
+                places += range(start, start + len(values))
+            start += len(values)
+        # That no item tells two models apart is no proof that none would: half an item is added to each cell of the
+        # table of right and wrong answers (after Agresti and Min 2005).
+        extra = 1 / self.items**2 if self.right is not None and len(names) == 2 else 0.0
+        covariance = self.covariance[np.ix_(places, places)]
+        return spread([self.runs[name] for name in names], covariance, self.items, extra=extra)
+
+    def _pair(self, first: str, second: str) -> PairResult:
+        """Figures of a pair; the correction for other pairs and the word are still to come."""
+        one, other = self.runs[first], self.runs[second]
+        found, difference = self._spread(first, second), _difference(one, other)
+        half = found.half_width()
+        low, high = difference - half, difference + half
+        if self.right is None:
+            p_items = found.p_items(difference)
+        else:
+            low, high = max(-1.0, low), min(1.0, high)
+            # In whole numbers, also where one model has more runs than the other.
+            sums = self.right[first].sum(axis=0) * len(other) - self.right[second].sum(axis=0) * len(one)
+            p_items = sign_flip_p(sums.astype(np.int64))
+        p = max(p_items, found.p_seeds(difference))
+        over = _over(min(len(one), len(other)))
+        return PairResult(first, second, difference, low, high, p, p_items, p, over, "no difference seen")
+
+    def _with_word(self, pair: PairResult, p_holm: float) -> PairResult:
+        one, other = self.runs[pair.first], self.runs[pair.second]
+        apart = pair.p_items < ALPHA and bool(one.min() > other.max() or other.min() > one.max())
+        word = word_for(pair.low, pair.high, p_holm, seeds=min(len(one), len(other)), apart=apart)
+        return replace(pair, p_holm=p_holm, word=word)
+
+
+def _measure_averages(scores: Mapping[str, npt.ArrayLike]) -> _Measured:
+    runs = _checked(scores, axes=2)
+    joined = np.concatenate(list(runs.values()))
+    right = runs if bool(np.isin(joined, (0.0, 1.0)).all()) else None
+    return _Measured(
+        {name: one.mean(axis=1) for name, one in runs.items()}, average_covariance(joined), joined.shape[1], right
+    )
+
+
+def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Array]:
+    arrays = {name: np.asarray(one, dtype=np.float64) for name, one in scores.items()}
+    if not arrays:
+        raise ValueError("expected at least one model")
+    names = "[seeds, items, statistics]" if axes == 3 else "[seeds, items]"
+    for name, one in arrays.items():
+        if one.ndim != axes or not one.size:
+            raise ValueError(f"{name}: expected {names}, at least one of each, got shape {one.shape}")
+        if not np.isfinite(one).all():
+            raise ValueError(f"{name}: expected finite scores, got nan or infinity")
+    counts = {name: one.shape[1] for name, one in arrays.items()}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"expected the same items for every model, got {counts}")
+    return arrays
+
+
+def _difference(one: Array, other: Array) -> float:
+    """The difference of two means, without what is only rounding: the same scores in another order differ by 0."""
+    difference = float(one.mean() - other.mean())
+    return difference if abs(difference) > _ROUNDING * max(abs(one).max(), abs(other).max()) else 0.0
+
+
+def _share_interval(mean: float, half: float, items: int) -> tuple[float, float]:
+    """Lay a half-width out as Wilson's interval is: all shares p no further from the mean than p's own half-width.
+
+    A share's half-width goes as sqrt(p (1 - p)); at the mean it is ``half``. With the half-width of a plain sample this
+    is Wilson's interval itself, with a larger one that of a sample of the effective size (Korn and Graubard 1998).
+    """
+    if mean in (0.0, 1.0):
+        return wilson(round(mean * items), items)
+    excess = half**2 / (mean * (1 - mean))
+    centre, reach = mean + excess / 2, (half**2 + excess**2 / 4) ** 0.5
+    # But for rounding, both stay on their side of the mean and of the end.
+    return max(0.0, min(mean, (centre - reach) / (1 + excess))), min(1.0, max(mean, (centre + reach) / (1 + excess)))
+
+
+def _over(seeds: int) -> Over:
+    return "items" if seeds == 1 else "seeds and items"

@@ -1,0 +1,118 @@
+"""The record of a comparison: exactly the fields of `results.json` (docs/results-json.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from selfattn.figures.alignment import ModelAlignment
+from selfattn.figures.attention import Attention
+from selfattn.figures.buckets import BucketGroup
+from selfattn.figures.cost import Cost, Timing
+from selfattn.figures.curves import Curve
+from selfattn.figures.gates import Gate
+from selfattn.figures.pairs import PairTest
+from selfattn.figures.quality import Estimate, Headline, IntervalMethod
+
+SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class TuningTrial:
+    """One trial of the search for settings: what was tried, and the headline metric on validation items."""
+
+    settings: Mapping[str, object]
+    valid: float
+    seconds: float | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model of the comparison with everything measured about it.
+
+    Args:
+        attention: whether decoder states ask the encoder states (a model without it has no maps to show).
+        not_measured: why a figure is missing, by its name (for example `predict_ms`).
+    """
+
+    name: str
+    attention: bool
+    parameters: int
+    seeds: tuple[int, ...]
+    metrics: Mapping[str, Estimate]
+    summary: str = ""
+    source: str = ""
+    parameters_non_embedding: int | None = None
+    timing: Timing = field(default_factory=Timing)
+    cost: Cost = field(default_factory=Cost)
+    alignment: ModelAlignment | None = None
+    tuning: tuple[TuningTrial, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    config: Mapping[str, object] = field(default_factory=dict)
+    run_dirs: tuple[str, ...] = ()
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A test item on which the models do not all say the same."""
+
+    source: str
+    target: str
+    format: str = ""
+    predictions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """What the models were sized for.
+
+    Args:
+        budget: what is equal: `parameters`, `flops` or `seconds`; `none` where nothing was solved for.
+        target: the budget itself; None where nothing was solved for.
+        counts: what each model has of it.
+        limit: how far apart models may be and be called matched, as a share of the smallest.
+        allowed_apart: whether the user asked for a comparison in spite of a larger distance.
+    """
+
+    budget: Literal["parameters", "flops", "seconds", "none"] = "none"
+    target: float | None = None
+    counts: Mapping[str, float] = field(default_factory=dict)
+    limit: float = 0.02
+    allowed_apart: bool = False
+
+
+UNMATCHED = Matching()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A whole comparison; the report is a pure function of it.
+
+    Args:
+        created: ISO 8601 date and time with offset, at which the comparison ended.
+        command: the command line that makes the same again.
+        settings: what all models share, flat name to value.
+        test_items: number of unseen items each model was tested on.
+        pairs: every two models, each pair once, for the headline metric and perhaps others.
+        gates: all that were asked; the verdict is "not comparable" where one did not pass.
+    """
+
+    schema: int
+    task: str
+    created: str
+    command: str
+    environment: Mapping[str, str | int | float | None]
+    settings: Mapping[str, object]
+    test_items: int
+    models: tuple[Model, ...]
+    headline: Headline = field(default_factory=Headline)
+    interval: IntervalMethod | None = None
+    pairs: tuple[PairTest, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    matching: Matching = UNMATCHED
+    buckets: tuple[BucketGroup, ...] = ()
+    attention: Attention = field(default_factory=Attention)
+    differences: tuple[Difference, ...] = ()

@@ -1,0 +1,112 @@
+"""Files that are there whole or not at all, and errors that name them: the one place that writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selfattn.errors import UserError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` make a file beside ``path``, then move it into place: readers see the old file or the new one.
+
+    Args:
+        path: where the file is to be; its directory must be there.
+        write: makes the file at the path it is given.
+
+    Raises:
+        OSError: the disk does not take it; what was there is still there.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb"):
+            mode = temporary.stat().st_mode
+        write(temporary)
+        temporary.chmod(mode)  # safetensors makes files that nobody else can read
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    r"""Write a text in UTF-8 with ``\n`` at the ends of its lines, atomically.
+
+    Raises:
+        OSError: the disk does not take it; what was there is still there.
+    """
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def read_bytes(path: Path, *, advice: str) -> bytes:
+    """Read a whole file.
+
+    Args:
+        path: where it is.
+        advice: what to do where it cannot be read.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; {advice}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); {advice}") from None
+
+
+@contextmanager
+def writing(place: Path, advice: str = "make room and go on with --resume") -> Iterator[None]:
+    """Turn what the disk does not take into one line; what is there is whole, for files are replaced at once.
+
+    Args:
+        place: what is written to.
+        advice: what to do then.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{place}: cannot be written ({reason}); {advice}") from None
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON for people to read, atomically; NaN and infinity are refused."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write)
+
+
+def read_json(path: Path, advice: str) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        UserError: the file cannot be read or is not a JSON object; with `advice` behind.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; {advice}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); {advice}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON ({error}); {advice}") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: expected a JSON object; {advice}")
+    return data

@@ -1,0 +1,232 @@
+"""The six doors: scores, positions, families (with their presets), tasks, metrics and sections come in by name.
+
+The project's own parts and a stranger's go the same way: a decorator puts a class or a function under a name, and
+whoever needs it asks by that name. Imports no torch; what a door leads to is imported when it is first asked for.
+
+>>> scores = Registry("score")
+>>> @scores.register("zero")
+... def zero(): ...
+>>> scores.names(), scores["zero"] is zero
+(('zero',), True)
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from selfattn.errors import UserError
+
+T = TypeVar("T")
+GROUP = "selfattn.plugins"  # of entry points, by which installed packages offer parts
+
+
+class Registry(Generic[T]):
+    """Parts of one kind by name, in the order in which they came.
+
+    Args:
+        what: the kind, for messages, such as ``score``.
+        home: the module that brings the project's own, imported when the first part is asked for.
+    """
+
+    def __init__(self, what: str, home: str | None = None) -> None:
+        self.what, self._home = what, home
+        self._parts: dict[str, T] = {}
+        self._plugin_of: dict[str, str] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that puts a part under a name.
+
+        Args:
+            name: letters, digits, ``-``, ``_`` and spaces.
+
+        Raises:
+            UserError: the name is taken by another part, or cannot be one.
+        """
+        if not name or not name.replace("-", "").replace("_", "").replace(" ", "").isalnum():
+            raise UserError(f"{self.what} {name!r}: a name is made of letters, digits, - and _")
+
+        def put(part: T) -> T:
+            self._open()
+            if name in self._parts and self._parts[name] is not part:
+                raise UserError(f"{self.what} {name!r}: there is one of this name already; choose another")
+            self._parts[name] = part
+            if _loading:
+                self._plugin_of[name] = _loading[-1]
+            return part
+
+        return put
+
+    def __getitem__(self, name: str) -> T:
+        """Return the part of a name.
+
+        Raises:
+            UserError: there is none; the message lists those that are near, or all.
+        """
+        if name not in self:
+            near = difflib.get_close_matches(name, self._parts, n=3)
+            known = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}"
+            raise UserError(
+                f"{self.what} {name!r} is not known; {known} A part of your own comes in with --plugin FILE"
+            )
+        return self._parts[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a part of this name, the project's, of a plugin, or of an installed package."""
+        self._open()
+        if name not in self._parts:
+            load_installed()
+        return name in self._parts
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names."""
+        return iter(self.names())
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, the project's own first."""
+        self._open()
+        load_installed()
+        return tuple(self._parts)
+
+    def plugin_of(self, name: str) -> str | None:
+        """Return the plugin that brought a part; None for the project's own."""
+        return self._plugin_of.get(name)
+
+    def _open(self) -> None:
+        """Bring the project's own parts, once."""
+        home, self._home = self._home, None
+        if home is not None:
+            with _not_of_a_plugin():
+                importlib.import_module(home)
+
+
+SCORES: Registry[Any] = Registry("score", "selfattn.attention.scores")
+POSITIONS: Registry[Any] = Registry("position", "selfattn.attention.positions")
+FAMILIES: Registry[Any] = Registry("model family", "selfattn.models.families")
+PRESETS: Registry[Any] = Registry("model", "selfattn.models.families")
+TASKS: Registry[Any] = Registry("task", "selfattn.tasks.own")
+METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.own")
+SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections.own")
+
+
+class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
+    """Decorators by which parts come in, one for each door.
+
+    Example:
+        >>> from selfattn.attention.scores import Dot
+        >>> @register.score("halved_dot")
+        ... class HalvedDot(Dot):
+        ...     def forward(self, query, key):
+        ...         return super().forward(query, key) / 2
+    """
+
+    score = SCORES.register
+    position = POSITIONS.register
+    family = FAMILIES.register
+    preset = PRESETS.register
+    task = TASKS.register
+    metric = METRICS.register
+    section = SECTIONS.register
+
+
+_loading: list[str] = []
+_loaded: dict[str, str] = {}  # plugins by what they were asked for with, in order: the module's name
+_installed = False
+
+
+def load_plugin(plugin: str) -> None:
+    """Import a plugin: a Python file, or a module by its dotted name. A second time does nothing.
+
+    Raises:
+        UserError: there is no such file or module, or it does not import.
+    """
+    if plugin in _loaded:
+        return
+    path = Path(plugin)
+    is_file = path.suffix == ".py" or path.exists()
+    if is_file and not path.is_file():
+        raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
+    name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}" if is_file else plugin
+    _loading.append(plugin)
+    try:
+        if not is_file:
+            importlib.import_module(plugin)
+        elif name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
+    except UserError as error:
+        raise UserError(f"--plugin {plugin}: {error}") from None
+    except Exception as error:
+        raise UserError(f"--plugin {plugin}: does not import ({type(error).__name__}: {error}); mend it") from error
+    finally:
+        _loading.pop()
+    _loaded[plugin] = name
+
+
+def loaded_plugins() -> tuple[str, ...]:
+    """Return the plugins that were loaded, as they were named, for the record of what is made with them."""
+    return tuple(_loaded)
+
+
+def check_plugins(needed: tuple[str, ...], where: str) -> None:
+    """Make sure that the plugins are there that a run or a comparison was made with; nothing is imported.
+
+    Args:
+        needed: as :func:`loaded_plugins` gave them when it was made.
+        where: what to call the place in an error message.
+
+    Raises:
+        UserError: one was not loaded; the message says which to give.
+    """
+    names = {Path(one).name for one in _loaded}
+    missing = [one for one in needed if Path(one).name not in names]
+    if missing:
+        give = " ".join(f"--plugin {one}" for one in missing)
+        raise UserError(f"{where}: was made with parts that are not selfattn's own; give {give}")
+
+
+def load_installed() -> None:
+    """Load what installed packages offer under the entry point group ``selfattn.plugins``, once."""
+    global _installed
+    if _installed or _loading:
+        return
+    _installed = True
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        _loading.append(point.value)
+        try:
+            point.load()
+        except Exception as error:
+            raise UserError(
+                f"plugin {point.name} ({point.value}): does not import ({error}); mend or remove it"
+            ) from error
+        finally:
+            _loading.pop()
+        _loaded[point.value] = point.module
+
+
+@contextmanager
+def _not_of_a_plugin() -> Iterator[None]:
+    """Let parts that the project brings while a plugin is loaded be the project's."""
+    kept = list(_loading)
+    _loading.clear()
+    try:
+        yield
+    finally:
+        _loading[:] = kept

@@ -1,0 +1,1 @@
+"""Pictures and numbers as text."""

@@ -1,0 +1,103 @@
+"""One attention map for the terminal: shaded blocks, and beside every target token the source token it reads most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import SupportsFloat
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from selfattn.report.drawing.tokens import shown, width
+
+_SHADES = " ░▒▓█"
+_TALLEST = 10  # characters of a token that are written down the column
+
+
+def attention_text(
+    weights: Iterable[Iterable[SupportsFloat]],
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    columns: int = 80,
+) -> RenderableType:
+    """Draw attention weights as text.
+
+    Args:
+        weights: [t][s], nested sequences or a 2-D tensor, between 0 and 1.
+        source_tokens: s tokens; they stand in the order of the text, as not all terminals turn right-to-left lines.
+        target_tokens: t tokens.
+        columns: width to keep to; a longer source goes on in further blocks. Default 80.
+
+    Returns:
+        Something that `rich` can print.
+
+    Raises:
+        ValueError: the weights are not t rows of s.
+
+    Example:
+        >>> from rich.console import Console
+        >>> picture = attention_text([[0.95, 0.05], [0.1, 0.9]], ["a", " "], ["x", "<eos>"])
+        >>> Console(width=40, color_system=None).print(picture)
+          a␣
+        x █   a 0.95
+        ⏎  █  ␣ 0.90
+    """
+    rows = [[float(weight) for weight in row] for row in weights]
+    if len(rows) != len(target_tokens) or any(len(row) != len(source_tokens) for row in rows):
+        expected = f"{len(target_tokens)} rows (target tokens) of {len(source_tokens)} weights (source tokens)"
+        raise ValueError(f"attention_text expects {expected}, got rows of {[len(row) for row in rows][:3]}")
+    source, target = [shown(token) for token in source_tokens], [shown(token) for token in target_tokens]
+    label = max(map(width, target), default=0)
+    best = max(map(width, source), default=0)
+    sizes = [max((width(char) for char in token), default=1) or 1 for token in source]
+    blocks = []
+    for start, end in _blocks(sizes, columns - label - best - 9):
+        blocks.append(_block(rows, source, target, sizes, range(start, end), label))
+    return Group(*blocks)
+
+
+def _blocks(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """Cut the source into stretches that fit."""
+    start, used = 0, 0
+    for k, size in enumerate(sizes):
+        if used + size > room and k > start:
+            yield start, k
+            start, used = k, 0
+        used += size
+    if len(sizes) > start:
+        yield start, len(sizes)
+
+
+def _block(
+    rows: list[list[float]], source: list[str], target: list[str], sizes: list[int], places: range, label: int
+) -> Text:
+    text = Text(no_wrap=True)
+    stacks = [_characters(source[k]) for k in places]
+    tallest = max(map(len, stacks))
+    for line in range(tallest):
+        text.append(" " * (label + 1))
+        for stack, k in zip(stacks, places, strict=True):
+            skipped = tallest - len(stack)
+            char = stack[line - skipped] if line >= skipped else ""
+            text.append(char + " " * (sizes[k] - width(char)))
+        text.append("\n")
+    for row, token in zip(rows, target, strict=True):
+        text.append(token + " " * (label - width(token) + 1), style="bold")
+        for k in places:
+            shade = _SHADES[min(len(_SHADES) - 1, round(row[k] * (len(_SHADES) - 1)))]
+            text.append(shade * sizes[k], style="blue")
+        top = max(range(len(row)), key=row.__getitem__)
+        text.append(f"  {source[top]} ", style="bold").append(f"{row[top]:.2f}\n", style="dim")
+    text.rstrip()
+    return text
+
+
+def _characters(token: str) -> list[str]:
+    """The characters of a token, accents kept with their letters, at most as many as are written down a column."""
+    found: list[str] = []
+    for char in token:
+        if found and width(char) == 0:
+            found[-1] += char
+        else:
+            found.append(char)
+    return found if len(found) <= _TALLEST else [*found[: _TALLEST - 1], "…"]

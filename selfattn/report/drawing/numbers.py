@@ -1,0 +1,184 @@
+"""Numbers as text: as many digits as the interval supports, never a rounder figure than the truth.
+
+A quality is a `share` (0 to 1, shown in percent) or `points` (0 to 100, such as BLEU, shown as they are). Figures are
+rounded half to even from the exact decimal value; a share below 1 is never shown as 100 %, one above 0 never as 0 %.
+The ends of an interval are rounded outward, so that what is shown always covers what was computed.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+from selfattn.figures.cost import MeanOverRuns
+from selfattn.figures.pairs import PairTest
+from selfattn.figures.quality import Estimate, Kind
+
+NONE = "–"
+_NBSP = "\u00a0"
+_FACTOR = {"share": 100, "points": 1}
+_UNMEASURED_DIGITS = {"share": 2, "points": 1}  # decimals of a quality that has no interval
+
+
+def digits(low: float | None, high: float | None, kind: Kind = "share") -> int:
+    """Decimals a quality deserves: its half interval has one significant digit, or two when it begins with 1 to 3.
+
+    Args:
+        low: lower end of the interval; None when there is none.
+        high: upper end.
+        kind: share or points.
+
+    Returns:
+        Number of decimals of what is shown, 0 to 3; a default when there is no interval or it is empty.
+
+    Example:
+        >>> digits(0.598, 0.625), digits(0.9991, 0.9999), digits(26.1, 27.5, "points")
+        (1, 2, 1)
+    """
+    if low is None or high is None or high <= low:
+        return _UNMEASURED_DIGITS[kind]
+    half = (_exact(high, kind) - _exact(low, kind)) / 2
+    count = -half.adjusted() + (1 if half.scaleb(-half.adjusted()) < Decimal("3.55") else 0)
+    return max(0, min(3, count))
+
+
+def mean_text(estimate: Estimate | None, kind: Kind = "share") -> str:
+    """The mean without its sign; "–" when there is none.
+
+    Example:
+        >>> mean_text(Estimate(0.61234, 0.598, 0.625)), mean_text(Estimate(0.99996, 0.999, 1.0))
+        ('61.2', '99.99')
+        >>> mean_text(Estimate(27.31, 26.2, 28.4), "points")
+        '27.3'
+    """
+    if estimate is None:
+        return NONE
+    return _shown(estimate.mean, digits(estimate.low, estimate.high, kind), kind)
+
+
+def interval_text(estimate: Estimate | None, kind: Kind = "share") -> str:
+    """The interval, ends rounded outward: "[99.91, 100.00]"; "[–]" when none was computed.
+
+    Ends outside of 0 to 100 (intervals after Student's t know no bounds) are shown as 0 and 100.
+
+    Example:
+        >>> interval_text(Estimate(0.03, -0.012, 0.072)).replace("\u00a0", " ")
+        '[0, 8]'
+    """
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return f"[{NONE}]"
+    low, high = _ends(estimate.low, estimate.high, kind)
+    return f"[{max(low, Decimal(0).quantize(low))},{_NBSP}{min(high, Decimal(100).quantize(high))}]"
+
+
+def estimate_text(estimate: Estimate | None, kind: Kind = "share") -> str:
+    """Mean, sign and interval, which never stand apart: "99.96 % [99.91, 100.00]"."""
+    if estimate is None:
+        return NONE
+    sign = f"{_NBSP}%" if kind == "share" else ""
+    return f"{mean_text(estimate, kind)}{sign}{_NBSP}{interval_text(estimate, kind)}"
+
+
+def difference_text(test: PairTest, kind: Kind = "share") -> str:
+    """The difference of two models with its interval, signed: "+0.87 [+0.50, +1.24]", in percentage points or points.
+
+    Example:
+        >>> test = PairTest("a", "b", "bleu", -1.24, -2.61, 0.2, 0.06, 0.12, "no difference seen")
+        >>> print(difference_text(test, "points").replace("\u00a0", " "))
+        −1.2 [−2.7, +0.2]
+    """
+    low, high = _ends(test.low, test.high, kind)
+    mean = _exact(test.difference, kind).quantize(_step(digits(test.low, test.high, kind)), ROUND_HALF_EVEN)
+    return f"{_signed(mean)}{_NBSP}[{_signed(low)},{_NBSP}{_signed(high)}]"
+
+
+def p_text(p: float) -> str:
+    """A probability as it is written after p: "= 0.71", "< 0.001".
+
+    Example:
+        >>> [p_text(p).replace("\u00a0", " ") for p in (0.7134, 0.0423, 0.00002)]
+        ['= 0.71', '= 0.042', '< 0.001']
+    """
+    if p < 0.001:
+        return f"<{_NBSP}0.001"
+    places = 2 if p >= 0.1 else 3
+    return f"={_NBSP}{Decimal(str(p)).quantize(_step(places), ROUND_HALF_EVEN)}"
+
+
+def value_text(value: float, kind: Kind = "share", places: int | None = None) -> str:
+    """A bare quality (one without an interval, such as a point of a curve), a share with its sign."""
+    shown = _shown(value, _UNMEASURED_DIGITS[kind] if places is None else places, kind)
+    return f"{shown}{_NBSP}%" if kind == "share" else shown
+
+
+def share_text(share: float | None, places: int = 1) -> str:
+    """A share of something as a percentage; "–" when there is none."""
+    return NONE if share is None else value_text(share, "share", places)
+
+
+def amount(value: float) -> str:
+    """A time, a rate or a ratio: two significant digits below 10, whole numbers from there, thousands parted.
+
+    Example:
+        >>> amount(0.0514), amount(2.14), amount(66.4), amount(12345.6)
+        ('0.051', '2.1', '66', '12,346')
+    """
+    number = Decimal(str(value))
+    if number == 0 or abs(number) >= 10:
+        return f"{number.quantize(Decimal(1), ROUND_HALF_EVEN):,f}"
+    return f"{number.quantize(Decimal(1).scaleb(number.adjusted() - 1), ROUND_HALF_EVEN):f}"
+
+
+def measure_text(measure: MeanOverRuns | None) -> str:
+    """The mean of a measure, with the range of its runs when there are several: "41 (39–44)"; "–" when not measured."""
+    if measure is None:
+        return NONE
+    text = amount(measure.mean)
+    if len(measure.runs) > 1:
+        text += f"{_NBSP}({amount(min(measure.runs))}–{amount(max(measure.runs))})"
+    return text
+
+
+def compact(count: float | None, unit: str = "") -> str:
+    """A large count in three significant digits: 248312 is "248 k", 1523000 is "1.52 M", 950 is "950".
+
+    Example:
+        >>> compact(248312, "B").replace("\u00a0", " "), compact(None)
+        ('248 kB', '–')
+    """
+    if count is None:
+        return NONE
+    for size, prefix in ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            value = Decimal(str(count)) / size
+            places = max(0, 2 - value.adjusted())
+            return f"{value.quantize(_step(places), ROUND_HALF_EVEN)}{_NBSP}{prefix}{unit}"
+    return f"{count:g}{_NBSP}{unit}" if unit else f"{count:g}"
+
+
+def _exact(value: float, kind: Kind) -> Decimal:
+    return Decimal(str(value)) * _FACTOR[kind]
+
+
+def _ends(low: float, high: float, kind: Kind) -> tuple[Decimal, Decimal]:
+    step = _step(digits(low, high, kind))
+    return _exact(low, kind).quantize(step, ROUND_FLOOR), _exact(high, kind).quantize(step, ROUND_CEILING)
+
+
+def _shown(value: float, places: int, kind: Kind) -> str:
+    exact = _exact(value, kind)
+    shown = exact.quantize(_step(places), ROUND_HALF_EVEN)
+    if shown == 100 and exact < 100:
+        shown = exact.quantize(_step(places), ROUND_FLOOR)
+    elif shown == 0 and exact > 0:
+        shown = exact.quantize(_step(places), ROUND_CEILING)
+    return str(shown)
+
+
+def _signed(value: Decimal) -> str:
+    if value == 0:
+        return str(abs(value))
+    return f"+{value}" if value > 0 else f"−{-value}"
+
+
+def _step(places: int) -> Decimal:
+    return Decimal(1).scaleb(-places)

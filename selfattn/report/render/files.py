@@ -1,0 +1,106 @@
+"""Write a report: three files, each whole or not there at all, the same bytes for the same record."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selfattn.errors import UserError
+from selfattn.figures.reading import record_to_dict
+from selfattn.figures.record import Record
+from selfattn.report.render.html import render_html
+from selfattn.report.render.markdown import render_markdown
+from selfattn.report.words.messages import Lang
+
+_LINE = 110
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where a report lies."""
+
+    html: Path
+    markdown: Path
+    results: Path
+
+
+def write_report(record: Record, out_dir: str | Path, lang: Lang = "en") -> ReportFiles:
+    """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
+
+    Args:
+        record: the comparison.
+        out_dir: the directory; made when it is not there.
+        lang: the language of the Markdown file, and the one that the page opens in.
+
+    Returns:
+        The paths of the three files.
+
+    Raises:
+        UserError: the directory or a file cannot be written.
+    """
+    out = Path(out_dir)
+    files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
+    texts = {
+        files.results: results_json(record),
+        files.markdown: render_markdown(record, lang),
+        files.html: render_html(record, lang),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for path, content in texts.items():
+            _write_whole(path, content)
+    except OSError as error:
+        where = error.filename or out
+        raise UserError(f"{where}: cannot be written ({error.strerror}); give another --out") from None
+    return files
+
+
+def results_json(record: Record) -> str:
+    """The record as the text of `results.json`: indented, with every list of plain values in one line."""
+    return _dump(record_to_dict(record), "") + "\n"
+
+
+def _dump(value: Any, indent: str) -> str:
+    """JSON that puts a list or object on one line where it fits, and a list of plain values always."""
+    if not isinstance(value, (list, dict)) or not any(isinstance(item, (list, dict)) for item in _items(value)):
+        flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        if not isinstance(value, dict) or len(indent) + len(flat) <= _LINE:
+            return flat
+    inner = indent + "  "
+    if isinstance(value, list):
+        ends, parts = "[]", [_dump(item, inner) for item in value]
+    else:
+        ends = "{}"
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_dump(item, inner)}" for key, item in value.items()]
+    line = f"{ends[0]}{', '.join(parts)}{ends[1]}"
+    if "\n" not in line and len(indent) + len(line) <= _LINE:
+        return line
+    return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
+
+
+def _items(value: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _write_whole(path: Path, content: str) -> None:
+    """Write beside the file and rename over it, so that nobody ever reads half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(content)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

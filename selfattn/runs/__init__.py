@@ -1,0 +1,1 @@
+"""A trained model as a user meets it: made, resumed, tested, loaded."""

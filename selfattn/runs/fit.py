@@ -1,0 +1,261 @@
+"""Train one model on one task's data into a run directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from selfattn.console import say
+from selfattn.data.batches import Example, collate
+from selfattn.data.pairs import Pair
+from selfattn.decoding.texts import predict
+from selfattn.errors import UserError
+from selfattn.evaluation.metrics.exact import exact_matches
+from selfattn.files import writing
+from selfattn.models.build import count_parameters
+from selfattn.models.protocol import Seq2Seq
+from selfattn.runs.build_model import build_model
+from selfattn.runs.directory import CHECKPOINT, RECORD, RunConfig, RunDirectory
+from selfattn.runs.environment import commit, machine, versions
+from selfattn.runs.progress import ProgressObserver
+from selfattn.runs.resume import reopen
+from selfattn.runs.run import Run
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.checkpoints.checkpoint import CheckpointFile
+from selfattn.training.device import DeviceName, choose_device
+from selfattn.training.distributed.parallel import Processes
+from selfattn.training.loop import EXACT_MATCH, train
+from selfattn.training.observer import EpochReport, Measure, Observer, Plan
+
+# In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes for
+# texts of many lengths, which hardly ever meet again. It reads this once, at the first operation of the process.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a model is trained on, ready to be used by several models one after the other.
+
+    Attributes:
+        tokenizer: of all of them.
+        epoch: gives the training examples of an epoch, counted from 0; the same ones whenever it is asked. What is not
+            a sequence is read as a stream, which may be larger than memory or endless.
+        validation: unseen examples for the loss.
+        measure: what chooses the best weights.
+        longest: the longest source with the longest target, to find out whether a model can read them.
+    """
+
+    tokenizer: Tokenizer
+    epoch: Callable[[int], Iterable[Example]]
+    validation: Sequence[Example]
+    measure: Measure
+    longest: Example
+
+
+def fit(
+    config: RunConfig,
+    material: Material,
+    out: Path,
+    *,
+    command: str,
+    label: str | None = None,
+    resume: bool = False,
+    save_every: int | None = None,
+    device: DeviceName = "auto",
+    observers: Sequence[Observer] = (),
+    notes: Sequence[str] = (),
+    sharded: bool = False,
+) -> Run:
+    """Train a model and keep the run.
+
+    The weights of the best validation are on disk as soon as there are any, so a run that is killed can be used, and
+    everything else that is needed to go on is in ``last/``. An interrupt from the keyboard is raised again when
+    everything is in place.
+
+    Started by ``torchrun`` as one of several processes, they train together (:mod:`parallel`), and
+    the first of them writes; each returns the run with the same weights.
+
+    Args:
+        config: of the run.
+        material: what to train on.
+        out: the run directory, made here.
+        command: what made the run, for its record.
+        label: what to call it in the progress on standard error; default the model's name.
+        resume: go on in a directory that an earlier call with the same settings left unfinished; the result is bit for
+            bit that of never having stopped. Where there is nothing yet, begin.
+        save_every: steps from one checkpoint to the next; default as often as takes at most 2 % of the time, see
+            :class:`selfattn.training.checkpoints.checkpoint.CheckpointFile`. The result does not depend on it.
+        device: ``auto`` takes a CUDA device if there is one.
+        observers: told of what happens, besides the progress and the run directory.
+        notes: lines to say, by the first process, when the training begins: what is wrong before that is said alone.
+        sharded: each of several processes keeps a part of the model (:mod:`sharding`), and the first
+            the whole weights in the host's memory.
+
+    Raises:
+        UserError: the directory is taken, the run to be resumed is done or has other settings, the model cannot read
+            texts that long, the device is not there, or the loss is no longer a number.
+        KeyboardInterrupt: the user stopped the training.
+    """
+    tokenizer = material.tokenizer
+    checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
+    model = build_model(config.model, tokenizer, config.training.seed)
+    _probe(model, config, material)
+    where = choose_device(device)
+    if not sharded:
+        model.to(where)
+    processes = Processes.join(where)
+    # Not where the data are, which may be another place on every host.
+    settings = (config.preset, config.model, config.training, config.max_length, sharded)
+    processes.check_same(repr((settings, material.longest, len(tokenizer), len(material.validation))))
+    keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
+
+    try:
+        with ExitStack() as stack:
+            if keeper is not None:
+                progress = stack.enter_context(ProgressObserver(label or config.preset))
+                observers = [keeper, _Notes(notes), progress, *observers]
+            outcome = train(
+                model,
+                material.epoch,
+                material.validation,
+                config.training,
+                pad_id=tokenizer.pad_id,
+                bos_id=tokenizer.bos_id,
+                measure=material.measure,
+                observers=observers,
+                checkpoints=checkpoints,
+                processes=processes,
+                parts_on=where if sharded else None,
+            )
+    except BaseException as error:
+        if keeper is not None:
+            if isinstance(error, UserError) and keeper.is_untouched:
+                shutil.rmtree(out)  # nothing has begun: the next try finds the place as this one found it
+            else:
+                keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    if keeper is not None:
+        with writing(out):
+            keeper.directory.save_weights(model)
+        keeper.update(status=outcome.status, train_seconds=outcome.seconds)
+    if outcome.status == "interrupted":
+        raise KeyboardInterrupt(f"{out} keeps the best weights so far")
+    return Run(out, config, model, tokenizer)
+
+
+def _keeper(
+    config: RunConfig, tokenizer: Tokenizer, model: Seq2Seq, out: Path, command: str, *, resume: bool
+) -> _Keeper:
+    """Make the run directory, or open the one that is to be gone on in."""
+    directory = reopen(out, config, tokenizer) if resume else None
+    if directory is not None:
+        keeper = _Keeper(directory, directory.record() if (out / RECORD).exists() else {}, is_new=False)
+        parts = [*keeper.record.get("resumed", []), datetime.now(UTC).isoformat(timespec="seconds")]
+        keeper.update(**_record(config, model, command) | keeper.record | {"status": "running", "resumed": parts})
+        return keeper
+    record = _record(config, model, command)
+    return _Keeper(RunDirectory.create(out, config, tokenizer, record), record, is_new=True)
+
+
+def _record(config: RunConfig, model: Seq2Seq, command: str) -> dict[str, Any]:
+    parameters, non_embedding = count_parameters(model)
+    return {
+        "status": "running",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "seed": config.training.seed,
+        "parameters": parameters,
+        "parameters_non_embedding": non_embedding,
+        "train_seconds": 0.0,
+        "versions": versions(),
+        "machine": machine(),
+        "commit": commit(),
+    }
+
+
+def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Measure:
+    """Measure a model by the share of its greedy outputs that are exactly right.
+
+    Args:
+        tokenizer: of the model.
+        pairs: unseen ones, at least one.
+        max_length: most tokens of an output, ``<eos>`` counted.
+    """
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+    def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
+        right = exact_matches(predict(model, tokenizer, sources, max_length=max_length), targets)
+        return {EXACT_MATCH: sum(right) / len(right)}
+
+    return Measure(figures, EXACT_MATCH)
+
+
+class _Notes(Observer):
+    """Says lines when the training begins."""
+
+    def __init__(self, notes: Sequence[str]) -> None:
+        self.notes = notes
+
+    def started(self, plan: Plan) -> None:
+        for line in self.notes:
+            say(line)
+
+
+class _Keeper(Observer):
+    """Writes down every validation, and the weights whenever they are the best so far."""
+
+    def __init__(self, directory: RunDirectory, record: Mapping[str, Any], *, is_new: bool) -> None:
+        self.directory = directory
+        self.record = dict(record)
+        self.is_untouched = is_new
+
+    def started(self, plan: Plan) -> None:
+        self.is_untouched = False
+
+    def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
+        with writing(self.directory.path):
+            self.directory.append(report)
+            if is_best:
+                self.directory.save_weights(model)
+        self.update(train_seconds=report.seconds)
+
+    def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        # What was written after the checkpoint will be written again.
+        with writing(self.directory.path):
+            self.directory.rewrite_metrics(reports)
+            if reports:
+                self.directory.save_weights(model)
+
+    def update(self, **changes: Any) -> None:
+        self.record |= changes
+        with writing(self.directory.path):
+            self.directory.write_record(self.record)
+
+
+def _probe(model: Seq2Seq, config: RunConfig, material: Material) -> None:
+    """Let the model read the longest example, to learn now and not in the middle whether it can."""
+    tokenizer = material.tokenizer
+    batch = collate([material.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
+    try:
+        with torch.inference_mode():
+            model(batch.source, batch.target_in, source_mask=batch.source_mask)
+    except ValueError as error:
+        raise UserError(f"{config.preset}: cannot read the longest pair of these data: {error}") from None
+    # Outputs may become longer than the longest target; the first model that writes on and on would find out.
+    written = torch.full((1, config.max_length), tokenizer.bos_id)
+    try:
+        with torch.inference_mode():
+            model(batch.source, written, source_mask=batch.source_mask)
+    except ValueError as error:
+        raise UserError(
+            f"{config.preset}: cannot write {config.max_length} tokens, the most that an output may have with these "
+            f"data: {error}"
+        ) from None

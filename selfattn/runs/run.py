@@ -1,0 +1,232 @@
+"""A trained model as a user meets it: load it, ask it, look inside."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from selfattn.data.batches import encode_pairs
+from selfattn.data.pairs import Pair
+from selfattn.decoding.alignment import Link
+from selfattn.decoding.forced import TargetScore, align_examples, score_examples
+from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.texts import Output, decode_texts
+from selfattn.errors import UserError
+from selfattn.evaluation.language_model import continue_texts
+from selfattn.models.decoder_only import DecoderOnly
+from selfattn.models.protocol import Seq2Seq
+from selfattn.runs.attention_view import AttentionView
+from selfattn.runs.build_model import build_model
+from selfattn.runs.directory import RunConfig, RunDirectory
+from selfattn.tokenizers.protocol import Tokenizer
+
+LANGUAGE_MODEL = "lm"  # the task whose runs continue texts instead of answering them
+
+
+class Run:
+    """A model with its tokenizer and settings.
+
+    Made by :func:`load`, or by training.
+
+    Attributes:
+        path: its run directory.
+        config: everything that decided it.
+        model: in evaluation mode.
+        tokenizer: the one it was trained with.
+    """
+
+    def __init__(self, path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer) -> None:
+        self.path = path
+        self.config = config
+        self.model = model
+        self.tokenizer = tokenizer
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether it was trained on texts, not on pairs."""
+        return self.config.task == LANGUAGE_MODEL
+
+    def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
+        """Write the output for each text.
+
+        Args:
+            texts: a list of inputs; one that is empty or only spaces gives an empty output. A language model takes
+                each as the beginning of a text and gives it back with its continuation, even an empty one.
+            options: how to decode; default greedily.
+
+        Returns:
+            One output for each input, in their order.
+
+        Raises:
+            TypeError: a single text instead of a list.
+            UserError: a text is longer than the model can read.
+        """
+        return [outputs[0].text for outputs in self.decode(texts, options)]
+
+    def decode(self, texts: Sequence[str], options: DecodingOptions = GREEDY, *, first: int = 0) -> list[list[Output]]:
+        """Write outputs for each text, with their scores.
+
+        Args:
+            texts: see :meth:`predict`.
+            options: how to decode; default greedily.
+            first: the number of the first text; of many lists one after the other, each with its own, the samples are
+                those of one long list. Default 0.
+
+        Returns:
+            For each input, in their order, its outputs, the best first: ``options.n_best`` of them, fewer where a beam
+            finds fewer, one for an empty input.
+
+        Raises:
+            TypeError: a single text instead of a list.
+            UserError: a text is longer than the model can read.
+        """
+        if isinstance(texts, str):
+            raise TypeError("predict takes a list of texts: run.predict([text])")
+        model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
+        texts = [_nfc(text) for text in texts]  # as training texts are
+        try:
+            if isinstance(model, DecoderOnly) and self.is_language_model:
+                return continue_texts(model, tokenizer, texts, options, context=length, first=first)
+            return decode_texts(model, tokenizer, texts, options, max_length=length, first=first)
+        except ValueError as error:  # positions that the model does not have
+            longest = max(map(len, texts), default=0)
+            raise UserError(
+                f"the model cannot read an input of {longest} characters: {error}"
+                if options.max_length is None
+                else f"an input of {longest} characters and an output of {options.max_length} tokens are too long for "
+                f"the model: {error}"
+            ) from error
+
+    def score(self, pairs: Sequence[Pair]) -> list[TargetScore]:
+        """Say how probable the target of each pair is, given its source.
+
+        Raises:
+            UserError: the run is a language model, or a text is longer than the model can read.
+        """
+        self._check_takes_pairs("score")
+        try:
+            return score_examples(self.model, self.tokenizer, encode_pairs(_composed(pairs), self.tokenizer))
+        except ValueError as error:
+            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
+
+    def align(
+        self, pairs: Sequence[Pair], *, layer: int = -1, head: int | None = None, shifted: bool = False
+    ) -> list[list[Link]]:
+        """Link the target tokens of each pair to the source tokens that they attend to most.
+
+        Args:
+            pairs: sources and the targets that the model is made to write.
+            layer: counted from 0, or from the end where negative; default the last.
+            head: counted from 0; default the mean of the layer's heads.
+            shifted: attention of the step that reads a token instead of the one that writes it; default False.
+
+        Returns:
+            For each pair its links ``(source position, target position)``, counted from 0.
+
+        Raises:
+            UserError: the run is a language model, the model has no attention to its source or no such layer or head,
+                or a text is longer than the model can read.
+        """
+        self._check_takes_pairs("align")
+        examples = encode_pairs(_composed(pairs), self.tokenizer)
+        try:
+            return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
+        except ValueError as error:
+            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
+
+    def attention(self, text: str) -> AttentionView:
+        """Show what the model attends to while it writes the output for a text.
+
+        Args:
+            text: an input with something in it.
+
+        Raises:
+            UserError: the model has no attention, or the text is empty.
+        """
+        self._check_takes_pairs("attention")
+        if not text.strip():
+            raise UserError("attention: the text is empty; give an input, such as a date")
+        tokenizer, text = self.tokenizer, _nfc(text)
+        prediction = self.predict([text])[0]
+        source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
+        # The target is what the model wrote, so every row of weights belongs to a step that it really made.
+        target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
+        device = next(self.model.parameters()).device
+        source = torch.tensor([source_ids], device=device)
+        target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
+        with torch.inference_mode():
+            maps = self.model.attention_maps(source, target_in, source_mask=torch.ones_like(source, dtype=torch.bool))
+        if not maps.cross:
+            raise UserError(f"{self.path}: {self.config.preset} has no attention to show; try a model that has")
+        return AttentionView(
+            source=text,
+            prediction=prediction,
+            source_tokens=token_texts(tokenizer.source, text),
+            target_tokens=token_texts(tokenizer.target, prediction),
+            weights=tuple(weights[0].float().cpu() for weights in maps.cross),
+            encoder_weights=tuple(weights[0].float().cpu() for weights in maps.encoder),
+            decoder_weights=tuple(weights[0].float().cpu() for weights in maps.decoder),
+        )
+
+    def unknown(self, texts: Sequence[str]) -> Counter[str]:
+        """Count the characters of the texts that the model does not know, in the form in which it reads them."""
+        return self.tokenizer.source.unknown(*map(_nfc, texts))
+
+    def _check_takes_pairs(self, what: str) -> None:
+        if self.is_language_model:
+            raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
+
+
+def _nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _composed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs as the model reads them; spans are not looked at."""
+    return [Pair(_nfc(pair.source), _nfc(pair.target), pair.tag) for pair in pairs]
+
+
+def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
+    """Return the text of each token of a text and its end: as it stands there, or by name where it has no text alone.
+
+    Args:
+        tokenizer: of this side.
+        text: any.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> token_texts(CharTokenizer("ab "), "a bz")
+        ('a', ' ', 'b', '<unk>', '<eos>')
+    """
+    ids, spans = tokenizer.encode(text), tokenizer.spans(text)
+    shared = Counter(spans)
+    found = []
+    for number, (start, end) in zip(ids, spans, strict=True):
+        has_text = start < end and shared[start, end] == 1 and number != tokenizer.unk_id
+        found.append(text[start:end] if has_text else tokenizer.pieces([number])[0])
+    return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Load a trained model.
+
+    Args:
+        path: a run directory, made by training.
+
+    Raises:
+        UserError: a file is missing or broken; the message names it.
+    """
+    directory = RunDirectory(Path(path))
+    config, tokenizer = directory.config(), directory.tokenizer()
+    model = build_model(config.model, tokenizer, config.training.seed)
+    directory.load_weights(model)
+    model.eval()
+    return Run(directory.path, config, model, tokenizer)

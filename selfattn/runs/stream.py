@@ -1,0 +1,230 @@
+"""`selfattn predict`: lines in, outputs out, in their order, with memory that grows neither with them nor with one."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+from selfattn.console import say
+from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.texts import NOTHING, Output
+from selfattn.errors import UserError
+from selfattn.runs.input_limit import input_limit
+from selfattn.runs.run import Run
+
+TooLong = Literal["empty", "cut"]
+
+_BYTES_A_TOKEN = 64  # a line with more bytes than so many for each token is too long, whatever the tokens are
+_CHUNK, _CHARACTERS = 1024, 1 << 20  # lines that are read, predicted and written together, and their characters
+_BLOCK = 1 << 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors put it in front
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the input.
+
+    Attributes:
+        text: without its end; of a line that is longer than may be held, the beginning.
+        whole: whether the text is all of it.
+    """
+
+    text: str
+    whole: bool = True
+
+
+def predict_stream(
+    run: Run,
+    source: BinaryIO,
+    target: BinaryIO,
+    options: DecodingOptions,
+    *,
+    max_input: int | None = None,
+    too_long: TooLong = "empty",
+    numbered: bool = False,
+    at_once: bool = False,
+) -> None:
+    """Write the outputs for each line. Progress, and what the model could not read, are told on standard error.
+
+    Args:
+        run: the model.
+        source: UTF-8; a line ends with a newline and nothing else.
+        target: where the outputs go, in UTF-8.
+        options: how to decode.
+        max_input: most tokens of a line, its end counted; default what :func:`input_limit` says.
+        too_long: what becomes of a longer one: its output is empty, or the model reads what fits of it.
+        numbered: put the number of the line and the score before each output; default False.
+        at_once: answer each line before the next is read, as for somebody who types them; default False.
+
+    Raises:
+        UserError: the input is not UTF-8 or cannot be read (what stands before the broken line is written then), the
+            outputs cannot be written, or a length is beyond the model.
+        KeyboardInterrupt: with a text that says how far it came.
+    """
+    limit = input_limit(run.config, options, max_input)
+    lines = read_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
+    progress, unknown, count = _Progress(), Counter[str](), 0
+    try:
+        for chunk in _chunks(lines, 1 if at_once else _CHUNK):
+            texts: list[str | None] = []  # None: nothing is read of it
+            for line in chunk:
+                fits = _fits(run, line, limit)
+                texts.append(line.text if fits else _cut(run, line.text, limit) if too_long == "cut" else None)
+                if not fits:
+                    progress.interrupt()
+                    say(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
+            taken = ["" if text is None else text for text in texts]
+            unknown += run.unknown(taken)
+            decoded = run.decode(taken, options, first=count)
+            outputs = [[NOTHING] if text is None else own for text, own in zip(texts, decoded, strict=True)]
+            _write(target, _rows(outputs, count + 1 if numbered else None))
+            count += len(chunk)
+            progress.show(count)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the outputs of {count:,} lines are written") from None
+    finally:
+        progress.interrupt()
+    if unknown:
+        shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(10))
+        say(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
+
+
+def read_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
+    r"""Read lines that end with a newline and nothing else, and hold no more than ``most`` bytes of any.
+
+    A byte order mark in front is taken off. Of a line with ``most`` bytes or more the rest is read and let go.
+
+    Args:
+        stream: in UTF-8.
+        most: bytes, at least 4.
+
+    Raises:
+        UserError: a line is not UTF-8, or cannot be read.
+
+    Example:
+        >>> import io
+        >>> [line.text for line in read_lines(io.BytesIO(b"one\r\n\ntwo"), 100)]
+        ['one', '', 'two']
+        >>> list(read_lines(io.BytesIO(b"one\nand another"), 7))[1]
+        Line(text='and ano', whole=False)
+    """
+    number = 0
+    while part := _read(stream, most):
+        number += 1
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        whole = len(part) < most or part.endswith(b"\n")
+        mark = len(_BYTE_ORDER_MARK) if number == 1 and part.startswith(_BYTE_ORDER_MARK) else 0
+        text, done = _decoded(decoder, part[mark:], number, mark, final=whole), 0
+        while not (whole or part.endswith(b"\n") or not part):
+            done += len(part)
+            part = _read(stream, _BLOCK)
+            _decoded(decoder, part, number, done, final=not part or part.endswith(b"\n"))
+        yield Line(text.removesuffix("\n").removesuffix("\r"), whole)
+
+
+def _read(stream: BinaryIO, most: int) -> bytes:
+    try:
+        return stream.readline(most)
+    except OSError as error:
+        raise UserError(f"standard input: cannot be read ({error.strerror}); give lines of text") from None
+
+
+def _decoded(decoder: codecs.IncrementalDecoder, part: bytes, number: int, before: int, *, final: bool) -> str:
+    """Decode what follows ``before`` bytes of a line."""
+    before -= len(decoder.getstate()[0])  # bytes of a character that is not complete yet
+    try:
+        return decoder.decode(part, final)
+    except UnicodeDecodeError as error:
+        raise UserError(f"standard input:{number}: not valid UTF-8 (byte {before + error.start + 1})") from None
+
+
+def _chunks(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
+    """Put lines together; those before an error come before it."""
+    chunk: list[Line] = []
+    characters = 0
+    try:
+        for line in lines:
+            chunk.append(line)
+            characters += len(line.text)
+            if len(chunk) >= most or characters >= _CHARACTERS:
+                yield chunk
+                chunk, characters = [], 0
+    except UserError:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
+
+
+def _fits(run: Run, line: Line, limit: int) -> bool:
+    """Whether a line has at most so many tokens, its end counted."""
+    # A character is at most four tokens, its bytes; there may be one for a space in front, and there is the end.
+    return line.whole and (4 * len(line.text) + 2 <= limit or _tokens(run, line.text) < limit)
+
+
+def _tokens(run: Run, text: str) -> int:
+    return len(run.tokenizer.source.encode(unicodedata.normalize("NFC", text)))
+
+
+def _cut(run: Run, text: str, limit: int) -> str:
+    """The beginning of a text that has at most so many tokens, its end counted."""
+    text = unicodedata.normalize("NFC", text)
+    while _tokens(run, text) >= limit:
+        spans = run.tokenizer.source.spans(text)
+        text = text[: min(spans[limit - 1][0], len(text) - 1)]
+    return text
+
+
+def _what_was_done(line: Line, text: str | None, limit: int) -> str:
+    far = "" if line.whole else "far "  # its tokens are not counted
+    done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
+    return f"{far}longer than {limit:,} tokens (--max-input); {done}"
+
+
+def _rows(outputs: Sequence[Sequence[Output]], first: int | None) -> bytes:
+    """The lines that are written: where ``first`` is given, with the numbers of the inputs from there, and scores."""
+    rows = []
+    for number, own in enumerate(outputs, first or 0):
+        for output in own:
+            front = "" if first is None else f"{number}\t{output.score:.6f}\t"
+            rows.append(front + output.text.replace("\n", " ") + "\n")
+    return "".join(rows).encode()
+
+
+def _write(target: BinaryIO, data: bytes) -> None:
+    try:
+        target.write(data)
+        target.flush()
+    except BrokenPipeError:  # nobody reads any more
+        raise
+    except OSError as error:
+        raise UserError(f"standard output: cannot be written ({error.strerror}); make room and try again") from None
+
+
+class _Progress:
+    """How many lines are done, on standard error where that is a terminal."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.started = time.monotonic()
+        self.is_shown = False
+
+    def show(self, count: int) -> None:
+        """Write the line of progress in the place of the one before."""
+        if self.is_terminal:
+            speed = count / max(time.monotonic() - self.started, 1e-9)
+            print(f"\r{count:,} lines, {speed:,.1f} a second\033[K", end="", file=sys.stderr, flush=True)
+            self.is_shown = True
+
+    def interrupt(self) -> None:
+        """Leave the line of progress, so that another can be written."""
+        if self.is_shown:
+            say("")
+            self.is_shown = False

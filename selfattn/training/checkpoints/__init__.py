@@ -1,0 +1,1 @@
+"""A training put down on disk, to go on from."""

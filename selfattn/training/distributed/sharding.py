@@ -1,0 +1,186 @@
+"""A model of which each of several processes keeps a part, for models that are too large for one device.
+
+PyTorch's fully sharded data parallel (``torch.distributed.fsdp.fully_shard``) after ZeRO (Rajbhandari et al. 2020,
+stage 3). Every weight, its gradient, both moments of the optimizer and the averages are cut along the first axis; of
+*n* processes each keeps one n-th. A Transformer block is put together just before it is computed, forward and backward,
+and forgotten after it; all other layers are put together once for a step. Gradients are added up as they come.
+
+The first process keeps the whole weights besides, in the host's memory: they are what is validated and written.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
+
+from selfattn.data.batches import Batch
+from selfattn.errors import UserError
+from selfattn.layers import TransformerBlock
+from selfattn.models.protocol import Seq2Seq
+from selfattn.training.distributed.parallel import Processes
+from selfattn.training.distributed.replica import Replica
+from selfattn.training.optim.averaging import Average
+from selfattn.training.optim.weights import Weights, named_weights, put_into
+
+_TORCH = "2.13"  # the version that this was tested with; before it, FSDP does not look into dataclasses
+_HOST = torch.device("cpu")
+
+
+class Shard(Replica):
+    """The model of a training, of which every process has a part.
+
+    Args:
+        model: with its first weights, in the host's memory. It stays there, and is the ``whole`` one; in all processes
+            but the first it has no weights until the training is done.
+        processes: that train it together, at least two.
+        device: where the parts are kept and computed with.
+
+    Raises:
+        UserError: there is one process only, or PyTorch is too old.
+    """
+
+    def __init__(self, model: Seq2Seq, processes: Processes, device: torch.device) -> None:
+        if processes.count == 1:
+            raise UserError("sharded: one process has nothing to share out; start several by torchrun or leave it out")
+        if torch.__version__ < _TORCH:
+            raise UserError(f"sharded: needs torch {_TORCH}, this is {torch.__version__}; update it or leave it out")
+        super().__init__(model, processes)
+        self.is_needed = True
+        self.trained = copy.deepcopy(model)
+        self._root = _sharded(self.trained, device, processes.count)
+        self._storages = []
+        if not processes.is_main:
+            storages = [tensor.untyped_storage() for tensor in named_weights(model).values()]
+            self._storages = [(storage, storage.nbytes()) for storage in storages]
+            for storage in storages:
+                storage.resize_(0)
+
+    def agree(self, decision: bool) -> bool:
+        """Return the first process's decision: all have a part in everything."""
+        return bool(self.processes.decide(int(decision)))
+
+    def share(self, batch: Batch) -> tuple[Batch, int]:
+        """Return the rows that this process reads and how many tokens they count for.
+
+        One without rows reads the first, which counts for nothing: weights can only be put together by all.
+        """
+        own = super().share(batch)
+        if own is not None:
+            return own
+        first = Processes(0, len(batch.indices)).share(batch)
+        assert first is not None
+        return first, 0
+
+    def loss(self, compute: Callable[[Seq2Seq], Tensor]) -> Tensor:
+        """Return a loss of the trained model, computed where weights that do not belong to a block are whole."""
+        loss: Tensor = self._root(compute)
+        return loss
+
+    def add_up(self, loss: float) -> float:
+        """Return the sum of the losses; gradients were added up in the backward pass."""
+        return self.processes.add(loss)
+
+    @contextmanager
+    def shown(self, average: Average) -> Iterator[None]:
+        """Put the weights to be validated together in the first process, on the device for as long as it takes."""
+        weights, own = average.weights() or named_weights(self.trained), named_weights(self.whole)
+        for name, whole in _wholes(weights):
+            if self.processes.is_main:
+                own[name].copy_(whole)
+        if not self.processes.is_main:
+            yield
+            return
+        self.whole.to(self.device)
+        try:
+            yield
+        finally:
+            self.whole.to(_HOST)
+
+    def snapshot(self) -> Weights:
+        """Return a copy of the whole model's present weights, in the host's memory."""
+        return {name: tensor.to(_HOST, copy=True) for name, tensor in named_weights(self.whole).items()}
+
+    def gathered(self, tensors: Mapping[str, Tensor]) -> Weights:
+        """Return whole tensors in the first process's host memory, and nothing in the others."""
+        found: Weights = {}
+        for name, whole in _wholes(tensors):
+            if self.processes.is_main:
+                found[name] = whole.to(_HOST)
+        return found
+
+    def part(self, tensor: Tensor, like: Tensor | None) -> Tensor:
+        """Return this process's part of a tensor, cut as the one that it is like."""
+        if not isinstance(like, DTensor) or tensor.shape != like.shape:
+            return tensor
+        rows = like.to_local().shape[0]
+        begin = self.processes.rank * -(-len(tensor) // self.processes.count)  # the same for all but the last parts
+        return DTensor.from_local(
+            tensor[begin : begin + rows].to(like.device),
+            like.device_mesh,
+            like.placements,
+            run_check=False,
+            shape=like.shape,
+            stride=like.stride(),
+        )
+
+    def finish(self, best: Weights | None, *, agreed: bool) -> None:
+        """Give the whole model, in every process, its last weights; where not agreed, in the first alone."""
+        for storage, size in self._storages:
+            storage.resize_(size)
+        if best is not None and self.processes.is_main:
+            put_into(self.whole, best)
+        super().finish(None, agreed=agreed)
+
+
+class _Root(nn.Module):
+    """What is gathered for a whole step, and computes all that reads it: a loss may read weights as well."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, compute: Callable[[Seq2Seq], Tensor]) -> Tensor:
+        return compute(self.model)
+
+
+def _sharded(model: Seq2Seq, device: torch.device, count: int) -> _Root:
+    """Cut a model's weights in place."""
+    # A block's project_memory() gives views, which nobody changes in place.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
+    mesh = init_device_mesh(device.type, (count,))
+    for block in _units(model):
+        fully_shard(block, mesh=mesh)
+        register_fsdp_forward_method(block, "project_memory")
+    root = _Root(model)
+    fully_shard(root, mesh=mesh)
+    for module in root.modules():
+        if isinstance(module, FSDPModule):  # a sum, not a mean: the loss is divided by the tokens of all processes
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
+    return root
+
+
+def _units(model: nn.Module) -> list[TransformerBlock]:
+    """Return the blocks that share no weight with anything else."""
+    uses = _uses(model)
+    blocks = [module for module in model.modules() if isinstance(module, TransformerBlock)]
+    return [block for block in blocks if all(uses[key] == count for key, count in _uses(block).items())]
+
+
+def _uses(module: nn.Module) -> Counter[int]:
+    return Counter(id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False))
+
+
+def _wholes(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Put tensors together, one after the other, in the same order in all processes: what is read has any order."""
+    for name, tensor in sorted(tensors.items()):
+        yield name, tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

@@ -1,0 +1,219 @@
+"""Output layer and cross-entropy as one function, which never holds the logits of more than some tokens at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+# Of the logits that exist at once: small enough to stay in memory that is used again and again.
+_ELEMENTS = 2**22
+_ELEMENTS_OF_PAIRS = 2**20  # here several tensors of that size do
+
+
+def linear_cross_entropy(
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    *,
+    label_smoothing: float = 0.0,
+    r_drop: float = 0.0,
+) -> Tensor:
+    r"""Mean of ``cross_entropy(linear(states, weight, bias), target, label_smoothing)`` over all tokens.
+
+    The gradient with respect to a token's logits is :math:`p - (1 - \epsilon) y - \epsilon / v` with softmax
+    :math:`p` and right token :math:`y`, so it can be had in the forward pass, for as many tokens at a time as are
+    convenient. What does not depend on :math:`p` is added in full precision. Under autocast the two products with
+    ``weight`` and the softmax are computed in autocast's dtype, sums in that of ``states``.
+
+    With ``r_drop`` the second half of the tokens is the first half in another pass, and ``r_drop / 2`` times the mean
+    of :func:`divergence` between the two is added (R-Drop, Wu et al. 2021). Its gradient with
+    respect to the logits of :math:`p` is :math:`\tfrac12 (p (a - D(p \| q)) + p - q)` with :math:`a = \log p - \log q`.
+
+    Where no gradient is wanted none is computed. The gradient has no gradient of its own.
+
+    Args:
+        states: ``[n d]``.
+        weight: ``[v d]``.
+        bias: ``[v]``, or None.
+        target: the right tokens ``[n]``, int64.
+        label_smoothing: :math:`\epsilon` in [0, 1); default 0.
+        r_drop: weight of the divergence; default 0, and all tokens are of one pass.
+
+    Returns:
+        A scalar in nats a token; NaN where there is no token.
+
+    Example:
+        >>> states, weight = torch.ones(2, 3), torch.zeros(4, 3)
+        >>> round(linear_cross_entropy(states, weight, None, torch.tensor([0, 3])).item(), 4)  # log 4
+        1.3863
+    """
+    if r_drop and len(target) % 2:
+        raise ValueError(f"r_drop needs every token twice, got {len(target)} tokens")
+    kind = states.device.type
+    low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    with torch.autocast(kind, enabled=False):
+        states = states.to(weight.dtype)
+        wanted = torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)
+        if not wanted:
+            return _tokens(states, weight, bias, target, label_smoothing, r_drop, low).loss()
+        loss: Tensor = _LinearCrossEntropy.apply(states, weight, bias, target, label_smoothing, r_drop, low)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        return loss
+
+
+class _Tokens:
+    """Tokens in chunks, with the sums over them."""
+
+    passes = 1
+
+    def __init__(
+        self,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        label_smoothing: float,
+        low: torch.dtype | None,
+    ) -> None:
+        self.states, self.weight, self.bias, self.target = states, weight, bias, target
+        self.smoothing = label_smoothing
+        low = low or weight.dtype
+        self.low_states, self.low_weight = states.to(low), weight.to(low)
+        self.low_bias = None if bias is None else bias.to(low)
+        self.chunk = max(1, _ELEMENTS // weight.shape[0])
+
+    def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
+        """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
+        total, n = self.states.new_zeros(()), len(self.target) // self.passes
+        states, target = self._by_pass(self.low_states), self._by_pass(self.target)
+        for begin in range(0, n, self.chunk):
+            place = slice(begin, begin + self.chunk)
+            x = states[:, place].flatten(0, 1)
+            logits = functional.linear(x, self.low_weight, self.low_bias)
+            value, slope = self.loss_and_slope(logits, target[:, place].flatten()[:, None], total.dtype)
+            total = total + value
+            if gradients is not None:
+                to_states, to_weight, to_bias = gradients
+                self._by_pass(to_states)[:, place] = self._by_pass(slope @ self.low_weight).to(total.dtype)
+                to_weight += slope.T @ x
+                if to_bias is not None:
+                    to_bias += slope.new_ones(len(slope)) @ slope  # a sum over the first axis would copy to float32
+        return self._smoothed(total) / len(self.target) if len(self.target) else total / 0
+
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return some tokens' summed loss and its derivatives by their logits.
+
+        Left out are what :meth:`_smoothed` takes off the one and :meth:`finish` off the other.
+
+        Args:
+            logits: ``[n v]``.
+            target: ``[n 1]``.
+            dtype: of the sum.
+        """
+        p = logits.softmax(dim=-1)
+        # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
+        log_sum = logits.amax(dim=-1).to(dtype) - p.amax(dim=-1).to(dtype).log()
+        right = logits.gather(-1, target)[:, 0].to(dtype)
+        return (log_sum - (1 - self.smoothing) * right).sum(), p
+
+    def finish(self, to_states: Tensor, to_weight: Tensor, to_bias: Tensor | None) -> None:
+        """Take the smoothed target distribution off the probabilities in the summed loss's gradients."""
+        right, even = 1 - self.smoothing, self.smoothing / self.weight.shape[0]
+        to_states -= right * self.weight[self.target] + even * self.weight.sum(dim=0)
+        to_weight.index_add_(0, self.target, self.states, alpha=-right)
+        to_weight -= even * self.states.sum(dim=0)
+        if to_bias is not None:
+            to_bias.index_add_(0, self.target, to_bias.new_ones(()).expand(len(self.target)), alpha=-right)
+            to_bias -= even * len(self.target)
+
+    def _by_pass(self, x: Tensor) -> Tensor:
+        return x.view(self.passes, len(x) // self.passes, *x.shape[1:])
+
+    def _smoothed(self, total: Tensor) -> Tensor:
+        """Take epsilon times the sum of the mean logits off."""
+        if not self.smoothing:
+            return total
+        mean = self.states.sum(dim=0) @ self.weight.mean(dim=0)
+        if self.bias is not None:
+            mean = mean + len(self.target) * self.bias.mean()
+        return total - self.smoothing * mean
+
+
+class _Pairs(_Tokens):
+    """Tokens of two passes, the second behind the first, with the sums over them and the divergence between them."""
+
+    passes = 2
+
+    def __init__(
+        self,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        label_smoothing: float,
+        low: torch.dtype | None,
+        r_drop: float,
+    ) -> None:
+        super().__init__(states, weight, bias, target, label_smoothing, low)
+        self.r_drop = r_drop
+        self.chunk = max(1, _ELEMENTS_OF_PAIRS // (2 * weight.shape[0]))
+
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Do the same with the divergence, all of it; ``logits`` are of both passes, the second behind the first."""
+        full = logits.to(dtype)
+        log_p = full.log_softmax(dim=-1)
+        value = (self.smoothing * full.gather(-1, target) - log_p.gather(-1, target)).sum()
+        first, second = log_p.chunk(2)
+        p, q = first.exp(), second.exp()
+        ratio, apart = first - second, p - q
+        # D(p || q) and D(q || p) of each token
+        ahead, back = (p * ratio).sum(dim=-1, keepdim=True), -(q * ratio).sum(dim=-1, keepdim=True)
+        weight = self.r_drop / 2
+        slopes = p + weight * (p * (ratio - ahead) + apart), q - weight * (q * (ratio + back) + apart)
+        return value + weight * (ahead + back).sum(), torch.cat(slopes).to(logits.dtype)
+
+
+def _tokens(
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    target: Tensor,
+    label_smoothing: float,
+    r_drop: float,
+    low: torch.dtype | None,
+) -> _Tokens:
+    if r_drop:
+        return _Pairs(states, weight, bias, target, label_smoothing, low, r_drop)
+    return _Tokens(states, weight, bias, target, label_smoothing, low)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        label_smoothing: float,
+        r_drop: float,
+        low: torch.dtype | None,
+    ) -> Tensor:
+        tokens = _tokens(states, weight, bias, target, label_smoothing, r_drop, low)
+        to_states, to_weight = torch.zeros_like(states), torch.zeros_like(weight)
+        to_bias = None if bias is None else torch.zeros_like(bias)
+        loss = tokens.loss((to_states, to_weight, to_bias))
+        tokens.finish(to_states, to_weight, to_bias)
+        ctx.save_for_backward(to_states, to_weight, to_bias)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        to_states, to_weight, to_bias = ctx.saved_tensors
+        factor = gradients[0] / max(1, len(to_states))
+        to_bias = None if to_bias is None else to_bias * factor
+        return to_states * factor, to_weight * factor, to_bias, None, None, None, None

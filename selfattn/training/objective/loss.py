@@ -1,0 +1,111 @@
+"""The loss: cross-entropy over real tokens."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from selfattn.data.batches import Batch
+from selfattn.models.protocol import Seq2Seq
+from selfattn.training.objective.linear_loss import linear_cross_entropy
+
+LARGE_VOCABULARY = 4096  # tokens from which on the logits of a batch are not computed all at once
+
+
+def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> Tensor:
+    """Mean negative log-likelihood of a batch's real target tokens, in nats a token, the model being told the right
+    token before each.
+
+    It is :func:`logits_loss` of the model's logits. From a vocabulary of ``LARGE_VOCABULARY`` tokens on, output layer
+    and loss are one function (:func:`linear_cross_entropy`): the same but for rounding.
+
+    Args:
+        model: on the batch's device; where the caller is under autocast, so is all of this.
+        batch: at least one real target token.
+        label_smoothing: ``epsilon`` in [0, 1); default 0.
+        r_drop: see :func:`logits_loss`; default 0.
+    """
+    before = model.pre_logits(batch.source, batch.target_in, source_mask=batch.source_mask)
+    if before is None or before.output.out_features < LARGE_VOCABULARY:
+        if before is None:
+            logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+        else:
+            logits = before.logits()
+        return logits_loss(logits, batch, label_smoothing=label_smoothing, r_drop=r_drop)
+    states, target = before.states[batch.target_mask], batch.target_out[batch.target_mask]
+    output = before.output
+    return linear_cross_entropy(
+        states, output.weight, output.bias, target, label_smoothing=label_smoothing, r_drop=r_drop
+    )
+
+
+def logits_loss(logits: Tensor, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> Tensor:
+    """:func:`token_loss` of a batch, and with R-Drop the :func:`divergence` between its two halves.
+
+    Args:
+        logits: ``[b t v]``.
+        batch: what they are for; with R-Drop its second half is its first half once more.
+        label_smoothing: ``epsilon`` in [0, 1); default 0.
+        r_drop: weight of the divergence; default 0.
+    """
+    loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=label_smoothing)
+    if r_drop:
+        first, second = logits.chunk(2)
+        # Half the paper's loss (equation 4), so that the figure compares with that of a training without.
+        loss = loss + r_drop / 2 * divergence(first, second, batch.target_mask.chunk(2)[0])
+    return loss
+
+
+def token_loss(logits: Tensor, target: Tensor, target_mask: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
+    r"""Mean negative log-likelihood of the target's real tokens, in nats a token.
+
+    With smoothing :math:`\epsilon` the target distribution is :math:`(1 - \epsilon)` on the right token plus
+    :math:`\epsilon / v` on every token (Szegedy et al. 2016, section 7). Computed in at least float32. Padding has
+    no part in it: not in the sum, not in the count, not in the gradient.
+
+    Args:
+        logits: ``[b t v]``.
+        target: the right tokens ``[b t]``, int64.
+        target_mask: bool ``[b t]``, True = real token; at least one.
+        label_smoothing: ``epsilon`` in [0, 1); default 0.
+
+    Returns:
+        A scalar; NaN where no token is real.
+
+    Example:
+        >>> import torch
+        >>> logits, mask = torch.zeros(1, 2, 4), torch.tensor([[True, False]])
+        >>> round(token_loss(logits, torch.tensor([[3, 0]]), mask).item(), 4)  # log 4
+        1.3863
+    """
+    real = _real(logits, target_mask)
+    return functional.cross_entropy(real, target[target_mask], label_smoothing=label_smoothing)
+
+
+def divergence(first: Tensor, second: Tensor, target_mask: Tensor) -> Tensor:
+    r"""Mean symmetric Kullback-Leibler divergence of two predictions of the same tokens, in nats a token.
+
+    .. math:: \tfrac12 (D(p \| q) + D(q \| p)) = \tfrac12 \sum_v (p_v - q_v) (\log p_v - \log q_v)
+
+    R-Drop (Wu et al. 2021, equation 2) takes it between two passes with different dropout. Computed in at least
+    float32; padding has no part in it.
+
+    Args:
+        first: logits ``[b t v]``.
+        second: logits ``[b t v]``.
+        target_mask: bool ``[b t]``, True = real token; at least one.
+
+    Example:
+        >>> import torch
+        >>> p, q = torch.tensor([[[0.75, 0.25]]]), torch.tensor([[[0.25, 0.75]]])
+        >>> round(divergence(p.log(), q.log(), torch.tensor([[True]])).item(), 4)  # log(3) / 2
+        0.5493
+    """
+    p = _real(first, target_mask).log_softmax(dim=-1)
+    q = _real(second, target_mask).log_softmax(dim=-1)
+    return 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(dim=-1).mean()
+
+
+def _real(logits: Tensor, target_mask: Tensor) -> Tensor:
+    real = logits[target_mask]
+    return real.float() if real.dtype.itemsize < 4 else real
