@@ -11,8 +11,7 @@ from selfattn.decoding.batched import decode_sources
 from selfattn.decoding.forced import score_examples
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import Output, to_output
-from selfattn.models.continuation import Continuation
-from selfattn.models.decoder_only import DecoderOnly
+from selfattn.models.decoder_only.continuation import Continuation
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -98,7 +97,7 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
 
 
 def continue_texts(
-    model: DecoderOnly,
+    model: Seq2Seq,
     tokenizer: Tokenizer,
     texts: Sequence[str],
     options: DecodingOptions,
