@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from selfattn.data.batches import Batch, Example, batches
+from selfattn.data.batches import Batch, batches
+from selfattn.data.examples import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import Hypothesis

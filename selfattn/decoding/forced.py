@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from selfattn.data.batches import Batch, Example, batches
+from selfattn.data.batches import Batch, batches
+from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link, alignments
 from selfattn.decoding.scoring import score
 from selfattn.models.protocol import Seq2Seq

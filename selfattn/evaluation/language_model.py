@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.decoding.batched import decode_sources
 from selfattn.decoding.forced import score_examples
 from selfattn.decoding.options import DecodingOptions

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from selfattn.data.batches import encode_pairs
+from selfattn.data.examples import encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link
 from selfattn.decoding.forced import TargetScore, align_examples, score_examples

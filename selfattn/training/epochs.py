@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from selfattn.data.batches import Batch, Example, batches
-from selfattn.data.streaming import stream_batches
+from selfattn.data.batches import Batch, batches, stream_batches
+from selfattn.data.examples import Example
 from selfattn.training.config import TrainingConfig
 
 Group = list[Batch]

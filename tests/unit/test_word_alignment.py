@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link
 from selfattn.decoding.forced import align_examples
 from selfattn.errors import UserError

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.evaluation.gates.model_gates import Gate
 from selfattn.models.protocol import Seq2Seq
