@@ -182,7 +182,7 @@ def _record(config: RunConfig, model: Seq2Seq, command: str) -> dict[str, Any]:
 
 
 def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Criterion:
-    """Criterion a model by the share of its greedy outputs that are exactly right.
+    """Measure a model by the share of its greedy outputs that are exactly right.
 
     Args:
         tokenizer: of the model.

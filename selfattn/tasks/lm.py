@@ -105,7 +105,7 @@ def _perplexity(model: Seq2Seq, loss: float) -> Mapping[str, float]:
 
 
 def evaluate_lm(run: Run, data: Path | None) -> dict[str, Any]:
-    """Criterion how well a run foretells a text.
+    """Measure how well a run foretells a text.
 
     Args:
         run: a language model.
