@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from selfattn.figures.quality import Kind
+from selfattn.figures.quality import Unit
 from selfattn.figures.record import Record
 from selfattn.report.words.catalogue import SOURCE, catalogue
 from selfattn.report.words.messages import Message
@@ -25,11 +25,11 @@ def metric_name(record: Record, name: str = "") -> Message:
     return named(record, "metric", name or record.headline.metric)
 
 
-def metric_kind(record: Record, name: str) -> Kind | None:
+def metric_kind(record: Record, name: str) -> Unit | None:
     """How a metric is shown; None for one that is shown as it is."""
     return record.headline.kind if name == record.headline.metric else record.units.get(name)
 
 
-def unit_name(kind: Kind) -> Message:
+def unit_name(kind: Unit) -> Message:
     """What a metric is counted in."""
     return Message(f"unit.{kind}")
