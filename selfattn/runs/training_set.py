@@ -13,7 +13,7 @@ from selfattn.runs.fit import Material
 from selfattn.runs.splits import PairData
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import Measure
+from selfattn.training.observer import Criterion
 
 _SAMPLE = 20_000  # training pairs that are looked through for the longest
 _HELD = 1_000_000  # pairs whose examples are held in memory; more are read as they are needed
@@ -22,7 +22,7 @@ _HELD = 1_000_000  # pairs whose examples are held in memory; more are read as t
 class MakeMeasure(Protocol):
     """Makes the measure that chooses the best weights."""
 
-    def __call__(self, tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Measure:
+    def __call__(self, tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Criterion:
         """Return the measure on these validation pairs."""
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from selfattn.data.batches import batches
 from selfattn.data.examples import Example
-from selfattn.decoding.prepare import evaluating
+from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import Gold
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
 from selfattn.models.protocol import Seq2Seq
