@@ -84,9 +84,9 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         torch.Size([18, 6])
     """
     _check(layer)
-    dim, context_dim = layer.q_proj.in_features, layer.k_proj.in_features
-    has_bias = layer.q_proj.bias is not None
-    parts = (layer.q_proj, layer.k_proj, layer.v_proj)
+    parts = [part for part in (layer.q_proj, layer.k_proj, layer.v_proj) if isinstance(part, nn.Linear)]
+    dim, context_dim = parts[0].in_features, parts[1].in_features
+    has_bias = parts[0].bias is not None
     weights = {f"out_proj.{name}": tensor for name, tensor in layer.out_proj.state_dict().items()}
     if context_dim == dim:
         weights["in_proj_weight"] = torch.cat([part.weight for part in parts])
@@ -115,6 +115,10 @@ def _check(layer: MultiHeadAttention) -> None:
         raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
     for found, what in (
         (layer.num_kv_heads != layer.num_heads, f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads"),
+        (
+            any(type(part) is not nn.Linear for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)),
+            "projections that are not plain linear layers",
+        ),
         (type(layer.score) is not ScaledDot, f"the score {type(layer.score).__name__}"),
         (layer.position is not None, f"positions ({type(layer.position).__name__})"),
         (layer.q_norm is not None, "qk_norm=True"),
