@@ -50,7 +50,7 @@ from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
-from selfattn.training.observer import Criterion
+from selfattn.training.validation import Criterion
 
 TASK = "translation"
 TEST_ITEMS = 2000  # embedded phrases

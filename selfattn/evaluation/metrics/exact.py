@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+EXACT_MATCH = "exact_match"
+
 
 def exact_matches(predictions: Sequence[str], targets: Sequence[str]) -> list[bool]:
     """Say for each prediction whether it is the target, character by character.
