@@ -16,7 +16,7 @@ from selfattn.data.shuffling import repeated
 from selfattn.data.splits import hold_out
 from selfattn.decoding.language_model import score_texts, text_examples
 from selfattn.errors import UserError
-from selfattn.models.config import DecoderOnlyConfig, ModelConfig
+from selfattn.models.config import ModelConfig
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import RunConfig, check_is_free
@@ -68,12 +68,10 @@ def _check(options: TrainLM, model: ModelConfig) -> None:
     """Find out before any work is done whether the model can be a language model."""
     if options.context < 1:
         raise UserError(f"--context: expected a whole number of at least 1, got {options.context}")
-    if not isinstance(model, DecoderOnlyConfig):
-        raise UserError(f"--model {options.model}: has an encoder, a language model has none; take decoder-only")
-    if model.bidirectional_prefix:
-        raise UserError(
-            f"--model {options.model}: reads in both directions, a language model in one; take decoder-only"
-        )
+    try:
+        model.check_language_model()
+    except UserError as error:
+        raise UserError(f"--model {options.model}: {error}; take decoder-only") from None
 
 
 def _parts(options: TrainLM, texts: TextFile, most: int) -> tuple[list[str], list[str]]:
