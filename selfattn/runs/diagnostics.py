@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example, collate, encode_pairs
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
 from selfattn.evaluation.alignment.attention_gold import Gold, gold_from_spans

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from selfattn.data.batches import Example, batches
+from selfattn.data.batches import batches
+from selfattn.data.examples import Example
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss
