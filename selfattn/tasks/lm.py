@@ -14,8 +14,8 @@ from selfattn.data.batches import Example
 from selfattn.data.holdout import hold_out, laps
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.texts import Texts, read_texts
+from selfattn.decoding.language_model import score_texts, text_examples
 from selfattn.errors import UserError
-from selfattn.evaluation.language_model import score_texts, text_examples
 from selfattn.models.config import DecoderOnlyConfig, ModelConfig
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Example, batches
-from selfattn.decoding.prepare import evaluating
+from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import Gold
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
 from selfattn.models.protocol import Seq2Seq

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Example, batches
 from selfattn.decoding.alignment import Link
-from selfattn.decoding.prepare import evaluating
+from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import to_words
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
 from selfattn.evaluation.alignment.gold_files import GoldPair
