@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.evaluation.alignment.gold_files import GoldPair
-from selfattn.evaluation.gates.model_gates import Gate
-from selfattn.evaluation.gates.output_gates import Floor
 from selfattn.evaluation.gates.overlap import overlap
 from selfattn.evaluation.metrics.word_recall import words_of
+from selfattn.figures.gates import Floor, Gate
 from selfattn.figures.quality import Headline
 from selfattn.runs.fit import Material
 from selfattn.training.config import TrainingConfig

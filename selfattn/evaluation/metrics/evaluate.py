@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from selfattn.data.pairs import Pair
 from selfattn.codec import encode
+from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, exact_matches
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.evaluation.statistics.intervals import bootstrap_share, interval_method

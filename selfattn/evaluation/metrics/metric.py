@@ -82,9 +82,7 @@ class Metric(ABC):
             )
         return self.counts(outputs, references)
 
-    def count_runs(
-        self, outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]
-    ) -> dict[str, Array]:
+    def count_runs(self, outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> dict[str, Array]:
         """Count for each model what its runs wrote.
 
         Args:
@@ -97,7 +95,9 @@ class Metric(ABC):
         Raises:
             ValueError: not as many outputs as references.
         """
-        return {name: np.stack([self.checked_counts(run, references) for run in runs]) for name, runs in outputs.items()}
+        return {
+            name: np.stack([self.checked_counts(run, references) for run in runs]) for name, runs in outputs.items()
+        }
 
     @property
     def headline(self) -> Headline:

@@ -6,7 +6,7 @@ items, `k` counts an item, `r` runs of all models together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -76,6 +76,30 @@ def compare_scores(scores: Mapping[str, npt.ArrayLike], metric: str = "mean", be
     return _of_means(scores).comparison(metric, better)
 
 
+def compare_outputs(
+    outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], metric: Metric
+) -> Comparison:
+    """Compare models by what they wrote: `compare_counts` of what a metric counts.
+
+    Args:
+        outputs: for each model the outputs of each of its runs.
+        references: one for each item.
+        metric: such as ``make_metric("bleu", "de")``.
+
+    Raises:
+        ValueError: no model, no run, or not as many outputs as references.
+
+    Example:
+        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> right = [f"the dog number {number} runs" for number in range(50)]
+        >>> wrong = [text.replace("runs", "ran") for text in right]
+        >>> found = compare_outputs({"a": [right] * 3, "b": [wrong] * 3}, right, make_metric("bleu", "en"))
+        >>> found.between("a", "b").word
+        'better'
+    """
+    return compare_counts(metric.count_runs(outputs, references), metric)
+
+
 def compare_counts(counts: Mapping[str, npt.ArrayLike], metric: Metric, *, resamples: int = RESAMPLES) -> Comparison:
     """Do what `compare_scores` does for any metric: also one that is no mean over items, such as BLEU or an error rate.
 
@@ -106,9 +130,7 @@ def estimate_counts(
     return _measured(counts, metric, resamples).estimates()
 
 
-def word_for(
-    low: float, high: float, p_holm: float, *, seeds: int, apart: bool, better: Better = "higher"
-) -> Word:
+def word_for(low: float, high: float, p_holm: float, *, seeds: int, apart: bool, better: Better = "higher") -> Word:
     """Say in words what the figures of a difference carry; the first rule that holds decides.
 
     1. Fewer than three seeds: "too few seeds to tell", whatever the items say.
@@ -161,16 +183,12 @@ class _Measured:
 
     def _estimate(self, name: str) -> Estimate:
         values = self.runs[name]
-        mean = float(values.mean())
-        if self.right is None:
-            half = self._variances(name).half_width()
-            low, high = mean - half, mean + half
-        elif len(values) == 1:
-            alone = bootstrap_share(self.right[name] > 0)
-            low, high = alone.low, alone.high
-        else:
-            low, high = _share_interval(mean, self._variances(name).half_width(), self.items)
-        return Estimate(mean, low, high, tuple(map(float, values)))
+        mean, runs = float(values.mean()), tuple(map(float, values))
+        if self.right is not None and len(values) == 1:
+            return replace(bootstrap_share(self.right[name] > 0), mean=mean, runs=runs)
+        half = self._variances(name).half_width()
+        ends = (mean - half, mean + half) if self.right is None else _share_interval(mean, half, self.items)
+        return Estimate(mean, *ends, runs)
 
     def comparison(self, metric: str, better: Better) -> Comparison:
         pairs = [self._pair(first, second, metric) for first, second in combinations(self.runs, 2)]
@@ -222,7 +240,9 @@ def _measured(counts: Mapping[str, npt.ArrayLike], metric: Metric, resamples: in
         return _of_means({name: metric.score(one) for name, one in runs.items()})
     joined = np.concatenate(list(runs.values()))
     covariance = corpus_covariance(joined, metric.score, resamples=resamples)
-    return _Measured({name: metric.score(one.sum(axis=1)) for name, one in runs.items()}, covariance, joined.shape[1], None)
+    return _Measured(
+        {name: metric.score(one.sum(axis=1)) for name, one in runs.items()}, covariance, joined.shape[1], None
+    )
 
 
 def _of_means(scores: Mapping[str, npt.ArrayLike]) -> _Measured:
