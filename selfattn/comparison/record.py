@@ -23,7 +23,7 @@ from selfattn.figures.pairs import Comparison
 from selfattn.figures.quality import Estimate, Headline
 from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Model, Record, TuningTrial
 from selfattn.models.config import config_to_dict
-from selfattn.models.presets import PRESETS, Preset
+from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.runs.testing import Tested
 from selfattn.tasks.subject import subject_of
 
@@ -130,7 +130,8 @@ def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], comparison: Comparison, frame: Frame) -> Model:
     first = runs[0]
-    preset = PRESETS.get(first.config.preset) or Preset("", "", first.config.model)
+    known = first.config.preset in PRESETS
+    preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     own = {key: value for key, value in _training(first).items() if key not in shared}
     return Model(
         name=name,

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.decoding.inputs import batches_by_length, check_source, check_target, evaluating
 from selfattn.decoding.scoring import BATCH_SIZE, MAX_TOKENS
 from selfattn.models.protocol import Seq2Seq

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from selfattn.data.batches import Batch, Example, batches
+from selfattn.data.batches import Batch, batches
+from selfattn.data.examples import Example
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 

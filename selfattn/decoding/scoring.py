@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.decoding.inputs import batches_by_length, check_source, check_target, evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.models.protocol import Seq2Seq

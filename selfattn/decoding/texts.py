@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import Hypothesis, LengthPenalty

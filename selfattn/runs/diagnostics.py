@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example, collate, encode_pairs
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
 from selfattn.evaluation.alignment.attention_gold import Gold, gold_from_spans
@@ -22,7 +23,7 @@ from selfattn.evaluation.alignment.word_alignment import Way, word_links
 from selfattn.evaluation.cost.decoding import Decode, decoding_times, disk_size, greedy_to_length, peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops, machine_peak
 from selfattn.evaluation.gates.model_gates import model_gates
-from selfattn.evaluation.gates.output_gates import PUBLISHED, floor_gate, kind_of, output_gates
+from selfattn.evaluation.gates.output_gates import PUBLISHED, floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.figures.gates import Gate
@@ -88,7 +89,7 @@ class Examination:
         passes = training.epochs if training.items_per_epoch is None else 1
         distinct = pairs if "first" not in data else int(data["first"])
         right = sum(answer.output == answer.pair.target for answer in answers) / len(answers)
-        floor = PUBLISHED.get(kind_of(self.run.config.model))
+        floor = PUBLISHED.get(self.run.config.model.architecture)
         gate = None if floor is None else floor_gate(floor, right, examples=pairs * passes, distinct=distinct)
         if gate is not None:
             yield gate

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from selfattn.console import say
-from selfattn.data.batches import Example, collate
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example
 from selfattn.data.pairs import Pair
 from selfattn.decoding.texts import predict
 from selfattn.errors import UserError

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-from selfattn.data.batches import Example, encode_pairs
-from selfattn.data.holdout import laps
+from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
 from selfattn.data.pairs import Pair
-from selfattn.data.streaming import encode_stream
-from selfattn.data.subword_sampling import sample_pairs
+from selfattn.data.shuffling import repeated
 from selfattn.runs.fit import Material
 from selfattn.runs.splits import PairData
 from selfattn.tokenizers.protocol import Tokenizer
@@ -99,7 +97,7 @@ def _pairs_of(data: PairData, epoch: int, training: TrainingConfig, first: int |
         return data.train(epoch, training.items_per_epoch)
     few = list(islice(data.train(0, training.items_per_epoch), first))
     count = training.items_per_epoch or sum(1 for _ in data.train(0, None))
-    return laps(few, count, start=epoch * count, seed=training.seed)
+    return repeated(few, count, start=epoch * count, seed=training.seed)
 
 
 def _longest(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Example:

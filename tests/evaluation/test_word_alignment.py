@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link, align_examples
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.attention_gold import to_words

@@ -16,9 +16,10 @@ import sys
 from pathlib import Path
 import torch
 from selfattn.data.pairs import Pair
-from selfattn.data.streaming import encode_stream
+from selfattn.data.examples import encode_stream
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig

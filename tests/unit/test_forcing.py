@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig, TransformerConfig, override
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, Example
+from selfattn.data.batches import Batch
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import epochs as epochs_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Outcome, train

@@ -11,11 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.replica import Replica
 from selfattn.training.loop import Outcome, train

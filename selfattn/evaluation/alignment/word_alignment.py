@@ -17,7 +17,8 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example, batches
+from selfattn.data.batches import batches
+from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link
 from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import to_words

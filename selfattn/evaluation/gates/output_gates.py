@@ -6,7 +6,6 @@ from collections.abc import Hashable, Sequence
 
 from selfattn.figures.gates import Floor, Gate
 from selfattn.figures.quality import Better
-from selfattn.models.config import DecoderOnlyConfig, ModelConfig, TransformerConfig
 
 NGRAM = 4
 _Output = Sequence[Hashable]  # token ids, or the characters of a text
@@ -161,19 +160,6 @@ _BOOK = Floor(
 )
 # What an RNN learns from these pairs, a Transformer must learn from as many.
 PUBLISHED: dict[str, Floor] = {"rnn with attention": _BOOK, "transformer": _BOOK}
-
-
-def kind_of(config: ModelConfig) -> str:
-    """Say to which kind of model published figures are to be compared.
-
-    Example:
-        >>> from selfattn.models.presets import PRESETS
-        >>> kind_of(PRESETS["transformer-encoder-rnn-decoder"].config)
-        'rnn with attention'
-    """
-    if isinstance(config, DecoderOnlyConfig) or isinstance(config.decoder, TransformerConfig):
-        return "transformer"
-    return "rnn without attention" if config.decoder.attention in ("none", "peeky") else "rnn with attention"
 
 
 def _check(outputs: Sequence[_Output], targets: Sequence[_Output]) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
@@ -60,7 +61,8 @@ def overfitting(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.config import DecoderOnlyConfig, TransformerConfig
+        >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
+        >>> from selfattn.models.transformer_config import TransformerConfig
         >>> config = DecoderOnlyConfig(stack=TransformerConfig(dim=16, num_heads=2, ffn_dim=16))
         >>> examples = [Example([3, 4, 2], [4, 3, 2]), Example([4, 4, 2], [3, 2])]
         >>> make = lambda: build(config, vocab_size=5, pad_id=0, seed=0)
