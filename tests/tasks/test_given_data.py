@@ -16,7 +16,7 @@ from selfattn.cli.settings import TrainingOptions
 from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
 from selfattn.cli.tokenizer_options import InspectTokenizer, TrainTokenizer
 from selfattn.cli.translation_options import TrainTranslation, TranslationData
-from selfattn.data.corpus.groups import loose
+from selfattn.data.corpus.components import loose
 from selfattn.data.pairs import Pair
 from selfattn.runs.run import Run
 from selfattn.tasks.translation import train_translation
