@@ -216,7 +216,10 @@ def test_the_report_on_the_data_comes_when_the_training_begins(cli: Cli, corpus:
     [
         ({"vocab_size": 90_000}, "ask for a vocabulary of at most"),
         ({"warmup_steps": 3}, "warmup_steps: 3, but the whole training has 2 steps; give fewer"),
-        ({"target_exact_match": 0.5}, "target_exact_match: this training is judged by bleu; leave it out"),
+        (
+            {"target_exact_match": 0.5},
+            "target_exact_match: the best weights of this training are chosen by bleu; leave it out",
+        ),
     ],
 )
 def test_an_error_after_cleaning_is_said_alone_and_leaves_nothing(
