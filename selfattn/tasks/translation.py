@@ -43,8 +43,8 @@ from selfattn.tasks.floor import stated_floor
 from selfattn.tasks.recipes import QUICK_TEST_ITEMS, translation_recipe, translation_size
 from selfattn.tasks.translation_data import CorpusPairs, EmbeddedPhrases
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
