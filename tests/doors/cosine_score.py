@@ -1,11 +1,10 @@
-"""A score of one's own: the cosine of query and key, sharpened by one trained factor (Graves et al. 2014,
-"Neural Turing Machines", equations 5 and 6).
+"""A score of one's own: the cosine of query and key, sharpened by one trained factor (Graves et al. 2014, "Neural
+Turing Machines", equations 5 and 6).
 
     selfattn --plugin cosine_score.py train dates --model rnn-attention --set decoder.score=cosine --out runs/cosine
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import Score
@@ -33,4 +32,9 @@ class Cosine(Score):
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
         """Say that it is a product of two vectors, so that the fused kernel can be used."""
-        return self.sharpness * F.normalize(query, dim=-1), F.normalize(key, dim=-1), 1.0
+        return self.sharpness * shortened(query), shortened(key), 1.0
+
+
+def shortened(x: Tensor) -> Tensor:
+    """Make long vectors of length 1, and leave short ones short: a direction made of nothing has no derivative."""
+    return x / (1 + x.square().sum(dim=-1, keepdim=True)).sqrt()
