@@ -236,7 +236,7 @@ def _tune(plan: Plan, classroom: _Classroom, options: CompareOptions) -> Plan:
             _trained(config_of_run, classroom, classroom.lesson(0), path, plan.command)
             directory = RunDirectory(path)
             reached = _best_validation(directory, classroom.lesson(0))
-            trials.append(TuningTrial(choice.to_json(), reached, directory.record()["train_seconds"]))
+            trials.append(TuningTrial(choice.to_json(), reached, directory.record().train_seconds))
         winner = best([trial.valid for trial in trials])
         config, _ = tried[winner].apply(model.config, classroom.task.training)
         marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))
@@ -246,7 +246,7 @@ def _tune(plan: Plan, classroom: _Classroom, options: CompareOptions) -> Plan:
 
 def _best_validation(directory: RunDirectory, lesson: Lesson) -> float:
     criterion = lesson.material.criterion
-    return max(criterion.value({criterion.name: line[f"valid_{criterion.name}"]}) for line in directory.metrics())
+    return max(criterion.value(report.measures) for report in directory.metrics())
 
 
 def _train_and_test(
@@ -266,7 +266,7 @@ def _run_config(model: Planned, classroom: _Classroom, training: TrainingConfig,
 
 def _trained(config: RunConfig, classroom: _Classroom, lesson: Lesson, path: Path, command: str) -> None:
     """Train, or go on training, if that is not done yet."""
-    if (path / RECORD).is_file() and RunDirectory(path).record().get("status") in _DONE:
+    if (path / RECORD).is_file() and RunDirectory(path).record().status in _DONE:
         return
     fit(config, lesson.material, path, command=command, label=path.name, resume=True, notes=classroom.notes())
 

@@ -39,14 +39,14 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
     run = runs["transformer"]
     directory = RunDirectory(run.path)
     record, metrics = directory.record(), directory.metrics()
-    assert record["status"] == "finished"
-    assert record["parameters"] == sum(parameter.numel() for parameter in run.model.parameters())
-    assert 0 < record["parameters_non_embedding"] < record["parameters"]
-    assert record["seed"] == 0
-    assert record["train_seconds"] >= metrics[-1]["seconds"] > 0
-    assert record["command"].startswith("selfattn train dates --out ")
-    assert record["machine"]["threads"] == torch.get_num_threads()
-    assert record["versions"]["torch"] == torch.__version__
+    assert record.status == "finished"
+    assert record.parameters == sum(parameter.numel() for parameter in run.model.parameters())
+    assert 0 < record.parameters_non_embedding < record.parameters
+    assert record.seed == 0
+    assert record.train_seconds >= metrics[-1].seconds > 0
+    assert record.command.startswith("selfattn train dates --out ")
+    assert record.machine["threads"] == torch.get_num_threads()
+    assert record.versions["torch"] == torch.__version__
     assert [line["epoch"] for line in metrics] == [1, 2]
     assert metrics[-1]["step"] == 2 * math.ceil(300 / 64)
     assert metrics[-1]["tokens"] == 2 * 300 * 11
@@ -60,7 +60,7 @@ def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_
     from selfattn.cli.app import run_app
     from selfattn.cli.main import app
 
-    command = RunDirectory(runs["rnn-plain"].path).record()["command"]
+    command = RunDirectory(runs["rnn-plain"].path).record().command
     arguments = command.replace(str(runs["rnn-plain"].path), str(tmp_path / "again")).split()[1:]
     run_app(app, arguments)
     again = selfattn.load(tmp_path / "again")
@@ -210,4 +210,4 @@ def test_a_failed_training_says_so_in_its_record(
     wild = dataclasses.replace(tiny, lr=1e20, clip_norm=0.0, schedule="constant", warmup=0.0)
     with pytest.raises(UserError, match="training: the"):
         train_dates(TrainDates(model="transformer", out=tmp_path / "run", training=wild, set=small["transformer"]))
-    assert RunDirectory(tmp_path / "run").record()["status"] == "failed"
+    assert RunDirectory(tmp_path / "run").record().status == "failed"
