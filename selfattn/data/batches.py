@@ -55,7 +55,8 @@ class Batch:
             [[8, 9, 2]]
         """
         tensors = (self.source, self.source_mask, self.target_in, self.target_out, self.target_mask)
-        return Batch(*map(change, tensors), indices=indices)
+        source, source_mask, target_in, target_out, target_mask = map(change, tensors)
+        return Batch(source, source_mask, target_in, target_out, target_mask, indices)
 
 
 def padding_of(batch: Batch) -> tuple[int, int]:
