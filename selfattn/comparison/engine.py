@@ -245,8 +245,8 @@ def _tune(plan: Plan, classroom: _Classroom, options: CompareOptions) -> Plan:
 
 
 def _best_validation(directory: RunDirectory, lesson: Lesson) -> float:
-    measure = lesson.material.measure
-    return max(measure.value({measure.criterion: line[f"valid_{measure.criterion}"]}) for line in directory.metrics())
+    criterion = lesson.material.criterion
+    return max(criterion.value({criterion.name: line[f"valid_{criterion.name}"]}) for line in directory.metrics())
 
 
 def _train_and_test(

@@ -13,11 +13,12 @@ from selfattn.cli.settings import DEFAULT_LOCALES, TrainDates, TrainingOptions, 
 from selfattn.console import say
 from selfattn.data.dates.probes import unseen_formats, unseen_years
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pair_files import book_split, is_book_file, read_pairs, seen
+from selfattn.data.readers.pair_files import is_book_file, read_pairs
+from selfattn.data.splits import book_split, seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.evaluate import evaluate, format_json
-from selfattn.evaluation.metrics.exact import character_error_rate, exact_matches
+from selfattn.evaluation.metrics.metric import score_outputs
 from selfattn.models.presets import get_preset
 from selfattn.runs.directory import RunConfig, check_is_free
 from selfattn.runs.fit import Material, exact_match, fit
@@ -104,6 +105,7 @@ class DatesTask(Task):
     """
 
     name = TASK
+    metrics = ("exact_match", "character_error_rate")
 
     def __init__(
         self,
@@ -145,12 +147,7 @@ class DatesTask(Task):
 
     def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
         """Exact match and character error rate."""
-        targets = [pair.target for pair in pairs]
-        right = exact_matches(predictions, targets)
-        return {
-            "exact_match": sum(right) / len(right),
-            "character_error_rate": character_error_rate(predictions, targets),
-        }
+        return score_outputs(self.metrics, predictions, [pair.target for pair in pairs])
 
 
 def pairs_to_test(

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, unlikely
 from selfattn.data.corpus.cleaning_report import Tally
-from selfattn.data.corpus.groups import connected, deal, digest, grouped, loose, numbered
-from selfattn.data.corpus.parts import Parts, read_corpus
+from selfattn.data.corpus.components import components_of, connected, digest, hold_out_components, loose, numbered
+from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
-from selfattn.data.readers.records import Fault, Row, file_records
+from selfattn.data.readers.records import BadRecord, RawPair, file_records
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")
@@ -34,7 +34,7 @@ options_ = st.builds(
     overlap=st.booleans(),
 )
 rows_ = st.lists(
-    st.builds(Row, st.just(0), texts, texts) | st.builds(Fault, st.just(0), st.just("x"), st.integers(1, 3)),
+    st.builds(RawPair, st.just(0), texts, texts) | st.builds(BadRecord, st.just(0), st.just("x"), st.integers(1, 3)),
     max_size=11,
 )
 
@@ -56,26 +56,28 @@ def test_nothing_else_is_lost(text: str) -> None:
 
 
 @given(rows_, options_, st.booleans())
-def test_rows_are_kept_in_order_or_counted(rows: list[Row | Fault], options: CleaningOptions, limited: bool) -> None:
+def test_rows_are_kept_in_order_or_counted(
+    rows: list[RawPair | BadRecord], options: CleaningOptions, limited: bool
+) -> None:
     rows = [
-        Row(n, row.source, row.target) if isinstance(row, Row) else Fault(n, "x", row.lines)
+        RawPair(n, row.source, row.target) if isinstance(row, RawPair) else BadRecord(n, "x", row.lines)
         for n, row in enumerate(rows)
     ]
     tally = Tally("f")
     kept = list(clean_rows(rows, options, tally, limited=limited))
     report = tally.report("train", len(kept))
-    assert report.read == sum(row.lines if isinstance(row, Fault) else 1 for row in rows)
+    assert report.read == sum(row.lines if isinstance(row, BadRecord) else 1 for row in rows)
     assert report.read == report.kept + sum(step.count for step in report.dropped)
     lines = [line for line, _, _ in kept]
     assert lines == sorted(lines)
     again = Tally("f")
-    assert list(clean_rows([Row(*pair) for pair in kept], options, again, limited=limited)) == kept
+    assert list(clean_rows([RawPair(*pair) for pair in kept], options, again, limited=limited)) == kept
     assert again.report("train", len(kept)).changed == ()
 
 
 def read(
     pairs: list[tuple[str, str]], valid: list[tuple[str, str]], test: list[tuple[str, str]], options: CleaningOptions
-) -> Parts:
+) -> CleanCorpus:
     """Read pairs as files of their own."""
     with tempfile.TemporaryDirectory() as folder, patch.object(datasets.config, "HF_DATASETS_CACHE", folder):
         paths = []
@@ -104,11 +106,11 @@ def test_a_corpus_is_what_one_gets_by_hand(
 ) -> None:
     def by_hand(part: list[tuple[str, str]], limited: bool) -> list[tuple[str, str]]:
         rows = [
-            Row(0, *(text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") for text in pair))
+            RawPair(0, *(text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") for text in pair))
             for pair in part
         ]
-        rows = [Row(0, row.source, row.target.removesuffix("\r")) for row in rows]
-        return [(s, t) for _, s, t in clean_rows([Row(0, "A", "B"), *rows], options, Tally("f"), limited=limited)]
+        rows = [RawPair(0, row.source, row.target.removesuffix("\r")) for row in rows]
+        return [(s, t) for _, s, t in clean_rows([RawPair(0, "A", "B"), *rows], options, Tally("f"), limited=limited)]
 
     held = [by_hand(valid, False), by_hand(test, False)]
     expected = by_hand(train, True)
@@ -156,7 +158,7 @@ def test_groups_are_what_hangs_together(pairs: list[tuple[int, int]]) -> None:
     st.integers(-3, 3),
 )
 def test_dealt_parts_share_nothing(pairs: list[tuple[str, str]], sizes: tuple[int, int], seed: int) -> None:
-    dealt = deal(grouped(pairs), sizes, seed).tolist()
+    dealt = hold_out_components(components_of(pairs), sizes, seed).tolist()
     assert all(dealt.count(part) <= size for part, size in enumerate(sizes, 1))
     for side in (0, 1):
         part_of: dict[str, set[int]] = {}

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from selfattn.codec import decode, encode
 from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, median_ratio, unlikely
-from selfattn.data.corpus.cleaning_report import CleaningReport, PartReport, Shared, Step, Tally
-from selfattn.data.readers.records import Fault, Row
+from selfattn.data.corpus.cleaning_report import CleaningReport, CleaningStep, PartReport, SharedPairs, Tally
+from selfattn.data.readers.records import BadRecord, RawPair
 from selfattn.errors import UserError
 
 DEFAULT = CleaningOptions()
@@ -44,14 +45,14 @@ def test_spaces_and_the_unicode_form_are_options() -> None:
 
 def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
     rows = [
-        Row(1, "good", "gut"),
-        Fault(2, "1 column(s), not 2", lines=3),
-        Row(5, "bad \udcff", "ok"),
-        Row(6, "  ", ""),
-        Row(7, "text", "\u200b\u00a0"),
-        Row(8, "x" * 11, "y"),
-        Row(9, " e\u0301 ", "t\x00"),
-        Row(10, "\ud800", ""),
+        RawPair(1, "good", "gut"),
+        BadRecord(2, "1 column(s), not 2", lines=3),
+        RawPair(5, "bad \udcff", "ok"),
+        RawPair(6, "  ", ""),
+        RawPair(7, "text", "\u200b\u00a0"),
+        RawPair(8, "x" * 11, "y"),
+        RawPair(9, " e\u0301 ", "t\x00"),
+        RawPair(10, "\ud800", ""),
     ]
     tally = Tally("f")
     kept = list(clean_rows(rows, CleaningOptions(max_characters=10), tally, limited=True))
@@ -72,7 +73,7 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
 
 
 def test_the_limit_of_length_is_for_training_pairs_alone() -> None:
-    row = Row(1, "x" * 11, "y")
+    row = RawPair(1, "x" * 11, "y")
     assert list(clean_rows([row], CleaningOptions(max_characters=10), Tally("f"), limited=False)) == [
         (1, "x" * 11, "y")
     ]
@@ -106,10 +107,15 @@ def test_options_are_checked(name: str, value: float) -> None:
 
 def test_a_report_survives_json_and_reads_well() -> None:
     train = PartReport(
-        "train", 9, 4, (Step("empty", 4, ("f:1", "f:2", "f:3")),), (Step("spaces", 1, ("f:9",)),), (Step("test", 1),)
+        "train",
+        9,
+        4,
+        (CleaningStep("empty", 4, ("f:1", "f:2", "f:3")),),
+        (CleaningStep("spaces", 1, ("f:9",)),),
+        (CleaningStep("test", 1),),
     )
-    report = CleaningReport((train,), (Shared("test", 2, 1, 3),), 1.25)
-    assert CleaningReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    report = CleaningReport((train,), (SharedPairs("test", 2, 1, 3),), 1.25)
+    assert decode(CleaningReport, json.loads(json.dumps(encode(report))), file="corpus.json", advice="") == report
     assert report.lines() == [
         "train: 9 read, 4 kept, 4 left out, 1 moved to test",
         "  left out, empty: 4 (f:1; f:2; f:3; ...)",
@@ -124,4 +130,4 @@ def test_a_report_survives_json_and_reads_well() -> None:
 
 def test_a_part_without_pairs_is_refused_with_its_counts() -> None:
     with pytest.raises(UserError, match=r"f: no pair is left for test after cleaning \(empty 2; first: f:1\)"):
-        PartReport("test", 2, 0, (Step("empty", 2, ("f:1",)),)).refuse_empty("f")
+        PartReport("test", 2, 0, (CleaningStep("empty", 2, ("f:1",)),)).refuse_empty("f")

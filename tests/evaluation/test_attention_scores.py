@@ -1,0 +1,269 @@
+"""Attention against gold: shares, entropy and alignments, by hand and on whole models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from selfattn.data.batches import collate
+from selfattn.data.dates.source import DateSource
+from selfattn.data.examples import Example, encode_pairs
+from selfattn.data.pairs import Pair, Span
+from selfattn.decoding.alignment import alignments
+from selfattn.evaluation.alignment.attention_gold import Gold, characters, gold_from_links, gold_from_spans, to_words
+from selfattn.evaluation.alignment.attention_scores import AttentionScores, HeadScore, diagonal_counts, score_attention
+from selfattn.evaluation.alignment.error_rate import AlignmentCounts, count_alignment
+from selfattn.evaluation.alignment.pharaoh import Links
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.tokenizers.char import CharTokenizer
+
+EOS = 2
+
+
+class Fixed(Seq2Seq):
+    """Attends as it is told: one tensor ``[b h t s]`` a layer."""
+
+    def __init__(self, *maps: Tensor) -> None:
+        super().__init__()
+        self.maps = maps
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        raise AssertionError
+
+    def start(self, memory: Memory) -> DecoderState:
+        raise AssertionError
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        raise AssertionError
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        raise AssertionError
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
+        return AttentionMaps((), (), self.maps)
+
+
+def score(maps: Sequence[Tensor], gold: Gold) -> AttentionScores:
+    """Score the maps ``[h t s]`` of one example, one a layer."""
+    t, s = gold.possible.shape
+    example = Example([5] * (s - 1) + [EOS], [6] * (t - 1) + [EOS])
+    found = score_attention(Fixed(*(weights[None] for weights in maps)), [example], [gold], pad_id=0, bos_id=1)
+    assert found is not None
+    return found
+
+
+# Two source words and <eos>, two target words and <eos>; the first comes from the second, the second from the first.
+CROSSED = gold_from_links(Links(sure=frozenset({(1, 0), (0, 1)})), 3, 3)
+RIGHT = torch.tensor([[0.25, 0.5, 0.25], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+LATE = torch.tensor([[0.0, 0.0, 1.0], [0.25, 0.5, 0.25], [1.0, 0.0, 0.0]])  # the same, one row later
+
+
+def test_the_diagonal_by_hand() -> None:
+    straight = gold_from_links(Links(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(2, 1)})), 4, 3)
+    # Target words 0 and 1 of 2 have their middles in source words 0 and 2 of 3.
+    assert diagonal_counts([straight]) == AlignmentCounts(links=2, sure=2, in_sure=1, in_possible=2)
+    assert diagonal_counts([CROSSED]).aer == 1
+    assert diagonal_counts([straight, CROSSED]) == AlignmentCounts(links=4, sure=4, in_sure=1, in_possible=2)
+
+
+def test_the_diagonal_is_that_of_a_head_that_attends_along_it() -> None:
+    spans = [Span("day", (0, 2), (3, 5)), Span("year", (3, 7), (0, 2))]
+    gold = gold_from_spans(spans, characters(7), characters(5))
+    along = torch.zeros(1, 6, 8)
+    for token in range(5):
+        along[0, token, (2 * token + 1) * 7 // 10] = 1.0
+    (head,) = score([along], gold).heads
+    assert diagonal_counts([gold]) == head.unshifted.alignment
+
+
+def test_a_head_by_hand() -> None:
+    (head,) = score([RIGHT[None]], CROSSED).heads
+    assert (head.layer, head.head) == (0, 0)
+    assert head.unshifted.gold_share == (0.5 + 1.0) / 2
+    assert head.unshifted.alignment == AlignmentCounts(links=2, sure=2, in_sure=2, in_possible=2)
+    assert head.unshifted.alignment.aer == 0
+    assert head.eos_share == pytest.approx((0.25 + 0 + 1) / 3)
+    entropy = (0.25 * math.log(4) + 0.5 * math.log(2) + 0.25 * math.log(4)) / 3  # the other two rows are certain
+    assert head.entropy == pytest.approx(entropy)
+    assert head.entropy_share == pytest.approx(entropy / math.log(3))
+    assert head.source_share == pytest.approx(1)
+
+
+def test_shifted_rows_are_those_of_the_steps_that_read_a_token() -> None:
+    (late,) = score([LATE[None]], CROSSED).heads
+    (right,) = score([RIGHT[None]], CROSSED).heads
+    assert late.shifted == right.unshifted
+    assert late.unshifted.gold_share == (0.0 + 0.25) / 2
+    # The first row looks at nothing but <eos>, which links nothing; the second at the second word, which is wrong.
+    assert late.unshifted.alignment == AlignmentCounts(links=1, sure=2, in_sure=0, in_possible=0)
+    assert late.unshifted.alignment.aer == 1
+
+
+def test_the_best_head_and_the_mean_of_heads() -> None:
+    scores = score([torch.stack([LATE, RIGHT]), torch.stack([LATE, LATE])], CROSSED)
+    assert [(head.layer, head.head) for head in scores.heads] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [(mean.layer, mean.head) for mean in scores.means] == [(0, None), (1, None)]
+    assert scores.best() == scores.heads[1]
+    assert scores.best(shifted=True) == scores.heads[0]  # the first of equals
+    mean = scores.means[0]
+    assert mean.unshifted.gold_share == pytest.approx((0.75 + 0.125) / 2)
+    assert mean.entropy > (scores.heads[0].entropy + scores.heads[1].entropy) / 2  # mixing heads spreads them
+    assert replace(scores.means[1], head=0) == scores.heads[2]
+
+
+def test_possible_links_are_no_mistakes() -> None:
+    links = Links(sure=frozenset({(0, 1)}), possible=frozenset({(1, 0)}))
+    (head,) = score([RIGHT[None]], gold_from_links(links, 3, 3)).heads
+    assert head.unshifted.alignment == AlignmentCounts(links=2, sure=1, in_sure=1, in_possible=2)
+    assert head.unshifted.alignment.aer == 0
+
+
+def test_attention_that_goes_elsewhere_as_well() -> None:
+    """A decoder-only model spends some of its attention on the target; the shares are of what the source gets."""
+    (whole,) = score([RIGHT[None]], CROSSED).heads
+    (half,) = score([RIGHT[None] / 2], CROSSED).heads
+    assert half.source_share == pytest.approx(0.5)
+    assert replace(half, source_share=whole.source_share) == whole
+    (nothing,) = score([RIGHT[None] * 0], CROSSED).heads
+    assert nothing.unshifted.gold_share == nothing.entropy == nothing.source_share == 0
+    assert nothing.unshifted.alignment.links == 0
+
+
+@given(st.integers(1, 5), st.integers(2, 7), st.integers(0, 2**16))
+def test_uniform_and_certain_attention_are_the_ends_of_the_scale(heads: int, length: int, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    gold = gold_from_links(Links(possible=frozenset({(0, 0)})), length, length)
+    uniform = torch.full((heads, length, length), 1 / length)
+    certain = torch.nn.functional.one_hot(torch.randint(length, (heads, length), generator=draw)).float()
+    certain = torch.nn.functional.pad(certain, (0, length - certain.shape[-1]))
+    for head in score([uniform], gold).heads:
+        assert head.entropy_share == pytest.approx(1)
+        assert head.eos_share == pytest.approx(1 / length)
+        assert head.unshifted.gold_share == pytest.approx(1 / length)
+    for head in score([certain], gold).heads:
+        assert head.entropy == 0
+
+
+def test_examples_are_added_up_whatever_the_batches() -> None:
+    """Also where lengths differ: what stands in the padding has no part in it."""
+    pairs = DateSource(split="test").pairs(7)
+    tokenizer = CharTokenizer.train([pair.source + pair.target for pair in pairs])
+    examples = encode_pairs(pairs, tokenizer)
+    gold = [gold_of(pair) for pair in pairs]
+    for name in ("rnn-multi-head", "decoder-only"):
+        model = build(PRESETS[name].config, vocab_size=len(tokenizer), pad_id=0, seed=0).double().train()
+        scores = [score_attention(model, examples, gold, pad_id=0, bos_id=1, batch_size=size) for size in (1, 3, 7)]
+        assert scores[0] is not None
+        assert model.training
+        for other in scores[1:]:
+            assert other is not None
+            for first, second in zip(scores[0].heads, other.heads, strict=True):
+                assert first.unshifted.alignment == second.unshifted.alignment
+                assert first.shifted.gold_share == pytest.approx(second.shifted.gold_share)
+                assert first.entropy == pytest.approx(second.entropy)
+                assert first.source_share == pytest.approx(second.source_share)
+
+
+def gold_of(pair: Pair) -> Gold:
+    return gold_from_spans(pair.spans, characters(len(pair.source)), characters(len(pair.target)))
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_the_alignment_is_the_one_that_decoding_gives(shifted: bool) -> None:
+    draw = torch.Generator().manual_seed(0)
+    lengths = [(5, 3), (2, 4), (7, 6)]
+    examples = [
+        Example([*torch.randint(3, 23, (s,), generator=draw).tolist(), EOS], [*range(3, 3 + t), EOS])
+        for s, t in lengths
+    ]
+    links = [Links(frozenset({(0, 0), (s - 1, t - 1)}), frozenset({(0, 1)})) for s, t in lengths]
+    model = build(PRESETS["transformer"].config, vocab_size=23, pad_id=0, seed=0)
+    gold = [gold_from_links(own, s + 1, t + 1) for own, (s, t) in zip(links, lengths, strict=True)]
+    scores = score_attention(model, examples, gold, pad_id=0, bos_id=1)
+    assert scores is not None
+    batch = collate(examples, 0, 1, range(3))
+    tensors = batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask
+
+    def counts(head: HeadScore) -> AlignmentCounts:
+        return (head.shifted if shifted else head.unshifted).alignment
+
+    for number in range(4):
+        found = alignments(model, *tensors, eos_id=EOS, head=number, shifted=shifted)
+        assert counts(scores.heads[number]) == count_alignment([set(own) for own in found], links)
+    found = alignments(model, *tensors, eos_id=EOS, shifted=shifted)
+    assert counts(scores.means[0]) == count_alignment([set(own) for own in found], links)
+
+
+def test_a_model_that_points_right_scores_full_on_dates() -> None:
+    pair = Pair("5 May", "05-05", spans=(Span("day", (0, 1), (3, 5)), Span("month", (2, 5), (0, 2))))
+    gold = gold_of(pair)
+    weights = torch.zeros(1, 6, 6)
+    weights[0, [0, 1], 2:5] = 1 / 3  # M, a, y
+    weights[0, [3, 4], 0] = 1.0
+    weights[0, [2, 5], 5] = 1.0
+    (head,) = score([weights], gold).heads
+    assert head.unshifted.gold_share == pytest.approx(1)
+    assert head.unshifted.alignment == AlignmentCounts(links=4, sure=0, in_sure=0, in_possible=4)
+    assert head.unshifted.alignment.aer == 0
+    assert head.unshifted.alignment.recall is None
+    assert head.shifted.gold_share == pytest.approx((1 + 0 + 1 + 0) / 4)
+
+
+def test_dates_know_where_every_digit_comes_from() -> None:
+    for pair in DateSource().pairs(101):
+        gold = gold_of(pair)
+        assert gold.possible.shape == (11, len(pair.source) + 1)
+        assert gold.judged.tolist() == [True] * 4 + [False] + [True] * 2 + [False] + [True] * 2 + [False]
+        assert not gold.possible[:, -1].any()
+        assert not gold.sure.any()
+
+
+def test_spans_reach_every_token_that_they_touch() -> None:
+    """Tokens of several characters: ``No|vem|ber`` and the month."""
+    gold = gold_from_spans([Span("month", (1, 4), (5, 7))], [(0, 2), (2, 5), (5, 8), (8, 8)], [(0, 5), (5, 7), (7, 7)])
+    assert gold.possible.int().tolist() == [[0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+    assert gold_from_spans([], characters(2), characters(1)).judged.tolist() == [False, False]
+
+
+def test_words_from_tokens_by_hand() -> None:
+    """Source tokens a|a|b|<eos>, target tokens x|y|y|<eos>."""
+    weights = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0.25, 0.25, 0.0], [0.0, 0.25, 0.25, 0.5], [0.0, 0.0, 0.0, 1.0]])
+    words = to_words(weights, [0, 0, 1, 2], [0, 1, 1, 2])
+    torch.testing.assert_close(words, torch.tensor([[0.3, 0.3, 0.4], [0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]))
+    assert torch.equal(to_words(weights, range(4), range(4)), weights)
+    assert to_words(weights.expand(5, 7, 4, 4), [0, 0, 1, 2], [0, 1, 1, 2]).shape == (5, 7, 3, 3)
+
+
+def test_a_model_without_attention_has_no_scores() -> None:
+    model = build(PRESETS["rnn-plain"].config, vocab_size=23, pad_id=0, seed=0)
+    example = Example([5, EOS], [6, EOS])
+    gold = gold_from_links(Links(frozenset({(0, 0)})), 2, 2)
+    assert score_attention(model, [example], [gold], pad_id=0, bos_id=1) is None
+
+
+def test_an_empty_source_has_nowhere_to_point() -> None:
+    (head,) = score([torch.ones(1, 2, 1)], gold_from_links(Links(), 1, 2)).heads
+    assert head.unshifted.alignment == AlignmentCounts()
+    assert head.unshifted.gold_share is None
+    assert (head.entropy, head.entropy_share, head.eos_share) == (0, 0, 1)
+
+
+def test_gold_must_fit() -> None:
+    example = Example([5, EOS], [6, EOS])
+    model = Fixed(torch.ones(1, 1, 2, 2))
+    with pytest.raises(ValueError, match=r"gold of \(3, 3\) for 2 target and 2 source tokens"):
+        score_attention(model, [example], [CROSSED], pad_id=0, bos_id=1)
+    with pytest.raises(ValueError, match="at least one; got 1 and 0"):
+        score_attention(model, [], [CROSSED], pad_id=0, bos_id=1)
+    with pytest.raises(ValueError, match="link 2-0 is outside sentences of 2 and 2 words"):
+        gold_from_links(Links(frozenset({(2, 0)})), 3, 3)
