@@ -47,10 +47,10 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
     assert record.command.startswith("selfattn train dates --out ")
     assert record.machine["threads"] == torch.get_num_threads()
     assert record.versions["torch"] == torch.__version__
-    assert [line["epoch"] for line in metrics] == [1, 2]
-    assert metrics[-1]["step"] == 2 * math.ceil(300 / 64)
-    assert metrics[-1]["tokens"] == 2 * 300 * 11
-    assert set(metrics[0]) == {
+    assert [report.epoch for report in metrics] == [1, 2]
+    assert metrics[-1].step == 2 * math.ceil(300 / 64)
+    assert metrics[-1].tokens == 2 * 300 * 11
+    assert set(metrics[0].to_line()) == {
         "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr", "padding",
         "valid_exact_match",
     }  # fmt: skip

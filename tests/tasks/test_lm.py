@@ -44,7 +44,7 @@ def test_it_learns_and_keeps_the_lowest_perplexity(run: Run) -> None:
     directory = RunDirectory(run.path)
     metrics, settings = directory.metrics(), run.config.data
     assert all(one.measures["perplexity"] == pytest.approx(math.exp(one.valid_loss)) for one in metrics)
-    assert metrics[-1]["valid_perplexity"] < len(run.tokenizer) / 2
+    assert metrics[-1].measures["perplexity"] < len(run.tokenizer) / 2
     assert directory.record().status == "finished"
     assert directory.record().command.startswith("selfattn train lm --out ")
     # A tenth of the different lines are held out, with all that repeat them.
