@@ -12,7 +12,7 @@ import numpy as np
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import lines_of
 from selfattn.data.readers.records import Fault, Row, file_records, format_of
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 BOOK_SEED = 1984
 _ADVICE = "mend the line, or take it out"
@@ -158,3 +158,26 @@ def read_lines(path: Path, advice: str) -> list[str]:
                 f"{path}:{number}: not valid UTF-8 (byte {error.start + 1}); save the file as UTF-8"
             ) from None
     return lines
+
+
+def chosen_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """Check the names of two columns.
+
+    Args:
+        names: of the source's and of the target's column; none where nothing was given.
+
+    Raises:
+        SettingError: they are not two, or the same.
+
+    Example:
+        >>> chosen_columns(("en", "de")), chosen_columns(())
+        (('en', 'de'), None)
+    """
+    if not names:
+        return None
+    given = ",".join(names)
+    if len(names) != 2:
+        raise SettingError(f"`columns` {given}: expected two, of the source and of the target, such as en,de")
+    if names[0] == names[1]:
+        raise SettingError(f"`columns` {given}: source and target are the same column; name two")
+    return names[0], names[1]
