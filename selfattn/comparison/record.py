@@ -26,7 +26,7 @@ from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Mod
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset
 from selfattn.runs.task import compare_on
-from selfattn.runs.test_result import Tested
+from selfattn.runs.testing import Tested
 
 _DIFFERENCES = 40
 _POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")

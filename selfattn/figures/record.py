@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge, MinLen
+
+from selfattn.codec import Plain
 from selfattn.figures.alignment import ModelAlignment
 from selfattn.figures.attention import Attention
 from selfattn.figures.buckets import BucketGroup
@@ -19,7 +22,7 @@ SCHEMA = 2
 
 
 @dataclass(frozen=True)
-class TuningTrial:
+class TuningTrial(Plain):
     """One trial of the search for settings: what was tried, and the headline metric on validation items."""
 
     settings: Mapping[str, object]
@@ -29,7 +32,7 @@ class TuningTrial:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Plain):
     """One model of the comparison with everything measured about it.
 
     Args:
@@ -37,10 +40,10 @@ class Model:
         not_measured: why a figure is missing, by its name (for example `predict_ms`).
     """
 
-    name: str
+    name: Annotated[str, MinLen(1)]
     attention: bool
-    parameters: int
-    seeds: tuple[int, ...]
+    parameters: Annotated[int, Ge(0)]
+    seeds: Annotated[tuple[int, ...], MinLen(1)]
     metrics: Mapping[str, Estimate]
     summary: str = ""
     source: str = ""
@@ -56,7 +59,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Plain):
     """A test item on which the models do not all say the same."""
 
     source: str
@@ -66,7 +69,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Matching:
+class Matching(Plain):
     """What the models were sized for.
 
     Args:
@@ -88,7 +91,7 @@ UNMATCHED = Matching()
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(Plain):
     """A whole comparison; the report is a pure function of it.
 
     Args:
@@ -106,8 +109,8 @@ class Record:
     command: str
     environment: Mapping[str, str | int | float | None]
     settings: Mapping[str, object]
-    test_items: int
-    models: tuple[Model, ...]
+    test_items: Annotated[int, Ge(1)]
+    models: Annotated[tuple[Model, ...], MinLen(1)]
     headline: Headline = field(default_factory=Headline)
     interval: IntervalMethod | None = None
     pairs: tuple[PairTest, ...] = ()

@@ -34,7 +34,7 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.objective.loss import batch_loss
 
 if TYPE_CHECKING:
-    from selfattn.runs.test_result import Answer
+    from selfattn.runs.testing import Answer
 
 _GATE_ROWS = 8  # rows of data that the gates ask about
 _ALIGNED = 400  # pairs whose attention is held against gold

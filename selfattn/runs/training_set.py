@@ -22,7 +22,7 @@ from selfattn.evaluation.metrics.rare_words import words_of
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import Measure
+from selfattn.training.observer import Criterion
 
 if TYPE_CHECKING:
     from selfattn.runs.task import Task
@@ -50,7 +50,7 @@ class TrainingSet:
     tokenizer: Tokenizer
     epoch: Callable[[int], Iterable[Example]]
     validation: Sequence[Example]
-    criterion: Measure
+    criterion: Criterion
     longest: Example
     max_length: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -105,14 +105,14 @@ def make_training_set(
     )
 
 
-def _criterion(task: Task, tokenizer: Tokenizer, pairs: Sequence[Pair], max_length: int) -> Measure:
+def _criterion(task: Task, tokenizer: Tokenizer, pairs: Sequence[Pair], max_length: int) -> Criterion:
     """Judge a model by what it writes greedily for the validation pairs."""
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
 
     def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
         return task.validation_scores(predict(model, tokenizer, sources, max_length=max_length), targets)
 
-    return Measure(figures, task.headline.metric)
+    return Criterion(figures, task.headline.metric)
 
 
 def _fits(pairs: Iterable[Pair]) -> bool:

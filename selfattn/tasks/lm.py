@@ -26,7 +26,7 @@ from selfattn.tasks.recipes import LM_RECIPE
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
-from selfattn.training.observer import Measure
+from selfattn.training.observer import Criterion
 
 
 def train_lm(options: TrainLM) -> Run:
@@ -97,7 +97,7 @@ def _prepare(train: Sequence[str], valid: Sequence[str], training: TrainingConfi
 
     validation = text_examples(valid, tokenizer, context)
     longest = max([*windows, *validation], key=lambda example: len(example.target))
-    return Material(tokenizer, epoch, validation, Measure(_perplexity, "perplexity", higher_is_better=False), longest)
+    return Material(tokenizer, epoch, validation, Criterion(_perplexity, "perplexity", higher_is_better=False), longest)
 
 
 def _perplexity(model: Seq2Seq, loss: float) -> Mapping[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from selfattn.figures.cost import MeanOverRuns
-from selfattn.figures.quality import Estimate, Kind
+from selfattn.figures.quality import Estimate, Unit
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import (
     NONE,
@@ -25,7 +25,7 @@ from selfattn.report.sections.standing import quality, ranked, relation
 from selfattn.report.sections.verdict import best_of, metric_name, standing
 from selfattn.report.words.messages import Message, message
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, Unit] = {
     "exact_match": "share", "character_error_rate": "share", "bleu": "points", "chrf": "points", "ter": "points",
 }  # fmt: skip
 TIMES = ("train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms")
@@ -102,7 +102,7 @@ def record_scale(record: Record) -> Scale:
     return quality_scale(max(tops, default=None), record.test_items, kind)
 
 
-def metric_kind(record: Record, name: str) -> Kind | None:
+def metric_kind(record: Record, name: str) -> Unit | None:
     """How a metric is shown; None for one that is not known to be a share or points."""
     return record.headline.kind if name == record.headline.metric else _KINDS.get(name)
 
