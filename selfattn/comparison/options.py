@@ -40,6 +40,7 @@ class CompareOptions:
         metric: the metric that decides, by name; where not given, the first of the task.
     """
 
+    repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart", "tune")
     }

@@ -6,7 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import UserError
+from selfattn.errors import SettingError
 from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, TransformerConfig
 from selfattn.runs.directory import RunConfig
 
@@ -26,15 +26,15 @@ def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None =
         UserError: more is asked for than the model can read or write, or an input of less than one token.
     """
     if asked is not None and asked < 1:
-        raise UserError(f"--max-input: expected a whole number of at least 1, got {asked}")
+        raise SettingError(f"`max_input`: expected a whole number of at least 1, got {asked}")
     readable, writable = _limits(config, config.max_length if options.max_length is None else options.max_length)
     if writable is not None and options.max_length is not None and options.max_length > writable:
-        raise UserError(
-            f"--max-length: an output of {options.max_length} tokens is longer than the model can write; give at most "
+        raise SettingError(
+            f"`max_length`: an output of {options.max_length} tokens is longer than the model can write; give at most "
             f"{writable}"
         )
     if readable is not None and asked is not None and asked > readable:
-        raise UserError(f"--max-input {asked}: the model can read {readable} tokens; give no more")
+        raise SettingError(f"`max_input` {asked}: the model can read {readable} tokens; give no more")
     usual = _MAX_BEGINNING if config.task == "lm" else MAX_INPUT
     return asked or (usual if readable is None else min(usual, readable))
 

@@ -32,6 +32,7 @@ class TrainOptions:
         sharded: for a model too large for one device: of several processes, which torchrun starts, each keeps a part.
     """
 
+    repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Run": ("resume", "device", "save_every", "tensorboard", "sharded")
     }

@@ -172,6 +172,10 @@ class Task(ABC):
             UserError: it cannot.
         """
 
+    def usual_comparison(self) -> dict[str, Any]:
+        """Return settings of a comparison as they are where they are not given."""
+        return {"models": self.default_models(), "out": Path("compare") / self.name, "match": self.match}
+
     def default_models(self) -> tuple[str, ...]:
         """Return the models that are compared where none are named."""
         return self.models
