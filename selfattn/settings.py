@@ -43,7 +43,9 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"there is {', '.join(f'`{one}`' for one in sorted(known))}"
+            hint = (
+                f"did you mean `{near[0]}`?" if near else f"there is {', '.join(f'`{one}`' for one in sorted(known))}"
+            )
             raise SettingError(f"`{name}`: there is no such setting here; {hint}")
     return [{name: value for name, value in given.items() if name in own} for own in fields]
 

@@ -29,7 +29,9 @@ stand anywhere on the line and be given several times.
 def make_commands() -> App:
     """Make the program, with the commands of every task that is known by now."""
     app = make_app("selfattn", help=_HELP)
-    comparing = make_app("compare", help="Train several models on the same data and set them side by side: the main job.")
+    comparing = make_app(
+        "compare", help="Train several models on the same data and set them side by side: the main job."
+    )
     training = make_app("train", help="Train one model.")
     tokenizer = make_app("tokenizer", help="Train a tokenizer, or look at one.")
     for part in (comparing, training, tokenizer):
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: see :func:`selfattn.cli.app.run_app`.
     """
     # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes
-    # for texts of many lengths, which hardly ever meet again. It reads this once, when torch computes for the first time.
+    # for texts of many lengths, which hardly ever meet again. It is read once, at the first operation of the process.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     try:
         plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
@@ -78,7 +80,9 @@ def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         >>> split_plugins(["--plugin", "a.py", "train", "dates", "--plugin=b", "--quick"])
         (['a.py', 'b'], ['train', 'dates', '--quick'])
     """
-    plugins, rest, words = [], [], iter(arguments)
+    plugins: list[str] = []
+    rest: list[str] = []
+    words = iter(arguments)
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--":

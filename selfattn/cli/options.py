@@ -83,7 +83,9 @@ def options_of(
     """
     hints = typing.get_type_hints(kind, include_extras=True)
     headings = {name: heading for heading, names in getattr(kind, "groups", {}).items() for name in names}
-    order = {heading: Group(heading, sort_key=_FIRST_GROUP + k) for k, heading in enumerate(getattr(kind, "groups", ()))}
+    order = {
+        heading: Group(heading, sort_key=_FIRST_GROUP + k) for k, heading in enumerate(getattr(kind, "groups", ()))
+    }
     made: list[Any] = []
     for field in dataclasses.fields(kind):
         if field.name in leave_out:
@@ -102,9 +104,10 @@ def options_of(
             made.append((field.name, type_, dataclasses.field(default=changed.get(field.name), kw_only=True)))
         else:
             made.append((field.name, type_, dataclasses.field(
-                default=field.default, default_factory=field.default_factory, kw_only=True  # type: ignore[call-overload]  # one of them is MISSING
+                default=field.default, default_factory=field.default_factory, kw_only=True
             )))  # fmt: skip
     found = dataclasses.make_dataclass(kind.__name__, made, frozen=True)
+    found.__module__ = __name__  # cyclopts takes what is of the standard library for a plain type
     found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)])
     return Parameter(name="*")(found)
 

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.corpus import bleu_metric
+from selfattn.evaluation.metrics.exact import exact_matches
 from selfattn.evaluation.metrics.fields import score_fields
 from selfattn.evaluation.metrics.rare_words import score_rare_words
+from selfattn.evaluation.metrics.translation import compare_translations
 from selfattn.evaluation.statistics.buckets import (
     BucketEstimates,
     by_length,
@@ -18,11 +21,12 @@ from selfattn.evaluation.statistics.buckets import (
     score_buckets,
     score_buckets_corpus,
 )
+from selfattn.evaluation.statistics.comparison import Comparison
 from selfattn.evaluation.statistics.comparison import Estimate as Estimated
-from selfattn.evaluation.statistics.significance import estimate
+from selfattn.evaluation.statistics.significance import compare, estimate
 from selfattn.figures.buckets import Bucket, BucketGroup
 from selfattn.figures.quality import Estimate, Headline
-from selfattn.runs.task import compare_on, right_answers
+from selfattn.registry import TASKS
 from selfattn.runs.testing import Tested
 
 _MOST_FIELDS = 12
@@ -50,7 +54,7 @@ def make_buckets(
     right = right_answers(outputs, pairs)
     sources = [pair.source for pair in pairs]
     groups = [
-        _group("format" if first.config.task == "dates" else "kind", score_buckets(by_tag(pairs), right)),
+        _group(TASKS[first.config.task].tag_name, score_buckets(by_tag(pairs), right)),
         _by_bleu(outputs, pairs, language)
         if headline.metric == "bleu"
         else _group("length", score_buckets(by_length(sources), right), "characters of the source"),
@@ -115,3 +119,30 @@ def _few(few: Mapping[int, Mapping[str, Tested]], headline: Headline, language: 
 
 def _plain(found: Estimated) -> Estimate:
     return Estimate(found.mean, found.low, found.high, found.runs)
+
+
+def compare_on(
+    headline: Headline, predictions: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair], language: str = ""
+) -> Comparison:
+    """Set models against each other.
+
+    Args:
+        headline: the metric that decides: ``exact_match`` or ``bleu``.
+        predictions: for each model, for each run, an output for each pair.
+        pairs: what is right.
+        language: of the targets, which decides how BLEU cuts words; default unknown.
+    """
+    if headline.metric == "bleu":
+        return compare_translations(predictions, [pair.target for pair in pairs], bleu_metric(language))
+    return compare(right_answers(predictions, pairs))
+
+
+def right_answers(
+    predictions: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Say for each model, run and pair whether the output is exactly right: arrays ``[s i]`` of 0 and 1."""
+    targets = [pair.target for pair in pairs]
+    return {
+        name: np.array([exact_matches(run, targets) for run in runs], dtype=np.float64)
+        for name, runs in predictions.items()
+    }

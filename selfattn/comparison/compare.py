@@ -18,7 +18,7 @@ from selfattn.registry import TASKS
 from selfattn.report.render.files import ReportFiles, write_report
 from selfattn.runs.task import Task, make_task
 from selfattn.runs.testing import Tested, is_tested
-from selfattn.settings import changed, command_line, divide
+from selfattn.settings import command_line, divide
 from selfattn.training.config import TrainingConfig
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from selfattn.evaluation.gates.output_gates import Floor
-from selfattn.figures.gates import Gate
+from selfattn.evaluation.gates.output_gates import Floor as StatedFloor
+from selfattn.figures.gates import Floor, Gate
 from selfattn.figures.record import Matching
 from selfattn.models.sizing import spread
 from selfattn.runs.testing import Tested
@@ -34,7 +34,11 @@ def make_gates(
             for gate in run.figures["gates"]:
                 by_gate.setdefault(gate["name"], []).append(_result(gate, name, run.seed))
             if floor is not None:
-                gate = floor.gate(run.figures["scores"][floor.metric]).to_json()
+                gate = (
+                    StatedFloor(floor.metric, floor.value, floor.source)
+                    .gate(run.figures["scores"][floor.metric])
+                    .to_json()
+                )
                 by_gate.setdefault(gate["name"], []).append(_result(gate, name, run.seed))
         for results in by_gate.values():
             found += [result for result in results if not result.passed] or results[:1]

@@ -48,9 +48,7 @@ class Jobs:
             self._data = {(seed, few): (data, tests)}  # the last one alone
         return self._data[seed, few]
 
-    def train(
-        self, plan: Plan, model: Planned, path: Path, seed: int = 0, few: int | None = None
-    ) -> RunDirectory:
+    def train(self, plan: Plan, model: Planned, path: Path, seed: int = 0, few: int | None = None) -> RunDirectory:
         """Train, or go on training, if that is not done yet."""
         directory = RunDirectory(path)
         if (path / RECORD).is_file() and directory.record().get("status") in _DONE:

@@ -41,9 +41,7 @@ class CompareOptions:
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Fairness": ("match", "budget", "match_limit", "apart", "tune")
-    }
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Fairness": ("match", "budget", "match_limit", "apart", "tune")}
 
     models: tuple[str, ...]
     seeds: int | None = None

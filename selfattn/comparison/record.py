@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from selfattn.comparison.buckets import make_buckets
+from selfattn.comparison.buckets import compare_on, make_buckets
 from selfattn.comparison.gates import make_gates
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.output_gates import Floor
 from selfattn.evaluation.metrics.corpus import chrf_metric
 from selfattn.evaluation.metrics.translation import compare_translations
 from selfattn.evaluation.statistics.comparison import METHODS, Comparison, Over
@@ -20,16 +19,20 @@ from selfattn.figures.alignment import HeadAlignment, ModelAlignment
 from selfattn.figures.attention import Attention, AttentionExample, AttentionMap, ModelAttention
 from selfattn.figures.cost import Cost, DecodingCost, MeanOverRuns, Timing
 from selfattn.figures.curves import Curve, Point
+from selfattn.figures.gates import Floor
 from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Headline, IntervalMethod
+from selfattn.figures.quality import Estimate, Headline, IntervalMethod, Unit
 from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Model, Record, TuningTrial
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset
-from selfattn.runs.task import compare_on
+from selfattn.registry import TASKS
 from selfattn.runs.testing import Tested
 
 _DIFFERENCES = 40
 _POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")
+_UNITS: dict[str, Unit] = {
+    "exact_match": "share", "character_error_rate": "share", "bleu": "points", "chrf": "points", "ter": "points",
+}  # fmt: skip
 _NOT_DATA = ("kind", "validation_items")
 
 
@@ -101,6 +104,8 @@ def make_record(
         buckets=make_buckets(models, few or {}, frame.headline, language),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
+        subject=TASKS[first.config.task].subject(),
+        units=_UNITS,
     )
 
 

@@ -16,7 +16,7 @@ from selfattn.figures.cost import Cost, Timing
 from selfattn.figures.curves import Curve
 from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Headline, IntervalMethod
+from selfattn.figures.quality import Estimate, Headline, IntervalMethod, Unit
 
 SCHEMA = 2
 
@@ -91,6 +91,25 @@ UNMATCHED = Matching()
 
 
 @dataclass(frozen=True)
+class Subject(Plain):
+    """What a comparison asks, as its task says it.
+
+    Args:
+        pair: names of the two models that the question is about, in its order; None where it is about all.
+        words: by language, the task's own texts by message key, which go before the report's: the question
+            (`question.pair.same`, `question.pair`, `question.pair.any`, `question.many`, `question.one`), what its
+            items are called (`items`), and names of its metrics, buckets and gates (`metric.NAME`, `bucket.NAME`,
+            `gate.NAME`).
+    """
+
+    pair: tuple[str, str] | None = None
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+NO_SUBJECT = Subject()
+
+
+@dataclass(frozen=True)
 class Record(Plain):
     """A whole comparison; the report is a pure function of it.
 
@@ -101,6 +120,8 @@ class Record(Plain):
         test_items: number of unseen items each model was tested on.
         pairs: every two models, each pair once, for the headline metric and perhaps others.
         gates: all that were asked; the verdict is "not comparable" where one did not pass.
+        subject: what is asked, in the words of the task.
+        units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
     """
 
     schema: int
@@ -119,3 +140,5 @@ class Record(Plain):
     buckets: tuple[BucketGroup, ...] = ()
     attention: Attention = field(default_factory=Attention)
     differences: tuple[Difference, ...] = ()
+    subject: Subject = NO_SUBJECT
+    units: Mapping[str, Unit] = field(default_factory=dict)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example, collate, encode_pairs
+from selfattn.data.batches import collate
+from selfattn.data.examples import encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
 from selfattn.evaluation.alignment.attention_gold import Gold, gold_from_spans
@@ -29,7 +30,8 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import WEIGHTS
 from selfattn.runs.run import Run
-from selfattn.runs.task import Lesson
+from selfattn.runs.task import Task
+from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.objective.loss import batch_loss
 
@@ -48,11 +50,13 @@ class Examination:
 
     Args:
         run: in evaluation mode.
-        lesson: that it was trained on.
+        task: that it was trained on.
+        tests: that it is tested on.
     """
 
-    def __init__(self, run: Run, lesson: Lesson) -> None:
-        self.run, self.lesson = run, lesson
+    def __init__(self, run: Run, task: Task, tests: TestSet) -> None:
+        self.run, self.tests = run, tests
+        self.published = task.published(run.config.data)
         self.model, self.tokenizer = run.model, run.tokenizer
 
     def gates(self, answers: Sequence[Answer], *, thorough: bool) -> Iterator[Gate]:
@@ -72,7 +76,7 @@ class Examination:
             [answer.pair.target for answer in answers],
             [answer.finished for answer in answers],
         )
-        yield self.lesson.known.overlap
+        yield self.tests.seen.overlap
         yield from self._floor(answers)
         if thorough:
             yield self._overfitting()
@@ -80,14 +84,14 @@ class Examination:
     def _floor(self, answers: Sequence[Answer]) -> Iterator[Gate]:
         """Ask for what others reached, where they did the same."""
         training, data = self.run.config.training, self.run.config.data
-        english = data.get("locales") == ["en_US"] or data.get("split") == "book"
-        if self.run.config.task != "dates" or not english:
+        published = self.published
+        if not published:
             return
-        pairs = self.lesson.known.pairs
+        pairs = self.tests.seen.pairs
         passes = training.epochs if training.items_per_epoch is None else 1
         distinct = pairs if "first" not in data else int(data["first"])
         right = sum(answer.output == answer.pair.target for answer in answers) / len(answers)
-        gate = published_floor("dates", self.run.config.model, right, examples=pairs * passes, distinct=distinct)
+        gate = published_floor(published, self.run.config.model, right, examples=pairs * passes, distinct=distinct)
         if gate is not None:
             yield gate
 
@@ -96,7 +100,7 @@ class Examination:
         make = partial(build_model, config.model, tokenizer, config.training.seed)
         return overfitting(
             make,
-            encode_pairs(self.lesson.validation, tokenizer),
+            encode_pairs(self.tests.validation, tokenizer),
             pad_id=tokenizer.pad_id,
             bos_id=tokenizer.bos_id,
             eos_id=tokenizer.eos_id,
@@ -108,9 +112,9 @@ class Examination:
         Returns:
             Plain JSON values; None where there is no gold or no attention.
         """
-        if self.lesson.gold:
-            return gold_alignment(self.model, self.tokenizer, self.lesson.gold)
-        test, validation = (_with_spans(pairs[:_ALIGNED]) for pairs in (self.lesson.test, self.lesson.validation))
+        if self.tests.gold:
+            return gold_alignment(self.model, self.tokenizer, self.tests.gold)
+        test, validation = (_with_spans(pairs[:_ALIGNED]) for pairs in (self.tests.pairs, self.tests.validation))
         if not (test and validation):
             return None
         gold = self._gold(test)
@@ -143,7 +147,7 @@ class Examination:
 
     def attention(self) -> list[dict[str, Any]]:
         """Show what it looks at: on the first test pair of each kind, or the first pairs of all."""
-        pairs = self.lesson.test
+        pairs = self.tests.pairs
         places = [places[0] for places in places_by_tag(pairs).values()] or list(range(_EXAMPLES_WITHOUT_TAGS))
         found = []
         for place in places[:_EXAMPLES]:
@@ -186,11 +190,14 @@ class Examination:
 
     def _shape(self) -> BatchShape:
         """The batch that training sees on average."""
-        return lesson_shape(self.lesson)
+        examples = encode_pairs(self.tests.validation, self.tokenizer)
+        source = round(sum(len(example.source) for example in examples) / len(examples))
+        target = round(sum(len(example.target) for example in examples) / len(examples))
+        return BatchShape(self.run.config.training.batch_size, source, target)
 
     def _training_step(self) -> Callable[[], None]:
         training, tokenizer = self.run.config.training, self.tokenizer
-        examples = encode_pairs(self.lesson.validation, tokenizer)[: training.batch_size]
+        examples = encode_pairs(self.tests.validation, tokenizer)[: training.batch_size]
         batch = collate(examples, tokenizer.pad_id, tokenizer.bos_id, range(len(examples)))
         device = next(self.model.parameters()).device
         batch = batch.to(device)
@@ -264,14 +271,6 @@ def _with_spans(pairs: Sequence[Pair]) -> list[Pair]:
 def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
     """The characters that each token stands for; none for ``<eos>``."""
     return [*tokenizer.spans(text), (len(text), len(text))]
-
-
-def lesson_shape(lesson: Lesson) -> BatchShape:
-    """Return the shape of an average batch of validation examples, as training would cut them."""
-    examples: Sequence[Example] = lesson.material.validation
-    source = round(sum(len(example.source) for example in examples) / len(examples))
-    target = round(sum(len(example.target) for example in examples) / len(examples))
-    return BatchShape(lesson.training.batch_size, source, target)
 
 
 def _beam_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.readers.pair_files import seen
+from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError
 from selfattn.evaluation.metrics.evaluate import evaluate, format_json

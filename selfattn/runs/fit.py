@@ -32,6 +32,7 @@ from selfattn.training.distributed.parallel import Processes
 from selfattn.training.loop import train
 from selfattn.training.observer import EpochReport, Observer, Plan
 
+
 def fit(
     config: RunConfig,
     data: TrainingSet,

@@ -8,10 +8,8 @@ from __future__ import annotations
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
 from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, TransformerConfig
+from selfattn.registry import TASKS
 from selfattn.runs.directory import RunConfig
-
-MAX_INPUT = 1024  # tokens, where nothing else is said
-_MAX_BEGINNING = 65_536  # the same of a language model, which reads only the end of it
 
 
 def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None = None) -> int:
@@ -35,7 +33,7 @@ def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None =
         )
     if readable is not None and asked is not None and asked > readable:
         raise SettingError(f"`max_input` {asked}: the model can read {readable} tokens; give no more")
-    usual = _MAX_BEGINNING if config.task == "lm" else MAX_INPUT
+    usual = TASKS[config.task].max_input
     return asked or (usual if readable is None else min(usual, readable))
 
 
@@ -48,7 +46,7 @@ def _limits(config: RunConfig, output: int) -> tuple[int | None, int | None]:
     positions = _positions(model.stack)
     if positions is None:
         return None, None
-    if config.task == "lm":  # of a beginning it reads half a context, the end
+    if not TASKS[config.task].takes_pairs:  # of a beginning it reads half a context, the end
         return None, positions - max(1, config.max_length // 2)
     return max(1, positions - output), positions - 1
 

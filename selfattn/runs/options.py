@@ -1,4 +1,4 @@
-"""What every training can be told, besides its task: the settings of a run, and those of its model. Imports no torch."""
+"""What every training can be told, besides its task: settings of the run and of the model. Imports no torch."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ splits of its own. Everything else has a default.
 from __future__ import annotations
 
 import random
-from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +26,9 @@ from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
+from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
+from selfattn.figures.record import NO_SUBJECT, Subject
 from selfattn.models.config import ModelConfig
 from selfattn.registry import TASKS
 from selfattn.settings import changed, divide
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.gold_files import GoldPair
-    from selfattn.evaluation.gates.output_gates import Floor, Published
+    from selfattn.evaluation.gates.output_gates import Published
     from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
@@ -69,7 +70,7 @@ class HeldOut:
     known: Sequence[Pair] | None = None
 
 
-class Task(ABC):
+class Task:
     """A task, with its options.
 
     Attributes:
@@ -183,6 +184,15 @@ class Task(ABC):
     def test_items(self, quick: bool) -> int | None:
         """Say how many pairs models are tested on where nothing else is asked for; None for all there are."""
         return 1000 if quick else 2000
+
+    @classmethod
+    def subject(cls) -> Subject:
+        """Say what a comparison asks: the two models that it is about, and the task's words for the report."""
+        return NO_SUBJECT
+
+    def signatures(self) -> dict[str, str]:
+        """Return how the scores are computed, by the name of the score, where that is not plain; default nothing."""
+        return {}
 
     @property
     def decoding(self) -> DecodingOptions:
@@ -306,18 +316,3 @@ def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Ta
     if settings:
         raise UserError(f"{', '.join(settings)}: the task has its options already; give them where it is made")
     return task
-
-
-def task_of(name: str, settings: Mapping[str, Any], where: str) -> Task:
-    """Return the task that a run was trained on.
-
-    Args:
-        name: of the task.
-        settings: of the run's data.
-        where: what to call the place in an error message.
-
-    Raises:
-        UserError: there is no such task, or they are not its settings.
-    """
-    kind: type[Task] = TASKS[name]
-    return kind.from_settings(settings, where)

@@ -8,12 +8,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.batches import Example, encode_pairs
-from selfattn.data.holdout import laps
+from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
 from selfattn.data.pairs import Pair
+from selfattn.data.shuffling import repeated
 from selfattn.data.splits import Splits
-from selfattn.data.streaming import encode_stream
-from selfattn.data.subword_sampling import sample_pairs
 from selfattn.decoding.texts import predict
 from selfattn.evaluation.alignment.gold_files import GoldPair
 from selfattn.evaluation.gates.model_gates import Gate
@@ -126,7 +124,7 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
         return splits.train(epoch, training.items_per_epoch)
     few = list(islice(splits.train(0, training.items_per_epoch), first))
     count = training.items_per_epoch or sum(1 for _ in splits.train(0, None))
-    return laps(few, count, start=epoch * count, seed=training.seed)
+    return repeated(few, count, start=epoch * count, seed=training.seed)
 
 
 def _longest(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Example:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from selfattn.errors import SettingError, UserError
+from selfattn.figures.record import Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.training.config import TrainingConfig
 
@@ -93,6 +94,13 @@ class Dates(Task):
         """So many dates; of a file the whole test part."""
         return None if self.options.data else 1000 if quick else 5000
 
+    @classmethod
+    def subject(cls) -> Subject:
+        """The Transformer against the RNN with attention."""
+        from selfattn.tasks.subject import subject_of
+
+        return subject_of(cls.name)
+
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Published]:
         """English dates, the book's or the embedded ones; with other locales the task is another."""
         from selfattn.evaluation.gates.output_gates import Published
@@ -108,7 +116,8 @@ class Dates(Task):
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
         """Choose the pairs to test a run on; of its own file, and of the book's, the test part."""
         from selfattn.data.readers.lines import file_sha256
-        from selfattn.data.readers.pair_files import book_split, is_book_file
+        from selfattn.data.readers.pair_files import is_book_file
+        from selfattn.data.splits import book_split
 
         own, named = self.options.data, " ".join(map(str, data))
         if not data or list(own) == [path.resolve() for path in data]:

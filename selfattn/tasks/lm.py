@@ -17,7 +17,7 @@ from selfattn.runs.task import Task
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from selfattn.data.batches import Example
+    from selfattn.data.examples import Example
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.models.protocol import Seq2Seq
@@ -80,17 +80,15 @@ class LanguageModel(Task):
         if not isinstance(config, DecoderOnlyConfig):
             raise SettingError(f"`model` {name}: has an encoder, a language model has none; take decoder-only")
         if config.bidirectional_prefix:
-            raise SettingError(
-                f"`model` {name}: reads in both directions, a language model in one; take decoder-only"
-            )
+            raise SettingError(f"`model` {name}: reads in both directions, a language model in one; take decoder-only")
 
     def training_set(
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
     ) -> TrainingSet:
         """Cut the lines into windows; the best weights are those of the lowest perplexity."""
-        from selfattn.data.holdout import laps
         from selfattn.data.readers.lines import file_sha256
-        from selfattn.evaluation.language_model import text_examples
+        from selfattn.data.shuffling import repeated
+        from selfattn.decoding.language_model import text_examples
         from selfattn.runs.training_set import TrainingSet
         from selfattn.tokenizers.char import CharTokenizer
         from selfattn.training.observer import Criterion
@@ -104,7 +102,7 @@ class LanguageModel(Task):
 
         def epoch(number: int) -> Sequence[Example]:
             count = training.items_per_epoch
-            return windows if count is None else laps(windows, count, start=number * count, seed=training.seed)
+            return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
 
         def perplexity(model: Seq2Seq, loss: float) -> Mapping[str, float]:
             return {"perplexity": math.exp(loss)}
@@ -131,15 +129,17 @@ class LanguageModel(Task):
 
     def _lines(self, most: int) -> tuple[list[str], list[str], int]:
         """The lines to train on, those to choose the best weights by, and how many were empty."""
-        from selfattn.data.holdout import hold_out
-        from selfattn.data.readers.texts import read_texts
+        from selfattn.data.readers.lines import read_texts
+        from selfattn.data.splits import hold_out
 
         options, texts = self.options, read_texts(self.options.data)
         if options.valid is not None:
             return texts.lines, read_texts(options.valid).lines, texts.empty
         train, valid = hold_out(texts.lines, lambda line: line, most)
         if not valid:
-            raise SettingError(f"{options.data}: fewer than 10 different lines; give more, or another file with `valid`")
+            raise SettingError(
+                f"{options.data}: fewer than 10 different lines; give more, or another file with `valid`"
+            )
         return train, valid, texts.empty
 
     def evaluate(
@@ -161,8 +161,8 @@ class LanguageModel(Task):
         Raises:
             UserError: the file is missing or not usable, or something is asked for that only pairs have.
         """
-        from selfattn.data.readers.texts import read_texts
-        from selfattn.evaluation.language_model import score_texts
+        from selfattn.data.readers.lines import read_texts
+        from selfattn.decoding.language_model import score_texts
 
         if columns is not None:
             raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
@@ -205,8 +205,8 @@ class LanguageModel(Task):
         max_length: int,
         first: int,
     ) -> list[list[Output]]:
-        """Continue each text; see `selfattn.evaluation.language_model.continue_texts`."""
-        from selfattn.evaluation.language_model import continue_texts
+        """Continue each text; see `selfattn.decoding.language_model.continue_texts`."""
+        from selfattn.decoding.language_model import continue_texts
         from selfattn.models.decoder_only import DecoderOnly
 
         assert isinstance(model, DecoderOnly)

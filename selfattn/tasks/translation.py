@@ -14,6 +14,7 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
+from selfattn.figures.record import Subject
 from selfattn.models.config import DecoderOnlyConfig, ModelConfig, RNNDecoderConfig, TransformerConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.training.config import TrainingConfig
@@ -137,9 +138,7 @@ class TranslationOptions:
         usual = {field.name: field.default for field in fields(self)}
         for name in _CLEANING:
             if self.is_cldr and getattr(self, name) != usual[name]:
-                raise SettingError(
-                    f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out"
-                )
+                raise SettingError(f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out")
         for name, number, least in (("held_out", self.held_out, 1), ("max_characters", self.max_characters, 0)):
             if number is not None and number < least:
                 raise SettingError(f"`{name}`: expected a whole number of at least {least}, got {number}")
@@ -290,13 +289,22 @@ class Translation(Task):
         """So many phrases; of a corpus the whole test part."""
         return super().test_items(quick) if self.options.is_cldr else None
 
+    @classmethod
+    def subject(cls) -> Subject:
+        """The Transformer against the RNN with attention."""
+        from selfattn.tasks.subject import subject_of
+
+        return subject_of(cls.name)
+
     @property
     def decoding(self) -> DecodingOptions:
         """Greedily for phrases, by a beam for sentences, if nothing else is asked for."""
         asked, phrases = self.test_options, self.options.is_cldr
         beam = asked.beam if asked.beam is not None else 1 if phrases else 5
         usual = 0.0 if phrases or beam == 1 else 1.0
-        return DecodingOptions(beam=beam, length_penalty=usual if asked.length_penalty is None else asked.length_penalty)
+        return DecodingOptions(
+            beam=beam, length_penalty=usual if asked.length_penalty is None else asked.length_penalty
+        )
 
     @property
     def headline(self) -> Headline:
@@ -312,6 +320,12 @@ class Translation(Task):
         from selfattn.evaluation.metrics.translation import translation_scores
 
         return translation_scores(outputs, targets, target_language=self.options.target).metrics()
+
+    def signatures(self) -> dict[str, str]:
+        """Those of sacreBLEU."""
+        from selfattn.evaluation.metrics.translation import translation_metrics
+
+        return {name: metric.signature for name, metric in translation_metrics(self.options.target).items()}
 
     def validation_scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
         """Exact match, and of sentences BLEU."""

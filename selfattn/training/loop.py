@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator

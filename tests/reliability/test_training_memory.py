@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 import torch
 from selfattn.data.pairs import Pair
-from selfattn.data.streaming import encode_stream
+from selfattn.data.examples import encode_stream
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer

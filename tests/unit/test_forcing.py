@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig, TransformerConfig, override

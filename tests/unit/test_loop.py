@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, Example
+from selfattn.data.batches import Batch
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.pair_files import chosen_columns
+from selfattn.data.shuffling import shuffled_passes
 from selfattn.data.splits import Splits
-from selfattn.data.streaming import shuffled
 from selfattn.errors import SettingError, UserError
-from selfattn.streams import seed_for
 
 _LOOKED_THROUGH = 1_000_000  # pairs of a corpus that subwords are made of
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
@@ -66,13 +65,7 @@ class CorpusSplits(Splits):
                 "`items_per_epoch` (which `quick` sets): a stream is read as a whole; leave it out, and give "
                 "`max_steps` and `validate_every`"
             )
-        return list(islice(self._laps(train, epoch * count), count))
-
-    def _laps(self, train: Sequence[Pair], start: int) -> Iterator[Pair]:
-        lap, place = divmod(start, len(train))
-        while True:
-            yield from shuffled(train, seed_for(self.seed, f"data/lap/{lap}"), start=place)
-            lap, place = lap + 1, 0
+        return list(islice(shuffled_passes(train, self.seed, start=epoch * count), count))
 
     def validation(self, count: int) -> list[Pair]:
         """The first pairs of the validation part."""

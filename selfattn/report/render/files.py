@@ -15,7 +15,6 @@ from selfattn.errors import UserError
 from selfattn.figures.record import Record
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
-from selfattn.report.words.messages import Lang
 
 _LINE = 110
 
@@ -29,7 +28,7 @@ class ReportFiles:
     results: Path
 
 
-def write_report(record: Record, out_dir: str | Path, lang: Lang = "en") -> ReportFiles:
+def write_report(record: Record, out_dir: str | Path, lang: str = "en") -> ReportFiles:
     """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
 
     Args:

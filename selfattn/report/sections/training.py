@@ -13,7 +13,7 @@ from selfattn.figures.quality import Unit
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import amount, compact, value_text
 from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.sections.standing import ranked
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
 
 LEVEL = 0.99  # of a share, where some model comes so far
