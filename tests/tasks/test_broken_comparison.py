@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.compare_options import CompareDates
-from selfattn.cli.settings import TrainingOptions
-from selfattn.comparison.engine import compare_dates
+from selfattn.comparison.compare import compare
 
 Cli = Callable[..., Any]
 RUN = "runs/plain-seed0"
@@ -22,10 +20,10 @@ RUN = "runs/plain-seed0"
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small comparison of a model with itself; do not change it."""
     out = tmp_path_factory.mktemp("comparison") / "whole"
-    training = TrainingOptions(epochs=1, items_per_epoch=64, validation_items=5)
+    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
     settings = ("encoder.hidden_dim=8", "decoder.hidden_dim=8")
     models = ("plain=rnn-plain", "same=rnn-plain")
-    compare_dates(CompareDates(models=models, quick=True, out=out, test_items=12, set=settings, training=training))
+    compare("dates", models=models, quick=True, out=out, test_items=12, set=settings, **training)
     return out
 
 
