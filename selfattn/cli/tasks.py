@@ -69,10 +69,13 @@ def _command(
     kinds["training"] = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True, group=_TRAINING)
 
     def command(**parts: Any) -> None:
+        whole = {
+            name: parts.get(name, _default(kind)) for name, kind in kinds.items()
+        }  # what is as usual is not passed
         settings: dict[str, Any] = {}
-        for name in kinds:
-            settings |= given(parts[name])
-        work(settings, parts)
+        for options in whole.values():
+            settings |= given(options)
+        work(settings, whole)
 
     command.__doc__ = inspect.cleandoc(text or "")
     command.__annotations__ = dict(kinds)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.comparison.jobs import Jobs
-from selfattn.comparison.matching import batch_shape, match_models
+from selfattn.comparison.matching import match_models
 from selfattn.comparison.options import CompareOptions, Lang
 from selfattn.comparison.plan import PLAN, Plan, choose, read_plan, read_to_resume, run_name
 from selfattn.comparison.record import Frame, make_record
@@ -16,9 +16,10 @@ from selfattn.errors import SettingError
 from selfattn.figures.record import Record
 from selfattn.registry import TASKS
 from selfattn.report.render.files import ReportFiles, write_report
+from selfattn.runs.diagnostics import batch_shape
 from selfattn.runs.task import Task, make_task
 from selfattn.runs.testing import Tested, is_tested
-from selfattn.settings import command_line, divide
+from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 
 
@@ -47,8 +48,13 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
     own, training, of_task, of_tests = divide(settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions)
     made = make_task(task, of_task | of_tests)
-    options = CompareOptions(**made.usual_comparison() | own)
-    command = command_line(f"compare {made.name}", own | made.given() | training)
+    usual = made.usual_comparison()
+    options = CompareOptions(**usual | own)
+    usual["resume"] = options.resume  # the same comes out with and without
+    shown = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
+    if options.metric is not None:
+        made = made.decided_by(options.metric)
+    command = command_line(f"compare {made.name}", shown | made.given() | training)
     recipe = replace(made.recipe(options.quick), **training | {"seed": 0})
     chosen = choose(made, options)
     jobs = Jobs(made, recipe, options)

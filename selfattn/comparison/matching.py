@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
 import torch
@@ -102,13 +102,6 @@ def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: Trainin
                 return step_seconds({"": config}, vocab_size=vocab_size, shape=shape, training=training)[""]
 
             return seconds
-
-
-def batch_shape(examples: Sequence[Example], batch_size: int) -> BatchShape:
-    """Return the shape of an average batch of validation examples, as training would cut them."""
-    source = round(sum(len(example.source) for example in examples) / len(examples))
-    target = round(sum(len(example.target) for example in examples) / len(examples))
-    return BatchShape(batch_size, source, target)
 
 
 def step_seconds(

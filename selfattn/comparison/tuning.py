@@ -138,8 +138,7 @@ def tune(plan: Plan, jobs: Jobs) -> Plan:
             directory = jobs.train(plan, replace(model.resized(config), training=choice.training), path)
             criterion = jobs.training_set(0).criterion
             reached = max(
-                criterion.value({criterion.criterion: line[f"valid_{criterion.criterion}"]})
-                for line in directory.metrics()
+                criterion.value({criterion.name: line[f"valid_{criterion.name}"]}) for line in directory.metrics()
             )
             trials.append(TuningTrial(choice.to_json(), reached, directory.record()["train_seconds"]))
         winner = max(range(len(trials)), key=lambda place: trials[place].valid)

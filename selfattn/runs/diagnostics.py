@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import collate
-from selfattn.data.examples import encode_pairs
+from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
 from selfattn.evaluation.alignment.attention_gold import Gold, gold_from_spans
@@ -22,10 +22,11 @@ from selfattn.evaluation.alignment.gold_files import GoldPair
 from selfattn.evaluation.alignment.word_alignment import Way, word_links
 from selfattn.evaluation.cost.decoding import Decode, decoding_times, disk_size, greedy_to_length, peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops, machine_peak
-from selfattn.evaluation.gates.model_gates import Gate, model_gates
-from selfattn.evaluation.gates.output_gates import output_gates, published_floor
+from selfattn.evaluation.gates.model_gates import model_gates
+from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
-from selfattn.evaluation.metrics.evaluate import places_by_tag
+from selfattn.evaluation.statistics.buckets import by_tag
+from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import WEIGHTS
@@ -55,8 +56,7 @@ class Examination:
     """
 
     def __init__(self, run: Run, task: Task, tests: TestSet) -> None:
-        self.run, self.tests = run, tests
-        self.published = task.published(run.config.data)
+        self.run, self.task, self.tests = run, task, tests
         self.model, self.tokenizer = run.model, run.tokenizer
 
     def gates(self, answers: Sequence[Answer], *, thorough: bool) -> Iterator[Gate]:
@@ -84,14 +84,14 @@ class Examination:
     def _floor(self, answers: Sequence[Answer]) -> Iterator[Gate]:
         """Ask for what others reached, where they did the same."""
         training, data = self.run.config.training, self.run.config.data
-        published = self.published
-        if not published:
+        floor = self.task.published(data).get(self.run.config.model.architecture)
+        if floor is None:
             return
         pairs = self.tests.seen.pairs
         passes = training.epochs if training.items_per_epoch is None else 1
         distinct = pairs if "first" not in data else int(data["first"])
-        right = sum(answer.output == answer.pair.target for answer in answers) / len(answers)
-        gate = published_floor(published, self.run.config.model, right, examples=pairs * passes, distinct=distinct)
+        value = self.task.scores([answer.output for answer in answers], [answer.pair.target for answer in answers])
+        gate = floor_gate(floor, value[floor.metric], examples=pairs * passes, distinct=distinct)
         if gate is not None:
             yield gate
 
@@ -148,7 +148,7 @@ class Examination:
     def attention(self) -> list[dict[str, Any]]:
         """Show what it looks at: on the first test pair of each kind, or the first pairs of all."""
         pairs = self.tests.pairs
-        places = [places[0] for places in places_by_tag(pairs).values()] or list(range(_EXAMPLES_WITHOUT_TAGS))
+        places = [group.places[0] for group in by_tag(pairs)] or list(range(_EXAMPLES_WITHOUT_TAGS))
         found = []
         for place in places[:_EXAMPLES]:
             if place < len(pairs) and self._has_attention():
@@ -190,10 +190,7 @@ class Examination:
 
     def _shape(self) -> BatchShape:
         """The batch that training sees on average."""
-        examples = encode_pairs(self.tests.validation, self.tokenizer)
-        source = round(sum(len(example.source) for example in examples) / len(examples))
-        target = round(sum(len(example.target) for example in examples) / len(examples))
-        return BatchShape(self.run.config.training.batch_size, source, target)
+        return batch_shape(encode_pairs(self.tests.validation, self.tokenizer), self.run.config.training.batch_size)
 
     def _training_step(self) -> Callable[[], None]:
         training, tokenizer = self.run.config.training, self.tokenizer
@@ -271,6 +268,13 @@ def _with_spans(pairs: Sequence[Pair]) -> list[Pair]:
 def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
     """The characters that each token stands for; none for ``<eos>``."""
     return [*tokenizer.spans(text), (len(text), len(text))]
+
+
+def batch_shape(examples: Sequence[Example], batch_size: int) -> BatchShape:
+    """Return the shape of an average batch of validation examples, as training would cut them."""
+    source = round(sum(len(example.source) for example in examples) / len(examples))
+    target = round(sum(len(example.target) for example in examples) / len(examples))
+    return BatchShape(batch_size, source, target)
 
 
 def _beam_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:

@@ -10,9 +10,9 @@ from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError
 from selfattn.evaluation.metrics.evaluate import evaluate, format_json
-from selfattn.runs.run import Run
 
 if TYPE_CHECKING:
+    from selfattn.runs.run import Run
     from selfattn.runs.task import Task
 
 

@@ -30,7 +30,7 @@ from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
 from selfattn.training.distributed.parallel import Processes
 from selfattn.training.loop import train
-from selfattn.training.observer import EpochReport, Observer, Plan
+from selfattn.training.observer import EpochReport, Observer
 
 
 def fit(
@@ -103,7 +103,7 @@ def fit(
                 config.training,
                 pad_id=tokenizer.pad_id,
                 bos_id=tokenizer.bos_id,
-                measure=data.criterion,
+                criterion=data.criterion,
                 observers=observers,
                 checkpoints=checkpoints,
                 processes=processes,
@@ -161,7 +161,7 @@ class _Notes(Observer):
     def __init__(self, notes: Sequence[str]) -> None:
         self.notes = notes
 
-    def started(self, plan: Plan) -> None:
+    def started(self, epochs: int | None, steps: int) -> None:
         for line in self.notes:
             say(line)
 
@@ -174,7 +174,7 @@ class _Keeper(Observer):
         self.record = dict(record)
         self.is_untouched = is_new
 
-    def started(self, plan: Plan) -> None:
+    def started(self, epochs: int | None, steps: int) -> None:
         self.is_untouched = False
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -24,10 +23,8 @@ from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import CONFIG, RunConfig, RunDirectory
+from selfattn.runs.task import Task, task_of
 from selfattn.tokenizers.protocol import Tokenizer
-
-if TYPE_CHECKING:
-    from selfattn.runs.task import Task
 
 
 class Run:
@@ -54,8 +51,7 @@ class Run:
     @cached_property
     def task(self) -> Task:
         """The task that it was trained on, with the options that it had."""
-        kind: type[Task] = TASKS[self.config.task]
-        return kind.from_settings(self.config.data, str(self.path / CONFIG))
+        return task_of(self.config.task, self.config.data, str(self.path / CONFIG))
 
     @property
     def takes_pairs(self) -> bool:
@@ -102,9 +98,8 @@ class Run:
         model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
         texts = [_nfc(text) for text in texts]  # as training texts are
         try:
-            kind = TASKS[self.config.task]
-            found: list[list[Output]] = kind.decode(model, tokenizer, texts, options, max_length=length, first=first)
-            return found
+            kind: type[Task] = TASKS[self.config.task]
+            return kind.decode(model, tokenizer, texts, options, max_length=length, first=first)
         except ValueError as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
             raise UserError(

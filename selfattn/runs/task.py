@@ -16,6 +16,7 @@ splits of its own. Everything else has a default.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.gold_files import GoldPair
-    from selfattn.evaluation.gates.output_gates import Published
     from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
@@ -105,6 +105,7 @@ class Task:
     max_input: ClassVar[int] = 1024
     tag_name: ClassVar[str] = "kind"
     has_words: ClassVar[bool] = False
+    _deciding: tuple[str, ...] = ()
 
     def __init__(self, **settings: Any) -> None:
         own, tests = divide(settings, self.Options, self.TestOptions)
@@ -190,44 +191,76 @@ class Task:
         """Say what a comparison asks: the two models that it is about, and the task's words for the report."""
         return NO_SUBJECT
 
-    def signatures(self) -> dict[str, str]:
-        """Return how the scores are computed, by the name of the score, where that is not plain; default nothing."""
-        return {}
-
     @property
     def decoding(self) -> DecodingOptions:
         """How the outputs of a comparison are decoded; default greedily."""
         return GREEDY
 
     @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that outputs are scored by; the first decides. Default exact match."""
+        from selfattn.evaluation.metrics.exact import EXACT_MATCH
+
+        return (EXACT_MATCH,)
+
+    @property
+    def validation_metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that are measured at every validation, the one that decides among them."""
+        return self.metrics[:1]
+
+    @property
+    def language(self) -> str:
+        """The language of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown."""
+        return ""
+
+    def decided_by(self, metric: str) -> Self:
+        """Return the task with another metric that decides.
+
+        Raises:
+            UserError: there is none of that name.
+        """
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        make_metric(metric, self.language)
+        task = copy.copy(self)
+        task._deciding = (metric,)
+        return task
+
+    @property
     def headline(self) -> Headline:
         """The metric that the verdict is about."""
-        return Headline()
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        return make_metric(self._first(self.metrics)[0], self.language).headline
 
     def scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
-        """Score outputs: every metric by name, the headline's among them."""
-        from selfattn.evaluation.metrics.exact import character_error_rate, exact_matches
+        """Score outputs by every metric."""
+        from selfattn.evaluation.metrics.metric import score_outputs
 
-        right = exact_matches(outputs, targets)
-        return {
-            "exact_match": sum(right) / len(right),
-            "character_error_rate": character_error_rate(outputs, targets),
-        }
+        return score_outputs(self._first(self.metrics), outputs, targets, self.language)
 
-    def validation_scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
-        """Score outputs on the validation: what decides, and perhaps more."""
-        from selfattn.evaluation.metrics.exact import exact_matches
+    def validation_names(self) -> tuple[str, ...]:
+        """Name the metrics of a validation, the one that decides first."""
+        return self._first(self.validation_metrics)
 
-        right = exact_matches(outputs, targets)
-        return {"exact_match": sum(right) / len(right)}
+    def signatures(self) -> dict[str, str]:
+        """Return how the scores are computed, by the name of the metric, where that is not plain."""
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        found = {name: make_metric(name, self.language).signature for name in self._first(self.metrics)}
+        return {name: signature for name, signature in found.items() if signature}
+
+    def _first(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The metrics with the one in front that was asked for to decide."""
+        return tuple(dict.fromkeys([*self._deciding, *names]))
 
     @property
     def stated_floor(self) -> Floor | None:
         """What others reached on the same data, as the user states it; default nothing."""
         return None
 
-    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Published]:
-        """Return what is published for each kind of model; default nothing.
+    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
+        """Return what others reached, for each architecture; default nothing.
 
         Args:
             settings: of the run's data.
@@ -316,3 +349,18 @@ def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Ta
     if settings:
         raise UserError(f"{', '.join(settings)}: the task has its options already; give them where it is made")
     return task
+
+
+def task_of(name: str, settings: Mapping[str, Any], where: str) -> Task:
+    """Return the task that a run was trained on.
+
+    Args:
+        name: of the task.
+        settings: of the run's data.
+        where: what to call the place in an error message.
+
+    Raises:
+        UserError: there is no such task, or they are not its settings.
+    """
+    kind: type[Task] = TASKS[name]
+    return kind.from_settings(settings, where)

@@ -45,6 +45,8 @@ def train(task: str | Task, **settings: Any) -> Run:
     recipe = replace(made.recipe(options.quick), **training | {"seed": options.seed})
     data = made.training_set(recipe)
     shown = changed(options) | made.given() | training
+    if preset == made.model:
+        shown.pop("model", None)
     observers = []
     if options.tensorboard is not None:
         from selfattn.training.tensorboard import TensorBoardObserver

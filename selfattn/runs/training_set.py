@@ -14,13 +14,14 @@ from selfattn.data.shuffling import repeated
 from selfattn.data.splits import Splits
 from selfattn.decoding.texts import predict
 from selfattn.evaluation.alignment.gold_files import GoldPair
-from selfattn.evaluation.gates.model_gates import Gate
 from selfattn.evaluation.gates.overlap import overlap
-from selfattn.evaluation.metrics.rare_words import words_of
+from selfattn.evaluation.metrics.metric import score_outputs
+from selfattn.evaluation.metrics.word_recall import words_of
+from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import Criterion
+from selfattn.training.validation import Criterion
 
 if TYPE_CHECKING:
     from selfattn.runs.task import Task
@@ -105,12 +106,14 @@ def make_training_set(
 
 def _criterion(task: Task, tokenizer: Tokenizer, pairs: Sequence[Pair], max_length: int) -> Criterion:
     """Judge a model by what it writes greedily for the validation pairs."""
+    names = task.validation_names()
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
 
     def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
-        return task.validation_scores(predict(model, tokenizer, sources, max_length=max_length), targets)
+        outputs = predict(model, tokenizer, sources, max_length=max_length)
+        return score_outputs(names, outputs, targets, task.language)
 
-    return Criterion(figures, task.headline.metric)
+    return Criterion(figures, names[0], higher_is_better=task.headline.better == "higher")
 
 
 def _fits(pairs: Iterable[Pair]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
-from selfattn.models.config import DecoderOnlyConfig, ModelConfig
+from selfattn.models.config import ModelConfig
 from selfattn.runs.task import Task
 from selfattn.training.config import TrainingConfig
 
@@ -77,10 +77,10 @@ class LanguageModel(Task):
 
     def check_model(self, config: ModelConfig, name: str) -> None:
         """Only a decoder can be a language model, and only one that reads in one direction."""
-        if not isinstance(config, DecoderOnlyConfig):
-            raise SettingError(f"`model` {name}: has an encoder, a language model has none; take decoder-only")
-        if config.bidirectional_prefix:
-            raise SettingError(f"`model` {name}: reads in both directions, a language model in one; take decoder-only")
+        try:
+            config.check_language_model()
+        except UserError as error:
+            raise SettingError(f"`model` {name}: {error}; take decoder-only") from None
 
     def training_set(
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
@@ -91,7 +91,7 @@ class LanguageModel(Task):
         from selfattn.decoding.language_model import text_examples
         from selfattn.runs.training_set import TrainingSet
         from selfattn.tokenizers.char import CharTokenizer
-        from selfattn.training.observer import Criterion
+        from selfattn.training.validation import Criterion
 
         if training.target_exact_match is not None:
             raise SettingError("`target_exact_match`: a language model has no exact match; leave it out")
@@ -207,9 +207,7 @@ class LanguageModel(Task):
     ) -> list[list[Output]]:
         """Continue each text; see `selfattn.decoding.language_model.continue_texts`."""
         from selfattn.decoding.language_model import continue_texts
-        from selfattn.models.decoder_only import DecoderOnly
 
-        assert isinstance(model, DecoderOnly)
         return continue_texts(model, tokenizer, texts, options, context=max_length, first=first)
 
 

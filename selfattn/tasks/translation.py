@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
-from selfattn.figures.quality import Headline
 from selfattn.figures.record import Subject
-from selfattn.models.config import DecoderOnlyConfig, ModelConfig, RNNDecoderConfig, TransformerConfig
+from selfattn.models.config import ModelConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.training.config import TrainingConfig
 
@@ -223,10 +222,10 @@ class Translation(Task):
 
             return EmbeddedPhrases(options.source, options.target, seed)
         from selfattn.data.corpus.cleaning import CleaningOptions
+        from selfattn.data.corpus.corpus import read_corpus
         from selfattn.data.corpus.hub import HubCorpus
-        from selfattn.data.corpus.parts import read_corpus
         from selfattn.data.corpus.sources import CorpusFiles
-        from selfattn.data.corpus.splits import CorpusSplits
+        from selfattn.data.corpus.splits import CorpusPairs
         from selfattn.data.readers.pair_files import chosen_columns
 
         columns, usual = chosen_columns(options.columns), CleaningOptions()
@@ -250,7 +249,7 @@ class Translation(Task):
             held_out=options.held_out,
             split_seed=options.split_seed,
         )
-        return CorpusSplits(parts, languages, seed)
+        return CorpusPairs(parts, languages, seed)
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
         """Make the vocabulary of the training texts: characters, or subwords."""
@@ -307,34 +306,23 @@ class Translation(Task):
         )
 
     @property
-    def headline(self) -> Headline:
-        """Exact match of phrases, BLEU of sentences."""
-        if self.options.is_cldr:
-            return Headline()
-        from selfattn.evaluation.metrics.corpus import bleu_metric
+    def language(self) -> str:
+        """The language that is translated into."""
+        return self.options.target
 
-        return Headline("bleu", "points", bleu_metric(self.options.target).signature)
-
-    def scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
-        """Exact match, BLEU, chrF, TER, and where there is a tradition of it the lowercased tokenised BLEU."""
-        from selfattn.evaluation.metrics.translation import translation_scores
-
-        return translation_scores(outputs, targets, target_language=self.options.target).metrics()
-
-    def signatures(self) -> dict[str, str]:
-        """Those of sacreBLEU."""
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Exact match of phrases decides, BLEU of sentences."""
+        from selfattn.evaluation.metrics.exact import EXACT_MATCH
         from selfattn.evaluation.metrics.translation import translation_metrics
 
-        return {name: metric.signature for name, metric in translation_metrics(self.options.target).items()}
+        scores = translation_metrics(self.options.target)
+        return (EXACT_MATCH, *scores) if self.options.is_cldr else (scores[0], EXACT_MATCH, *scores[1:])
 
-    def validation_scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
+    @property
+    def validation_metrics(self) -> tuple[str, ...]:
         """Exact match, and of sentences BLEU."""
-        found = super().validation_scores(outputs, targets)
-        if self.options.is_cldr:
-            return found
-        from selfattn.evaluation.metrics.corpus import bleu_metric
-
-        return found | {"bleu": bleu_metric(self.options.target).score(outputs, targets)}
+        return self.metrics[: 1 if self.options.is_cldr else 2]
 
     @property
     def stated_floor(self) -> Floor | None:
@@ -363,13 +351,13 @@ class Translation(Task):
         return HeldOut(own.test(None), own.name)
 
 
-def stated_floor(text: str | None, source: str | None, target_language: str) -> Floor | None:
+def stated_floor(text: str | None, source: str | None, language: str) -> Floor | None:
     """Read what is given as ``floor`` and ``floor_source`` of a comparison.
 
     Args:
         text: ``metric=value``; None for no floor.
         source: who reached what, on what.
-        target_language: decides which metrics there are.
+        language: of the targets, which decides which metrics there are.
 
     Returns:
         None where no floor is stated.
@@ -385,11 +373,10 @@ def stated_floor(text: str | None, source: str | None, target_language: str) -> 
         if source is not None:
             raise SettingError("`floor_source`: says where which figure is from? Give `floor` metric=value as well")
         return None
-    from selfattn.evaluation.metrics.translation import translation_metrics
+    from selfattn.evaluation.metrics.metric import make_metric
 
-    highest = {"exact_match": 1.0} | {
-        name: 100.0 for name, metric in translation_metrics(target_language).items() if metric.higher_is_better
-    }
+    metrics = (make_metric(name, language) for name in Translation(target=language).metrics)
+    highest = {one.name: 1.0 if one.unit == "share" else 100.0 for one in metrics if one.better == "higher"}
     name, equals, number = text.partition("=")
     if not equals or name not in highest:
         raise SettingError(f"`floor` {text}: expected metric=value, the metric one of {', '.join(sorted(highest))}")
@@ -416,27 +403,12 @@ def size_for_sentences(config: ModelConfig) -> ModelConfig:
         config: of the preset.
 
     Example:
-        >>> from selfattn.models.presets import PRESETS
-        >>> large = size_for_sentences(PRESETS["transformer"].config)
+        >>> from selfattn.models.presets import get_preset
+        >>> large = size_for_sentences(get_preset("transformer").config)
         >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
         (128, 4, True)
     """
-    if isinstance(config, DecoderOnlyConfig):
-        return replace(config, stack=_wider(config.stack, layers=8), tie_output=True)
-    tied = isinstance(config.decoder, TransformerConfig) or config.decoder.attention in ("luong", "bahdanau")
-    encoder, decoder = (_wider(part, times=3 if tied else 1) for part in (config.encoder, config.decoder))
-    if isinstance(encoder, TransformerConfig) and isinstance(decoder, RNNDecoderConfig):
-        decoder = replace(decoder, hidden_dim=_WIDTH)  # scores without a projection need equal widths
-    return replace(config, encoder=encoder, decoder=decoder, share_embeddings=tied, tie_output=tied)
-
-
-def _wider(part: Any, *, layers: int = 4, times: int = 1) -> Any:
-    if isinstance(part, TransformerConfig):
-        return replace(part, dim=_WIDTH, num_layers=layers, ffn_dim=2 * _WIDTH, dropout=_DROPOUT)
-    wider = replace(part, embed_dim=_WIDTH, hidden_dim=times * part.hidden_dim, dropout=_DROPOUT)
-    if isinstance(wider, RNNDecoderConfig) and wider.score == "location":
-        return replace(wider, max_source_length=_LONGEST)
-    return wider
+    return config.enlarged(width=_WIDTH, dropout=_DROPOUT, longest=_LONGEST)
 
 
 if __name__ == "__main__":  # `python -m tasks.translation` is `selfattn train translation`

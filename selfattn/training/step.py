@@ -16,7 +16,7 @@ from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.replica import Replica
 from selfattn.training.objective.loss import batch_loss, logits_loss
-from selfattn.training.objective.scheduled_sampling import forcing_probability, sampled_logits
+from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
 from selfattn.training.optim.schedule import lr_factor
 
 
@@ -130,7 +130,7 @@ class Stepper:
 
     def _forcing(self, number: int, total_steps: int) -> float:
         start, end = self.config.teacher_forcing, self.config.teacher_forcing_end
-        return forcing_probability(start, end, number, total_steps=total_steps)
+        return teacher_forcing_probability(start, end, number, total_steps=total_steps)
 
 
 def check_finite(name: str, value: float, step: int, epoch: int, lr: float) -> None:

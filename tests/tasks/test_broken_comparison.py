@@ -51,10 +51,10 @@ def refused(cli: Cli, *runs: Path) -> str:
         (f"{RUN}/run.json", "parameters", None, "parameters is missing"),
         (f"{RUN}/run.json", "machine", [], "machine is of the wrong type"),
         (f"{RUN}/metrics.jsonl", "tokens", None, "tokens is missing"),
-        ("comparison.json", "models", {}, "no models, or seeds and few are not whole numbers of at least 1"),
-        ("comparison.json", "seeds", "3", "no models, or seeds and few are not whole numbers of at least 1"),
-        ("comparison.json", "few", [0], "no models, or seeds and few are not whole numbers of at least 1"),
-        ("comparison.json", "few", None, "a setting is missing or of the wrong type ('few')"),
+        ("comparison.json", "models", {}, "models: expected a length of at least 1, found {}"),
+        ("comparison.json", "seeds", "3", 'seeds: expected a whole number, found "3"'),
+        ("comparison.json", "few", [0], "few[0]: expected at least 1, found 0"),
+        ("comparison.json", "few", None, "few: is missing"),
     ],
 )
 def test_a_value_that_is_gone_or_wrong(cli: Cli, broken: Path, name: str, key: str, value: Any, reason: str) -> None:

@@ -184,7 +184,7 @@ def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
 
 def test_all_means_every_preset() -> None:
     assert list(choose(Dates(), CompareOptions(models=("all",), out=Path("out")))) == list(PRESETS)
-    with pytest.raises(UserError, match="unknown model 'all'"):
+    with pytest.raises(UserError, match="model 'all' is not known"):
         choose(Dates(), CompareOptions(models=("all", "transformer"), out=Path("out")))
 
 

@@ -13,9 +13,10 @@ from selfattn.decoding.language_model import TextScore, continue_texts, score_te
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import decode_sources
 from selfattn.models.build import build
-from selfattn.models.config import DecoderOnlyConfig, TransformerConfig
-from selfattn.models.continuation import Continuation
-from selfattn.models.decoder_only import DecoderOnly
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.decoder_only.continuation import Continuation
+from selfattn.models.decoder_only.model import DecoderOnly
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer("abcdef")

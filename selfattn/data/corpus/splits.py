@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.corpus import CorpusSplits, read_corpus
 from selfattn.data.corpus.hub import HubCorpus
-from selfattn.data.corpus.pair_stream import PairStream
-from selfattn.data.corpus.parts import Parts, read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
+from selfattn.data.corpus.stream import PairStream
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.pair_files import chosen_columns
@@ -23,7 +23,7 @@ _LOOKED_THROUGH = 1_000_000  # pairs of a corpus that subwords are made of
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
 
 
-class CorpusSplits(Splits):
+class CorpusPairs(Splits):
     """A corpus of real text, cleaned, in three parts.
 
     Args:
@@ -32,7 +32,7 @@ class CorpusSplits(Splits):
         seed: of the order in which an epoch that is not the whole corpus goes through it.
     """
 
-    def __init__(self, parts: Parts, languages: tuple[str, str], seed: int) -> None:
+    def __init__(self, parts: CorpusSplits, languages: tuple[str, str], seed: int) -> None:
         self.parts, self.languages, self.seed = parts, languages, seed
 
     @property
@@ -76,11 +76,11 @@ class CorpusSplits(Splits):
         return list(islice(self.parts.test, count))
 
 
-def read_again(settings: Mapping[str, Any]) -> CorpusSplits:
+def read_again(settings: Mapping[str, Any]) -> CorpusPairs:
     """Read the corpus of a run, for its test part.
 
     Args:
-        settings: of the run's data, as :attr:`CorpusSplits.settings` gave them.
+        settings: of the run's data, as :attr:`CorpusPairs.settings` gave them.
 
     Raises:
         UserError: the settings are broken, or the corpus is no longer there or no longer what it was.
@@ -101,7 +101,7 @@ def read_again(settings: Mapping[str, Any]) -> CorpusSplits:
             f"evaluate: {_name(settings)} has changed since this run was trained, so its test part is no longer known; "
             f"{_ADVICE}"
         )
-    return CorpusSplits(parts, languages, 0)
+    return CorpusPairs(parts, languages, 0)
 
 
 def is_held_out_of(settings: Mapping[str, Any], data: Sequence[Path]) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import KeyValue, key_mask, sliding_window_mask
 from selfattn.layers import TokenEmbedding, TransformerBlock
-from selfattn.models.encoder_decoder import Decoder, Encoder
+from selfattn.models.encoder_decoder.model import Decoder, Encoder
 from selfattn.models.protocol import Decoded, DecoderState, EncoderMemory
 
 

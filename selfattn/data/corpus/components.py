@@ -1,4 +1,4 @@
-"""Parts that share no sentence: pairs that hang together by a source or a target stay on one side."""
+"""Hold-out splits that share no sentence: connected components of pairs, by source or target, are never divided."""
 
 from __future__ import annotations
 
@@ -38,13 +38,7 @@ def numbered(digests: bytes | bytearray) -> NDArray[np.int64]:
         >>> bool(numbers[0] == numbers[2]), sorted(set(numbers.tolist()))
         (True, [0, 1])
     """
-    halves = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))
-    sorted_halves = halves[order]
-    new = np.any(sorted_halves[1:] != sorted_halves[:-1], axis=1)
-    numbers = np.zeros(len(order), dtype=np.int64)
-    numbers[order[1:]] = np.cumsum(new)
-    return numbers
+    return np.asarray(np.unique(np.frombuffer(digests, dtype="S16"), return_inverse=True)[1], dtype=np.int64)
 
 
 def first_of_each(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -60,21 +54,21 @@ def first_of_each(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def connected(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the groups of pairs that hang together: by a source or a target in common, directly or through others.
+    """Number the connected components of pairs: by a source or a target in common, directly or through others.
 
     Args:
         source: [n] number of each pair's source.
         target: [n] number of each pair's target.
 
     Returns:
-        [n] numbers of groups, 0 for the group that begins first, and so on.
+        [n] numbers of components, 0 for the one that begins first, and so on.
 
     Example:
         >>> connected(np.array([0, 1, 0, 2]), np.array([0, 1, 2, 2])).tolist()
         [0, 1, 0, 0]
     """
-    # Each pair points to the earliest it knows of in its group. The pairs of one sentence agree on the earliest among
-    # them; pointing on (label[label]) then doubles how far word goes each time, till nothing changes.
+    # Each pair points to the earliest it knows of in its component. The pairs of one sentence agree on the earliest
+    # among them; pointing on (label[label]) then doubles how far word goes each time, till nothing changes.
     label = np.arange(len(source))
     while True:
         before = label
@@ -87,17 +81,17 @@ def connected(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[n
             return np.asarray(np.unique(label, return_inverse=True)[1], dtype=np.int64)
 
 
-def grouped(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
-    """Number the groups of pairs that hang together, compared by letters and digits, case ignored.
+def components_of(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
+    """Number the connected components of pairs, their texts compared by letters and digits, case ignored.
 
     Args:
         pairs: source and target of each.
 
     Returns:
-        [n] numbers of groups, as `connected` gives them.
+        [n] numbers of components, as `connected` gives them.
 
     Example:
-        >>> grouped([("Hi.", "Salut !"), ("Hi!", "Bonjour."), ("Go.", "Va !")]).tolist()
+        >>> components_of([("Hi.", "Salut !"), ("Hi!", "Bonjour."), ("Go.", "Va !")]).tolist()
         [0, 0, 1]
     """
     sides = bytearray(), bytearray()
@@ -107,34 +101,33 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
     return connected(numbered(sides[0]), numbered(sides[1]))
 
 
-def deal(groups: NDArray[np.int64], sizes: tuple[int, ...], seed: int = 0) -> NDArray[np.int8]:
-    """Deal whole groups of pairs to parts.
+def hold_out_components(components: NDArray[np.int64], sizes: tuple[int, ...], seed: int = 0) -> NDArray[np.int8]:
+    """Put whole components of pairs into parts.
 
-    Groups are taken in an order of the seed, for one part after the other, wherever they still fit. So large groups
+    Components are taken in an order of the seed, for one part after the other, wherever they still fit. So large ones
     (short sentences with many translations) stay in the first part more often than small ones do.
 
     Args:
-        groups: [n] number of each pair's group.
+        components: [n] number of each pair's component.
         sizes: how many pairs the second part should have, and the third, and so on.
         seed: of the order; default 0.
 
     Returns:
-        [n] the part of each pair, from 0. A part has fewer pairs than wanted only where no group fits any more.
+        [n] the part of each pair, from 0. A part has fewer pairs than wanted only where no component fits any more.
 
     Example:
-        >>> deal(np.array([0, 0, 1]), (1,)).tolist()
+        >>> hold_out_components(np.array([0, 0, 1]), (1,)).tolist()
         [0, 0, 1]
     """
-    members = np.bincount(groups)
+    members = np.bincount(components)
     order = torch.randperm(len(members), generator=generator(seed, "split")).tolist()
-    part_of_group = np.zeros(len(members), dtype=np.int8)
+    parts = np.zeros(len(members), dtype=np.int8)
     for part, size in enumerate(sizes, 1):
         room = size
-        for group in order:
+        for component in order:
             if not room:
                 break
-            if not part_of_group[group] and members[group] <= room:
-                part_of_group[group] = part
-                room -= int(members[group])
-    dealt: NDArray[np.int8] = part_of_group[groups]
-    return dealt
+            if not parts[component] and members[component] <= room:
+                parts[component] = part
+                room -= int(members[component])
+    return np.asarray(parts[components])

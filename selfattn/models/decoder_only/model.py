@@ -73,6 +73,7 @@ class DecoderOnly(Seq2Seq):
         self.norm = norm
         self.output = output
         self.bidirectional_prefix = bidirectional_prefix
+        self.reads_one_sequence = not bidirectional_prefix
         self.window = window
 
     def encode(self, source: Tensor, source_mask: Tensor) -> PrefixMemory:

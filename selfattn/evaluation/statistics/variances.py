@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from selfattn.evaluation.statistics.resampling import Array
+from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.student import t_quantile, t_tail
 
 ALPHA = 0.05  # of intervals and tests
@@ -22,7 +22,7 @@ _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True)
-class Spread:
+class Variances:
     r"""Variances of an estimate, from which its half-width and its p-value are made.
 
     .. math:: h = \max\left(\sqrt{t_\nu^2 \, v_s + z^2 \, v_c}, \; t_{n-1} \sqrt{v_i}\right)
@@ -71,7 +71,7 @@ class Spread:
         return t_tail(high, self.seed_df)
 
 
-def spread(groups: Sequence[Array], covariance: Array, items: int, *, extra: float = 0.0) -> Spread:
+def variances(groups: Sequence[Array], covariance: Array, items: int, *, extra: float = 0.0) -> Variances:
     """Take variances apart: of the mean of one group of runs, or of the difference between the means of two.
 
     Args:
@@ -81,7 +81,7 @@ def spread(groups: Sequence[Array], covariance: Array, items: int, *, extra: flo
         extra: added to the variance from the items; default 0.
 
     Example:
-        >>> found = spread([np.array([0.9, 0.8, 0.7])], np.full((3, 3), 0.0004), items=100)
+        >>> found = variances([np.array([0.9, 0.8, 0.7])], np.full((3, 3), 0.0004), items=100)
         >>> round(found.seeds, 6), found.seed_df, round(found.common, 6), round(found.items, 6)
         (0.003333, 2.0, 0.0004, 0.0004)
     """
@@ -92,11 +92,11 @@ def spread(groups: Sequence[Array], covariance: Array, items: int, *, extra: flo
     alone = max(0.0, float(weights @ covariance @ weights))
     item_df = max(1, items - 1)
     if min(map(len, groups)) == 1:
-        return Spread(None, math.inf, alone, alone + extra, item_df)
+        return Variances(None, math.inf, alone, alone + extra, item_df)
     from_seeds = [float(group.var(ddof=1)) / len(group) for group in groups]
     total = sum(from_seeds)
     squares = sum(v * v / (len(group) - 1) for v, group in zip(from_seeds, groups, strict=True))
-    return Spread(
+    return Variances(
         seeds=total,
         seed_df=total * total / squares if squares else math.inf,
         common=max(0.0, alone - _single_item_luck(groups, covariance)),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
@@ -39,7 +36,7 @@ def is_reachable(url: str, *, seconds: float) -> bool:
         return True
     answers: SimpleQueue[bool] = SimpleQueue()
     # Looking up a name cannot be given a time limit; a daemon thread that still does so holds up nobody.
-    Thread(target=lambda: answers.put(_connects(*server, seconds)), daemon=True).start()
+    Thread(target=_connect, args=(*server, seconds, answers), daemon=True).start()
     try:
         return answers.get(timeout=seconds)
     except Empty:
@@ -60,36 +57,22 @@ def _server(url: str) -> tuple[str, int] | None:
     return (parts.hostname, port) if parts.hostname and port else None
 
 
-def _connects(host: str, port: int, seconds: float) -> bool:
-    try:
+def _connect(host: str, port: int, seconds: float, answers: SimpleQueue[bool]) -> None:
+    """Answer True once one address takes a connection, and False when all have been tried."""
+
+    def try_one(family: int, kind: int, protocol: int, _: str, address: Any) -> None:
+        # A family that this machine does not have fails as a connection does.
+        with suppress(OSError), socket.socket(family, kind, protocol) as attempt:
+            attempt.settimeout(seconds)
+            attempt.connect(address)
+            answers.put(True)
+
+    addresses: list[Any] = []
+    with suppress(OSError, UnicodeError):  # a name that is not known, or cannot even be encoded
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # a name that cannot even be encoded
-        return False
-    return _any_connects(addresses, seconds)
-
-
-def _any_connects(addresses: Sequence[tuple[Any, ...]], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    with ExitStack() as stack, selectors.DefaultSelector() as waiting:
-        for family, kind, protocol, _, address in addresses:
-            try:
-                begun = stack.enter_context(socket.socket(family, kind, protocol))
-                begun.setblocking(False)
-                begun.connect_ex(address)  # whatever it says: the selector tells when it is decided
-            except OSError:  # a family that this machine does not have
-                continue
-            waiting.register(begun, selectors.EVENT_WRITE)
-        while waiting.get_map() and (left := end - time.monotonic()) > 0:
-            for key, _ in waiting.select(left):
-                if _is_connected(key.fileobj):
-                    return True
-                waiting.unregister(key.fileobj)
-    return False
-
-
-def _is_connected(decided: Any) -> bool:
-    try:
-        decided.getpeername()  # somebody is at the other end
-    except OSError:
-        return False
-    return True
+    attempts = [Thread(target=try_one, args=address, daemon=True) for address in addresses]
+    for attempt in attempts:
+        attempt.start()
+    for attempt in attempts:
+        attempt.join()
+    answers.put(False)

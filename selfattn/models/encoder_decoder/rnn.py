@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from selfattn.attention import KeyValue, MultiHeadAttention, key_mask
 from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding
 from selfattn.layers.dropout import Dropout
-from selfattn.models.encoder_decoder import Decoder, Encoder
+from selfattn.models.encoder_decoder.model import Decoder, Encoder
 from selfattn.models.protocol import Decoded, DecoderState, EncoderMemory
 
 InitialState = Literal["zero", "copy", "project"]

@@ -14,17 +14,17 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.pair_files import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.evaluation.gates.output_gates import (
-    PUBLISHED,
     endings,
-    kind_of,
+    floor_gate,
     output_gates,
-    published_floor,
     repetition,
     repetition_rate,
     variety,
 )
 from selfattn.evaluation.gates.overlap import Overlap, overlap
+from selfattn.figures.gates import Floor
 from selfattn.models.presets import PRESETS
+from selfattn.tasks.dates import PUBLISHED
 
 TARGETS = [pair.target for pair in DateSource(split="test").pairs(101)]
 
@@ -112,16 +112,18 @@ def test_gates_need_outputs_with_targets() -> None:
 # --- published figures ------------------------------------------------------------------------------------------------
 
 
+FLOOR = PUBLISHED["transformer"]
 MUCH = {"examples": 2_000_000, "distinct": 2_000_000}
 
 
 def test_a_model_far_below_the_published_fails() -> None:
-    gate = published_floor("dates", PRESETS["rnn-attention"].config, 0.2, **MUCH)
+    gate = floor_gate(FLOOR, 0.2, **MUCH)
     assert gate is not None
     assert not gate.passed
-    assert "exact_match 0.2 after 2,000,000 training pairs, at least 0.95 expected: published is 0.999" in gate.reason
-    assert "135,000 (Saito 2018" in gate.reason
-    near = published_floor("dates", PRESETS["transformer"].config, 0.96, **MUCH)
+    assert "exact_match 0.2 after 2,000,000 training pairs, at least 0.95 expected (Saito 2018" in gate.reason
+    assert "0.999" in gate.reason
+    assert "135,000 pairs" in gate.reason
+    near = floor_gate(FLOOR, 0.96, **MUCH)
     assert near is not None
     assert near.passed
 
@@ -138,25 +140,28 @@ def test_a_model_far_below_the_published_fails() -> None:
     ],
 )
 def test_a_model_trained_on_less_than_the_published_is_not_asked(examples: int, distinct: int, asked: bool) -> None:
-    for name in ("rnn-attention", "transformer"):
-        gate = published_floor("dates", PRESETS[name].config, 0.0, examples=examples, distinct=distinct)
-        assert (gate is not None) == asked
+    gate = floor_gate(FLOOR, 0.0, examples=examples, distinct=distinct)
+    assert (gate is not None) == asked
 
 
-def test_where_nothing_is_published_there_is_no_gate() -> None:
-    assert published_floor("dates", PRESETS["rnn-plain"].config, 0.0, **MUCH) is None
-    assert published_floor("something else", PRESETS["transformer"].config, 0.0, **MUCH) is None
+def test_where_less_is_better_a_floor_is_held_from_above() -> None:
+    floor = Floor("ter", 40.0, "Smith 2026: 38")
+    low, high = (floor_gate(floor, value, better="lower") for value in (39.0, 41.0))
+    assert low is not None
+    assert high is not None
+    assert (low.passed, high.passed) == (True, False)
+    assert high.reason == "ter 41, at most 40 expected (Smith 2026: 38)"
 
 
-def test_floors_lie_below_what_was_published_and_name_their_source() -> None:
-    for published in PUBLISHED.values():
-        assert published.floor < published.value
-        assert published.distinct <= published.examples
-        assert "2018" in published.source
+def test_floors_are_asked_of_models_with_attention_and_name_their_source() -> None:
+    assert PUBLISHED.keys() == {"rnn with attention", "transformer"}
+    for floor in PUBLISHED.values():
+        assert floor.distinct <= floor.examples
+        assert "2018" in floor.source
 
 
 def test_kinds_of_presets() -> None:
-    kinds = {name: kind_of(preset.config) for name, preset in PRESETS.items()}
+    kinds = {name: preset.config.architecture for name, preset in PRESETS.items()}
     assert kinds["rnn-plain"] == kinds["rnn-peeky"] == "rnn without attention"
     assert kinds["decoder-only"] == kinds["rnn-encoder-transformer-decoder"] == "transformer"
     for name, preset in PRESETS.items():

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics.corpus import bleu_metric
+from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.metrics.fields import date_fields, score_fields, span_fields
-from selfattn.evaluation.metrics.rare_words import count_words, score_rare_words, words_of
+from selfattn.evaluation.metrics.translation import Bleu
+from selfattn.evaluation.metrics.word_recall import count_words, words_of
 from selfattn.evaluation.statistics.buckets import (
-    Bucket,
+    ItemGroup,
     by_length,
     by_tag,
-    score_buckets,
-    score_buckets_corpus,
+    by_training_frequency,
+    score_groups,
 )
 
 DATES = DateSource(split="test").pairs(211)
 
 
-def places(buckets: list[Bucket]) -> dict[str, tuple[int, ...]]:
+def places(buckets: list[ItemGroup]) -> dict[str, tuple[int, ...]]:
     return {bucket.name: bucket.places for bucket in buckets}
 
 
@@ -75,25 +75,25 @@ def test_words_by_hand() -> None:
 
 
 def test_buckets_get_the_scores_of_their_items() -> None:
-    scores = {"a": [[1, 0, 1, 1], [1, 0, 0, 1]], "b": [[0, 0, 0, 0], [1, 1, 1, 1]]}
-    first, second = score_buckets([Bucket("x", (0, 3)), Bucket("y", (1, 2))], scores)
-    assert (first.name, first.items, first.estimates["a"].runs) == ("x", 2, (1.0, 1.0))
-    assert second.estimates["a"].runs == (0.5, 0.0)
-    assert second.estimates["a"].over == "seeds and items"
-    assert second.estimates["b"].mean == 0.5
-    assert second.estimates["b"].low < 0.5 < second.estimates["b"].high
+    outputs = {"a": ["r-rr", "r--r"], "b": ["----", "rrrr"]}
+    groups = [ItemGroup("x", (0, 3)), ItemGroup("y", (1, 2))]
+    first, second = score_groups(groups, outputs, "rrrr", ExactMatch())
+    assert (first.name, first.items, first.models["a"].runs) == ("x", 2, (1.0, 1.0))
+    assert second.models["a"].runs == (0.5, 0.0)
+    assert second.models["a"].over == "seeds and items"
+    assert second.models["b"].mean == 0.5
+    assert second.models["b"].low < 0.5 < second.models["b"].high
 
 
 def test_buckets_get_the_corpus_score_of_their_items() -> None:
     references = [f"der Hund Nummer {number} rennt über die Wiese" for number in range(23)]
     outputs = [text.replace("rennt", "läuft") if number % 2 else text for number, text in enumerate(references)]
-    metric = bleu_metric("de")
-    statistics = {"a": np.stack([metric.statistics(outputs, references)] * 2)}
-    odd, even = (Bucket(name, tuple(range(start, 23, 2))) for name, start in (("odd", 1), ("even", 0)))
-    found = score_buckets_corpus([odd, even], statistics, metric.from_sums, resamples=50)
-    alone = metric.score(outputs[1::2], references[1::2])
-    assert found[0].estimates["a"].mean == pytest.approx(alone)
-    assert alone < found[1].estimates["a"].mean == pytest.approx(100)
+    metric = Bleu("de")
+    odd, even = (ItemGroup(name, tuple(range(start, 23, 2))) for name, start in (("odd", 1), ("even", 0)))
+    found = score_groups([odd, even], {"a": [outputs] * 2}, references, metric, resamples=50)
+    alone = metric.of(outputs[1::2], references[1::2])
+    assert found[0].models["a"].mean == pytest.approx(alone)
+    assert alone < found[1].models["a"].mean == pytest.approx(100)
 
 
 def test_rare_words_by_hand() -> None:
@@ -101,14 +101,16 @@ def test_rare_words_by_hand() -> None:
     training = Counter({"the": 99, "dog": 7})
     references = ["The dog sees the cow", "a cow", "the dog"]
     outputs = ["cow the cow the the", "", "The dog ."]
-    found = {b.name: b for b in score_rare_words({"a": [outputs, references]}, references, training)}
+    groups = by_training_frequency(references, training)
+    runs = {"a": [outputs, references]}
+    found = {group.name: score_groups([group], runs, references, recall)[0] for group, recall in groups}
     assert found.keys() == {"0", "6 to 50", "51 and more"}
     assert found["0"].items == 2
-    assert found["0"].estimates["a"].runs == (0.25, 1.0)  # of sees, cow, a, cow: one cow
-    assert found["6 to 50"].estimates["a"].runs == (0.5, 1.0)
-    assert found["51 and more"].estimates["a"].runs == (1.0, 1.0)
-    with pytest.raises(ValueError, match="expected 3 outputs, one for each reference, got 1"):
-        score_rare_words({"a": [["x"]]}, references, training)
+    assert found["0"].models["a"].runs == (0.25, 1.0)  # of sees, cow, a, cow: one cow
+    assert found["6 to 50"].models["a"].runs == (0.5, 1.0)
+    assert found["51 and more"].models["a"].runs == (1.0, 1.0)
+    with pytest.raises(ValueError, match="as many references as outputs, at least one; got 3 and 1"):
+        score_groups([groups[0][0]], {"a": [["x"]]}, references, groups[0][1])
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def test_spans_and_dates_agree_on_dates() -> None:
 def test_fields_are_scored_over_the_items_that_have_them() -> None:
     pairs = [Pair("x", "3 km", spans=SPANS[1:2]), Pair("y", "Seoul"), Pair("z", "5 km", spans=SPANS[1:2])]
     (count,) = score_fields({"a": [["3 km", "?", "6 km"], ["3 km", "?", "5 km"]]}, pairs)
-    assert (count.name, count.items, count.estimates["a"].runs) == ("count", 2, (0.5, 1.0))
+    assert (count.name, count.items, count.models["a"].runs) == ("count", 2, (0.5, 1.0))
     fields = score_fields({"a": [[pair.target[:5] + "01-01" for pair in DATES]]}, DATES)
     assert [field.name for field in fields] == ["year", "month", "day"]
-    assert fields[0].estimates["a"].mean == 1 > fields[1].estimates["a"].mean
+    assert fields[0].models["a"].mean == 1 > fields[1].models["a"].mean

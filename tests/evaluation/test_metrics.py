@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.evaluation.metrics.exact import character_error_rate, edit_distance, exact_matches
+from selfattn.evaluation.metrics.exact import CharacterErrorRate, edit_distance, exact_matches
 
 
 def test_exact_match_is_character_by_character() -> None:
@@ -42,6 +42,6 @@ def test_edit_distance_is_a_metric(a: str, b: str, c: str) -> None:
 
 def test_error_rate_counts_edits_over_all_target_characters() -> None:
     # 1 edit in 4 characters and 0 in 6: not the mean of 1/4 and 0.
-    assert character_error_rate(["abxd", "abcdef"], ["abcd", "abcdef"]) == 0.1
+    assert CharacterErrorRate().of(["abxd", "abcdef"], ["abcd", "abcdef"]) == 0.1
     with pytest.raises(ValueError, match="at least one character"):
-        character_error_rate(["a"], [""])
+        CharacterErrorRate().of(["a"], [""])

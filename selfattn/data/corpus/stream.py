@@ -9,8 +9,8 @@ import numpy as np
 
 from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, median_ratio, unlikely
 from selfattn.data.corpus.cleaning_report import CleaningReport, PartReport, Tally
-from selfattn.data.corpus.groups import digest
-from selfattn.data.corpus.sources import Source
+from selfattn.data.corpus.components import digest
+from selfattn.data.corpus.sources import PairSource
 from selfattn.data.pairs import Pair
 
 _SAMPLE = 10_000  # pairs whose median ratio of lengths stands for the corpus'
@@ -23,7 +23,7 @@ class PairStream:
         source: read anew by every iterator.
         options: what to clean; `duplicates` is not heeded.
         length_ratio: characters of target to expect for one of source; None without a limit.
-        held_out: digests of the sources, and of the targets, that are left out (`selfattn.data.corpus.groups.digest`).
+        held_out: digests of the sources, and of the targets, that are left out (`components.digest`).
 
     Attributes:
         report: what became of all training pairs, once an iterator has come to its end; None before.
@@ -31,7 +31,7 @@ class PairStream:
 
     def __init__(
         self,
-        source: Source,
+        source: PairSource,
         options: CleaningOptions,
         length_ratio: float | None,
         held_out: tuple[frozenset[bytes], frozenset[bytes]] = (frozenset(), frozenset()),
@@ -59,7 +59,7 @@ class PairStream:
 
 
 def open_stream(
-    sources: Mapping[str, Source], options: CleaningOptions
+    sources: Mapping[str, PairSource], options: CleaningOptions
 ) -> tuple[PairStream, dict[str, list[Pair]], CleaningReport]:
     """Read the held-out parts into memory and the beginning of train, to learn the ratio of lengths.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfattn.models.decoder_only import DecoderOnly, PrefixMemory, PrefixState
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 
@@ -20,7 +19,7 @@ class BegunMemory(Memory):
         last: the token to read next, ``[b]``.
     """
 
-    prefix: PrefixMemory
+    prefix: Memory
     last: Tensor
 
 
@@ -33,7 +32,7 @@ class BegunState(DecoderState):
         last: before the first step, the beginning's last token ``[b]``; after it None.
     """
 
-    text: PrefixState
+    text: DecoderState
     last: Tensor | None
 
 
@@ -46,11 +45,11 @@ class Continuation(Seq2Seq):
     .. math:: p(y_k \mid y_{<k}, x) = p_{LM}(y_k \mid \text{<bos>}\ x\ y_{<k}).
 
     Args:
-        model: trained with sources of no tokens; one that reads its source in one direction only.
+        model: trained with sources of no tokens; one that reads source and target as one sequence.
         bos_id: the token that its texts begin with.
 
     Raises:
-        ValueError: the model reads its source in both directions.
+        ValueError: the model has an encoder for its source, or reads it in both directions.
 
     Example:
         >>> from selfattn.models.build import build
@@ -64,10 +63,12 @@ class Continuation(Seq2Seq):
         True
     """
 
-    def __init__(self, model: DecoderOnly, bos_id: int) -> None:
+    def __init__(self, model: Seq2Seq, bos_id: int) -> None:
         super().__init__()
-        if model.bidirectional_prefix:
-            raise ValueError("Continuation: the model reads its source in both directions; it cannot go on from it")
+        if not model.reads_one_sequence:
+            raise ValueError(
+                "Continuation: the model has an encoder or reads its source in both directions; it cannot go on from it"
+            )
         self.model = model
         self.bos_id = bos_id
 
@@ -90,7 +91,8 @@ class Continuation(Seq2Seq):
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]`` for the target's positions."""
         prefix, last = self._shift(source, source_mask)
-        return self.model.forward(prefix, _with_first(target_in, last), source_mask=source_mask)
+        logits: Tensor = self.model(prefix, _with_first(target_in, last), source_mask=source_mask)
+        return logits
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights; the source's axis is ``<bos>`` and the beginning without its last token."""
