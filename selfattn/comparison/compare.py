@@ -15,7 +15,7 @@ from selfattn.comparison.tuning import space, tune
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
 from selfattn.registry import TASKS
-from selfattn.report.render.files import ReportFiles, write_report
+from selfattn.report.write import ReportFiles, write_report
 from selfattn.runs.diagnostics import batch_shape
 from selfattn.runs.task import Task, make_task
 from selfattn.runs.testing import Tested, is_tested

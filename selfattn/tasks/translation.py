@@ -255,7 +255,7 @@ class Translation(Task):
         """Make the vocabulary of the training texts: characters, or subwords."""
         if self.options.kind == "characters":
             return super().tokenizer(splits)
-        from selfattn.tokenizers.separate import SeparateTokenizer
+        from selfattn.tokenizers.load import SeparateTokenizer
         from selfattn.tokenizers.subword import SubwordTokenizer
 
         size, clip = self.options.vocab_size or VOCAB_SIZE, self.options.vocab_size is None

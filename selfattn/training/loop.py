@@ -317,7 +317,7 @@ class _Loop:
         """Go on from the checkpoint, where there is one."""
         if self.checkpoints is None:
             return
-        data = self.processes.hand_out_bytes(self.checkpoints.read() if self.processes.is_main else None)
+        data = self.processes.broadcast_bytes(self.checkpoints.read() if self.processes.is_main else None)
         if data is None:
             return
         restored, state = self.checkpoints.parse(data), self.state

@@ -20,7 +20,7 @@ from selfattn.evaluation.cost.flops import BatchShape
 from selfattn.figures.record import Record
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import parameters
-from selfattn.report.render.files import ReportFiles
+from selfattn.report.write import ReportFiles
 from selfattn.training.config import TrainingConfig
 
 TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}

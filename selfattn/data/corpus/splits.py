@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.corpus import CorpusSplits, read_corpus
+from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.hub import HubCorpus
 from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.corpus.stream import PairStream
@@ -32,7 +32,7 @@ class CorpusPairs(Splits):
         seed: of the order in which an epoch that is not the whole corpus goes through it.
     """
 
-    def __init__(self, parts: CorpusSplits, languages: tuple[str, str], seed: int) -> None:
+    def __init__(self, parts: CleanCorpus, languages: tuple[str, str], seed: int) -> None:
         self.parts, self.languages, self.seed = parts, languages, seed
 
     @property

@@ -15,7 +15,7 @@ import sentencepiece
 from selfattn.errors import UserError
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_model import SubwordSettings
+from selfattn.tokenizers.subword_training import SubwordSettings
 
 TEXTS = ["the lowest tower", "the newer flower", "a new low", "오늘은 11월 13일", "내일은 12월 2일"] * 7
 KINDS = ("unigram", "bpe")
@@ -284,15 +284,16 @@ def _edit(**changes: object) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("breaks", "named"),
     [
-        (_drop("subword.json"), "subword.json: cannot be read"),
-        (_drop("subword.model"), "subword.model: cannot be read"),
-        (_write("subword.json", b"{"), "subword.json: not valid JSON"),
-        (_write("subword.json", b"[]"), "subword.json: not subword settings of version 1"),
-        (_edit(version=2), "subword.json: not subword settings of version 1"),
-        (_edit(settings={"kind": "word"}), "subword.json: its settings are not those of subwords"),
-        (_edit(settings={"colour": 1}), "subword.json: its settings are not those of subwords"),
-        (_edit(settings={"user_symbols": 3}), "subword.json: its settings are not those of subwords"),
-        (_edit(settings={"vocab_size": "many"}), "subword.json: its settings are not those of subwords"),
+        (_drop("subword.json"), "subword.json: no such file; restore"),
+        (_drop("subword.model"), "subword.model: no such file; restore"),
+        (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
+        (_write("subword.json", b"[]"), "subword.json: content: expected an object, found []; restore"),
+        (_edit(version=2), "subword.json: version: expected one of 1, found 2; restore"),
+        (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected one of unigram, bpe, found"),
+        (_edit(settings={"colour": 1}), "subword.json: settings.colour: is not a field of this schema; restore"),
+        (_edit(settings={"user_symbols": 3}), "subword.json: settings.user_symbols: expected a list, found 3"),
+        (_edit(settings={"vocab_size": "many"}), "subword.json: settings.vocab_size: expected a whole number"),
+        (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; give a whole number above 0"),
         (_edit(sha256="0"), "subword.model: not the model that subword.json speaks of"),
         (_write("subword.model", b"junk"), "subword.model: not the model that subword.json speaks of"),
     ],

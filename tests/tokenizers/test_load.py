@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,8 @@ from selfattn.data.examples import Example, encode_pairs, sample_pairs
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.load import load_tokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 
 TEXTS = ["the lowest tower", "the newer flower"] * 7
@@ -41,6 +41,30 @@ def test_what_was_saved_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
     for one, other in ((loaded.source, tokenizer.source), (loaded.target, tokenizer.target)):
         assert type(one) is type(other)
         assert one.encode("the flower") == other.encode("the flower")
+
+
+FORMATS = Path(__file__).parents[1] / "fixtures/formats"
+
+
+def test_files_of_earlier_versions_are_loaded() -> None:
+    char = load_tokenizer(FORMATS / "tokenizer-char")
+    assert (char.encode("Nov 13일"), len(char)) == ([13, 15, 16, 5, 9, 11, 21], 22)
+    subword = load_tokenizer(FORMATS / "tokenizer-subword")
+    assert (subword.encode("lowest new <2ko>"), len(subword)) == ([17, 14, 35, 4], 43)
+    separate = load_tokenizer(FORMATS / "tokenizer-separate")
+    assert (separate.encode("cab"), separate.decode([17, 14, 35, 4])) == ([7, 5, 6], "lowest new <2ko>")
+
+
+def test_files_are_written_as_they_were(tmp_path: Path) -> None:
+    for name in ("tokenizer-char", "tokenizer-separate"):
+        load_tokenizer(FORMATS / name).save(tmp_path / name)
+        written = sorted(path.relative_to(tmp_path) for path in (tmp_path / name).rglob("*") if path.is_file())
+        assert written == sorted(path.relative_to(FORMATS) for path in (FORMATS / name).rglob("*") if path.is_file())
+        for path in written:
+            one, other = ((folder / path).read_bytes() for folder in (tmp_path, FORMATS))
+            if path.name == "subword.json":  # which tells the version of sentencepiece
+                one, other = (json.dumps(json.loads(text) | {"sentencepiece": ""}).encode() for text in (one, other))
+            assert one == other
 
 
 def test_where_no_tokenizer_is(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from typing import Any, Literal, get_args
 
 import sentencepiece
 
+from selfattn.codec import Plain
 from selfattn.errors import UserError
-from selfattn.tokenizers.labels import SPECIALS
+from selfattn.tokenizers.protocol import SPECIALS
 
-Kind = Literal["unigram", "bpe"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+SubwordKind = Literal["unigram", "bpe"]
+SUBWORD_KINDS: tuple[SubwordKind, ...] = get_args(SubwordKind)
 
 SPACE_MARK = "\u2581"
 """How sentencepiece writes a space inside of pieces."""
@@ -26,7 +27,7 @@ _CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0
 
 
 @dataclass(frozen=True)
-class SubwordSettings:
+class SubwordSettings(Plain):
     """What a subword vocabulary was asked to be.
 
     Args:
@@ -43,7 +44,7 @@ class SubwordSettings:
         UserError: a value is out of its range.
     """
 
-    kind: Kind = "unigram"
+    kind: SubwordKind = "unigram"
     vocab_size: int = 8000
     character_coverage: float = 1.0
     byte_fallback: bool = True
@@ -51,8 +52,8 @@ class SubwordSettings:
     user_symbols: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(KINDS)}")
+        if self.kind not in SUBWORD_KINDS:
+            raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(SUBWORD_KINDS)}")
         if self.vocab_size < 1:
             raise UserError(f"subwords: vocab_size is {self.vocab_size}; give a whole number above 0, such as 8000")
         if not 0.98 <= self.character_coverage <= 1:  # the bounds of sentencepiece
