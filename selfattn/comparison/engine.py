@@ -25,8 +25,8 @@ from selfattn.errors import UserError
 from selfattn.figures.record import Record, TuningTrial
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig
-from selfattn.report.render.files import ReportFiles, write_report
 from selfattn.report.render.terminal import print_summary
+from selfattn.report.write import ReportFiles, write_report
 from selfattn.runs.diagnostics import lesson_shape
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit

@@ -31,7 +31,7 @@ from selfattn.figures.gates import Floor
 from selfattn.figures.record import Record
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
-from selfattn.report.render.files import ReportFiles
+from selfattn.report.write import ReportFiles
 from selfattn.runs.directory import RunConfig, check_is_free
 from selfattn.runs.fit import fit
 from selfattn.runs.held_out import held_out_test, is_trained_on

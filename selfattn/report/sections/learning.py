@@ -1,4 +1,4 @@
-"""Learning seen from the reader's side: what quality was bought with, and how much of it a level of quality needed."""
+"""Learning: what quality was bought with, and how much of it a level of quality needed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from selfattn.evaluation.statistics.student import t_quantile
 from selfattn.figures.curves import Point
 from selfattn.figures.quality import Unit
 from selfattn.figures.record import Model, Record
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Chart, Charts, Column, Heading, Line, Paragraph, Row, Spot, Table
+from selfattn.report.drawing.charts import MOST_BANDS
 from selfattn.report.drawing.numbers import amount, compact, value_text
-from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.verdict.ranking import ranked
+from selfattn.report.verdict.names import headline_name, headline_unit
+from selfattn.report.verdict.ranking import ranked, record_scale
 from selfattn.report.words.messages import Message, message
 
 LEVEL = 0.99  # of a share, where some model comes so far
 OF_BEST = 0.95  # else of what the best model ends with
-MOST_BANDS = 8  # more would cover each other
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,34 @@ _DRAWN = (
 )
 
 
-@dataclass(frozen=True)
-class Spot:
-    """The runs of a model at one validation: what was spent and reached on average, and how far the band goes."""
+@register.section("learning")
+class Learning:
+    """Quality on validation items while the models learned."""
 
-    x: float
-    mean: float
-    low: float | None = None
-    high: float | None = None
+    title = message("head.learning")
+
+    def blocks(self, record: Record) -> tuple[Block, ...]:
+        """A chart for everything that training spends, and what it took to come near the best."""
+        charts = tuple(_chart(record, spending) for spending in spendings(record))
+        if not charts:
+            return (Paragraph(message("learning.none")),)
+        found: list[Block] = [
+            Paragraph(message("learning.text", metric=headline_name(record)), band_note(record)),
+            Charts("against", message("learning.against"), charts),
+        ]
+        level, table = threshold(record), reached_table(record)
+        if level and table.rows:
+            found += [Heading(message("reached.head"), "reached"), Paragraph(level[1]), table]
+            found.append(Paragraph(message("reached.note"), note=True))
+        return tuple(found)
+
+
+def _chart(record: Record, spending: Spending) -> Chart:
+    unit, kind = message(f"spent.{spending.name}"), record.headline.kind
+    caption = message("learning.caption", metric=headline_name(record), scale=headline_unit(record), unit=unit)
+    lines = tuple(Line(model.name, mean_curve(model, spending.of, kind)) for model in record.models)
+    choice = message(f"against.{spending.name}")
+    return Chart(spending.name, caption, lines, record_scale(record), unit, spending.show, choice)
 
 
 def spendings(record: Record) -> tuple[Spending, ...]:
@@ -100,10 +122,11 @@ def band_note(record: Record) -> Message | None:
 def threshold(record: Record) -> tuple[float, Message] | None:
     """A level of quality worth reaching, and what it is; None without curves, or where nothing was learnt.
 
-    A share of 99 % where the mean of some model's runs ends there, else 95 % of the best of these means.
+    A share of 99 % where the mean of some model's runs ends there, else 95 % of the best of these means;
+    none for a metric that is better where it is lower.
     """
-    ends = [spots[-1].mean for m in record.models if (spots := mean_curve(m, EPOCHS.of, record.headline.kind))]
-    if not ends or max(ends) <= 0:
+    ends = [spots[-1].y for m in record.models if (spots := mean_curve(m, EPOCHS.of, record.headline.kind))]
+    if not ends or max(ends) <= 0 or record.headline.better == "lower":
         return None
     kind, best = record.headline.kind, max(ends)
     if kind == "share" and best >= LEVEL:
@@ -112,16 +135,16 @@ def threshold(record: Record) -> tuple[float, Message] | None:
     return level, message("reached.level.best", level=value_text(level, kind, 1), best=value_text(best, kind, 1))
 
 
-def reached_grid(record: Record) -> Grid:
+def reached_table(record: Record) -> Table:
     """By model, what the threshold needed, in everything that training spends."""
     columns = (EPOCHS, *spendings(record))
     heads = (Column(message("col.model"), numeric=False), *(Column(message(f"reached.{one.name}")) for one in columns))
     found = threshold(record)
-    lines = []
+    rows = []
     for model in ranked(record):
         if found and mean_curve(model, EPOCHS.of, record.headline.kind):
-            lines.append(Line((model.name, *(reached(model, one, found[0]) for one in columns)), model.name))
-    return Grid("reached", heads, tuple(lines))
+            rows.append(Row((model.name, *(reached(model, one, found[0]) for one in columns)), model.name))
+    return Table("reached", heads, tuple(rows))
 
 
 def reached(model: Model, spending: Spending, level: float) -> Message:

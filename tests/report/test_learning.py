@@ -12,8 +12,7 @@ import pytest
 from selfattn.figures.curves import Curve, Point
 from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import Model, Record
-from selfattn.report.render.grid import cell_text
-from selfattn.report.sections.training import band_note, mean_curve, reached, reached_grid, spendings, threshold
+from selfattn.report.sections.learning import band_note, mean_curve, reached, reached_table, spendings, threshold
 from selfattn.report.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
@@ -48,7 +47,7 @@ def step(point: Point) -> float:
 
 def test_three_seeds_have_a_band_after_student() -> None:
     (spot,) = mean_curve(model([0.4], [0.5], [0.6]), step, "share")
-    assert (spot.x, spot.mean) == (10, pytest.approx(0.5))
+    assert (spot.x, spot.y) == (10, pytest.approx(0.5))
     half = 4.302653 * 0.1 / 3**0.5  # t for 2 degrees of freedom, standard deviation 0.1
     assert (spot.low, spot.high) == (pytest.approx(0.5 - half, abs=1e-6), pytest.approx(0.5 + half, abs=1e-6))
 
@@ -62,7 +61,7 @@ def test_bands_end_where_the_quality_does() -> None:
 
 def test_two_seeds_have_their_range_and_one_has_no_band() -> None:
     (spot,) = mean_curve(model([0.4], [0.6]), step, "share")
-    assert (spot.low, spot.mean, spot.high) == (0.4, pytest.approx(0.5), 0.6)
+    assert (spot.low, spot.y, spot.high) == (0.4, pytest.approx(0.5), 0.6)
     (spot,) = mean_curve(model([0.4]), step, "share")
     assert (spot.low, spot.high) == (None, None)
 
@@ -102,7 +101,7 @@ def test_else_it_is_95_percent_of_the_best_final_result(kind: Any, best: float, 
 def test_where_nothing_was_learnt_there_is_no_threshold(runs: tuple[list[float], ...]) -> None:
     empty = record(model(*runs))
     assert threshold(empty) is None
-    assert reached_grid(empty).lines == ()
+    assert reached_table(empty).rows == ()
 
 
 @pytest.mark.parametrize(
@@ -128,9 +127,9 @@ def test_what_was_not_counted_is_a_dash() -> None:
 
 
 def test_the_table_has_a_column_for_everything_that_was_spent() -> None:
-    grid = reached_grid(record_from_dict(RECORDS["rich"]()))
+    grid = reached_table(record_from_dict(RECORDS["rich"]()))
     heads = [column.head.say("en") for column in grid.columns if isinstance(column.head, Message)]
     assert heads == ["model", "epochs", "steps", "target tokens", "seconds", "FLOPs"]
-    last = [cell_text(cell) for cell in grid.lines[-1].cells]
+    last = grid.rows[-1].cells
     assert last[0] == "rnn-plain"
     assert [cell.say("en") for cell in last[1:] if isinstance(cell, Message)] == ["not reached"] * 5

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.errors import UserError
 from selfattn.figures.record import Record
+from selfattn.files import write_text, writing
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
+from selfattn.report.words.catalogue import SOURCE
 
 _LINE = 110
+_ADVICE = "make room, or give another directory"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ReportFiles:
     results: Path
 
 
-def write_report(record: Record, out_dir: str | Path, lang: str = "en") -> ReportFiles:
+def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> ReportFiles:
     """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
 
     Args:
@@ -40,7 +40,8 @@ def write_report(record: Record, out_dir: str | Path, lang: str = "en") -> Repor
         The paths of the three files.
 
     Raises:
-        UserError: the directory or a file cannot be written.
+        UserError: the directory or a file cannot be written, there is no catalogue of the language, or a section that
+            is not the project's does not make its blocks.
     """
     out = Path(out_dir)
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
@@ -49,13 +50,11 @@ def write_report(record: Record, out_dir: str | Path, lang: str = "en") -> Repor
         files.markdown: render_markdown(record, lang),
         files.html: render_html(record, lang),
     }
-    try:
+    with writing(out, _ADVICE):
         out.mkdir(parents=True, exist_ok=True)
-        for path, content in texts.items():
-            _write_whole(path, content)
-    except OSError as error:
-        where = error.filename or out
-        raise UserError(f"{where}: cannot be written ({error.strerror}); give another --out") from None
+    for path, content in texts.items():
+        with writing(path, _ADVICE):
+            write_text(path, content)
     return files
 
 
@@ -84,22 +83,3 @@ def _dump(value: Any, indent: str) -> str:
 
 def _items(value: list[Any] | dict[str, Any]) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
-
-
-def _write_whole(path: Path, content: str) -> None:
-    """Write beside the file and rename over it, so that nobody ever reads half a file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
