@@ -13,6 +13,7 @@ from selfattn.errors import SettingError
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "one_cycle"]
 Precision = Literal["float32", "bfloat16"]
 AverageName = Literal["none", "ema", "last"]
+DeviceName = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True, kw_only=True)
