@@ -77,6 +77,7 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         A module with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
 
     Raises:
+        TypeError: a projection is no linear layer.
         ValueError: the layer has something that PyTorch's has not; the message says what.
 
     Example:
@@ -113,12 +114,10 @@ def _check(layer: MultiHeadAttention) -> None:
     where = "attention_to_torch"
     if not layer.project:
         raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
+    for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
+        expect_type(part, nn.Linear, where)
     for found, what in (
         (layer.num_kv_heads != layer.num_heads, f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads"),
-        (
-            any(type(part) is not nn.Linear for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)),
-            "projections that are not plain linear layers",
-        ),
         (type(layer.score) is not ScaledDot, f"the score {type(layer.score).__name__}"),
         (layer.position is not None, f"positions ({type(layer.position).__name__})"),
         (layer.q_norm is not None, "qk_norm=True"),
