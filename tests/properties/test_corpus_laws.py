@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, unlikely
 from selfattn.data.corpus.cleaning_report import Tally
 from selfattn.data.corpus.components import components_of, connected, digest, hold_out_components, loose, numbered
-from selfattn.data.corpus.corpus import CorpusSplits, read_corpus
+from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.readers.records import BadRecord, RawPair, file_records
 from selfattn.errors import UserError
@@ -77,7 +77,7 @@ def test_rows_are_kept_in_order_or_counted(
 
 def read(
     pairs: list[tuple[str, str]], valid: list[tuple[str, str]], test: list[tuple[str, str]], options: CleaningOptions
-) -> CorpusSplits:
+) -> CleanCorpus:
     """Read pairs as files of their own."""
     with tempfile.TemporaryDirectory() as folder, patch.object(datasets.config, "HF_DATASETS_CACHE", folder):
         paths = []

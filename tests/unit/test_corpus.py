@@ -13,7 +13,7 @@ import pytest
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.cleaning_report import CleaningReport, SharedPairs
 from selfattn.data.corpus.components import components_of, connected, hold_out_components, loose
-from selfattn.data.corpus.corpus import CorpusSplits, read_corpus
+from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.mapped import MappedPairs
 from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.corpus.stream import PairStream
@@ -155,7 +155,7 @@ def sentences(count: int) -> list[tuple[str, str]]:
     return [(f"S {rng.randrange(count)}{rng.choice(ends)}", f"t {rng.randrange(count)}") for _ in range(count)]
 
 
-def assert_apart(parts: CorpusSplits) -> None:
+def assert_apart(parts: CleanCorpus) -> None:
     for side in ("source", "target"):
         known = [{loose(getattr(pair, side)) for pair in part} for part in (parts.train, parts.valid, parts.test)]
         assert not known[0] & known[1]

@@ -36,7 +36,7 @@ _RECORD = "corpus.json"
 
 
 @dataclass(frozen=True)
-class CleanCorpus(codec.Plain):
+class CacheRecord(codec.Plain):
     """What lies in the cache beside the pairs of a clean corpus.
 
     Attributes:
@@ -54,7 +54,7 @@ def open_cached(
     settings: Mapping[str, Any],
     held_out: int | None = None,
     split_seed: int = 0,
-) -> tuple[dict[str, MappedPairs], CleanCorpus]:
+) -> tuple[dict[str, MappedPairs], CacheRecord]:
     """Map a clean corpus from the cache of `datasets`; clean it and write it there first, if it is not there yet.
 
     Args:
@@ -82,7 +82,7 @@ def open_cached(
             raise UserError(
                 f"{cache}: cannot be written ({error.strerror or error}); set HF_DATASETS_CACHE to a folder with room"
             ) from None
-    corpus = codec.read(CleanCorpus, folder / _RECORD, advice="remove its folder, so that it is made again")
+    corpus = codec.read(CacheRecord, folder / _RECORD, advice="remove its folder, so that it is made again")
     with quiet():
         return {name: MappedPairs.open(folder / f"{name}.arrow") for name in ("train", *HELD_OUT)}, corpus
 
@@ -129,7 +129,7 @@ def write_corpus(
     options: CleaningOptions,
     held_out: int | None = None,
     split_seed: int = 0,
-) -> CleanCorpus:
+) -> CacheRecord:
     """Clean a corpus and write its parts.
 
     Args:
@@ -176,7 +176,7 @@ def write_corpus(
     report = CleaningReport(
         tuple(reports), tuple(shared.get(name, SharedPairs(name, 0, 0, 0)) for name in HELD_OUT), expected, split
     )
-    return CleanCorpus(report, dict(sorted(written.items())))
+    return CacheRecord(report, dict(sorted(written.items())))
 
 
 def _keep(

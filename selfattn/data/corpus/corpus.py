@@ -18,7 +18,7 @@ from selfattn.errors import UserError
 
 
 @dataclass(frozen=True)
-class CorpusSplits:
+class CleanCorpus:
     """A clean corpus.
 
     Attributes:
@@ -43,7 +43,7 @@ def read_corpus(
     streaming: bool = False,
     held_out: int | None = None,
     split_seed: int = 0,
-) -> CorpusSplits:
+) -> CleanCorpus:
     """Read and clean a corpus.
 
     Not streaming, the clean pairs are written to the cache of `datasets` (``HF_DATASETS_CACHE``) and mapped from
@@ -85,14 +85,14 @@ def read_corpus(
     parts, cached = open_cached(sources, options, settings, held_out, split_seed)
     report = cached.report
     settings |= {"length_ratio": report.length_ratio, "parts": encode(cached.parts)}
-    return CorpusSplits(parts["train"], parts["valid"], parts["test"], report, settings)
+    return CleanCorpus(parts["train"], parts["valid"], parts["test"], report, settings)
 
 
-def _stream(sources: Mapping[str, PairSource], options: CleaningOptions, settings: dict[str, Any]) -> CorpusSplits:
+def _stream(sources: Mapping[str, PairSource], options: CleaningOptions, settings: dict[str, Any]) -> CleanCorpus:
     missing = [name for name in HELD_OUT if name not in sources]
     if missing:
         raise UserError(
             f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave --streaming out"
         )
     train, held, report = open_stream(sources, options)
-    return CorpusSplits(train, held["valid"], held["test"], report, settings | {"length_ratio": report.length_ratio})
+    return CleanCorpus(train, held["valid"], held["test"], report, settings | {"length_ratio": report.length_ratio})

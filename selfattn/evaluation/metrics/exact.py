@@ -10,6 +10,8 @@ import numpy as np
 from selfattn.evaluation.metrics.metric import Array, Metric, of_each, ratio
 from selfattn.registry import register
 
+EXACT_MATCH = "exact_match"
+
 
 @final
 @register.metric("exact_match")
