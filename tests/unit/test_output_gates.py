@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pair_files import book_split, read_pairs
+from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.splits import book_split
 from selfattn.evaluation.gates.output_gates import (
     PUBLISHED,
     endings,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.evaluation.gates.model_gates import Gate
 from selfattn.models.protocol import Seq2Seq
@@ -83,8 +84,8 @@ def overfitting(
     def count_known() -> int:
         longest = batch.target_out.shape[1]
         written = greedy(model, batch.source, batch.source_mask, bos_id=bos_id, eos_id=eos_id, max_length=longest)
-        ends = zip(written.ids, written.finished, chosen, strict=True)
-        return sum(finished and [*ids, eos_id] == example.target for ids, finished, example in ends)
+        ends = zip(written, chosen, strict=True)
+        return sum(found.finished and [*found.ids, eos_id] == example.target for found, example in ends)
 
     known, started = 0, time.perf_counter()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():

@@ -8,9 +8,9 @@ from typing import Literal
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import amount, compact
-from selfattn.report.sections.standing import ranked, subject
+from selfattn.report.verdict.names import named
+from selfattn.report.verdict.ranking import judged_pair, ranked
 from selfattn.report.words.messages import Message, message
-from selfattn.report.words.wordlist import WORDS
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
@@ -82,7 +82,7 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     other model that does not pass is set aside (`set_aside`), and the rest is compared.
     """
     failed = [gate for gate in failed_gates(record) if not gate.model or gate.model in _needed(record)]
-    found = [_gate_sentence(gate) for gate in failed]
+    found = [_gate_sentence(record, gate) for gate in failed]
     if too_far_apart(record) and not any(gate.name == _MATCHED for gate in failed):
         budget = message(f"budget.{record.matching.budget}")
         limit = amount(100 * record.matching.limit)
@@ -95,12 +95,12 @@ def set_aside(record: Record) -> tuple[Message, ...]:
     """Why models are left out of the verdict, where there is one all the same."""
     if obstacles(record):
         return ()
-    return tuple(_gate_sentence(gate) for gate in failed_gates(record) if gate.model)
+    return tuple(_gate_sentence(record, gate) for gate in failed_gates(record) if gate.model)
 
 
 def _needed(record: Record) -> frozenset[str]:
     """Models without which there is no verdict."""
-    pair = subject(record)
+    pair = judged_pair(record)
     if pair is not None:
         return frozenset(model.name for model in pair)
     few = len(sound(record)) < min(2, len(record.models))
@@ -158,14 +158,9 @@ def tuning_badge(record: Record) -> Badge:
     return Badge("warn", message("badge.tuned.unequal", low=trials[0], high=trials[-1]))
 
 
-def gate_name(name: str) -> Message:
-    """What a gate is called: by its words where there are any, else by its name in the record."""
-    return message("gate." + name) if "gate." + name in WORDS else message("gate", name=name)
-
-
-def _gate_sentence(gate: Gate) -> Message:
-    values: dict[str, str | int | Message] = {"gate": gate_name(gate.name), "model": gate.model, "reason": gate.reason}
-    return Message("obstacle.gate" if gate.model else "obstacle.gate.all", values)
+def _gate_sentence(record: Record, gate: Gate) -> Message:
+    key = "obstacle.gate" if gate.model else "obstacle.gate.all"
+    return message(key, gate=named(record, "gate", gate.name), model=gate.model, reason=gate.reason)
 
 
 def _percent(share: float) -> str:

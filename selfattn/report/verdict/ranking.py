@@ -11,7 +11,6 @@ from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import estimate_text
 
-PAIR = ("transformer", "rnn-attention")  # the comparison this project is about, when both are in the record
 _LISTED = 5  # models that a sentence names with their figures
 _TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
 
@@ -42,17 +41,17 @@ class Relation:
     test: PairTest | None = None
 
 
-def is_the_pair(record: Record) -> bool:
-    """Whether both models that this project is about are in the record."""
-    return set(PAIR) <= {model.name for model in record.models}
-
-
-def subject(record: Record) -> tuple[Model, Model] | None:
-    """The two models the verdict is about: the project's pair, or the only two; None where it is about all."""
+def asked_pair(record: Record) -> tuple[Model, Model] | None:
+    """The two models that the task asks about; None where it asks about none, or one of them is not in the record."""
     by_name = {model.name: model for model in record.models}
-    if is_the_pair(record):
-        return by_name[PAIR[0]], by_name[PAIR[1]]
-    return (record.models[0], record.models[1]) if len(record.models) == 2 else None
+    names = record.subject.pair
+    return (by_name[names[0]], by_name[names[1]]) if names and set(names) <= set(by_name) else None
+
+
+def judged_pair(record: Record) -> tuple[Model, Model] | None:
+    """The two models that the verdict is about: those that the task asks about, or the only two; None if about all."""
+    only = (record.models[0], record.models[1]) if len(record.models) == 2 else None
+    return asked_pair(record) or only
 
 
 def quality(record: Record, model: Model) -> Estimate | None:

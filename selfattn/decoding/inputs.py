@@ -1,4 +1,4 @@
-"""What every way of decoding begins with: checked arguments, and a model in evaluation mode."""
+"""What every way of decoding begins with: batches of like length, checked tensors, a model in evaluation mode."""
 
 from __future__ import annotations
 
@@ -7,6 +7,50 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+
+from selfattn.data.batches import Batch, batches
+from selfattn.data.examples import Example
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import Tokenizer
+
+
+def batches_by_length(
+    model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Example], *, batch_size: int, max_tokens: int
+) -> Iterator[tuple[Batch, list[int]]]:
+    """Cut examples into batches of like length, which changes nothing but the time that they take.
+
+    Args:
+        model: on whose device the batches are to be.
+        tokenizer: gives the special tokens.
+        examples: sources and targets as ids.
+        batch_size: most examples in a batch, at least 1.
+        max_tokens: most tokens in a batch, at least 1: long texts go in smaller ones, so that memory stays bounded.
+
+    Returns:
+        The batches, each with the places of its rows among the examples.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer("abc")
+        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> examples = [Example([4, 5, 2], [2]), Example([4, 2], [2]), Example([6, 2], [2])]
+        >>> cut = batches_by_length(model, tokenizer, examples, batch_size=2, max_tokens=100)
+        >>> [places for _, places in cut]
+        [[1, 2], [0]]
+    """
+    order = sorted(range(len(examples)), key=lambda place: (len(examples[place].source), len(examples[place].target)))
+    device = next(model.parameters()).device
+    for batch in batches(
+        [examples[place] for place in order],
+        batch_size=batch_size,
+        max_tokens=max_tokens,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        generator=None,
+    ):
+        yield batch.to(device), [order[place] for place in batch.indices]
 
 
 @contextmanager

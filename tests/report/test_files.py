@@ -25,11 +25,12 @@ from selfattn.report.render.files import results_json, write_report
 from selfattn.report.render.grid import cell_text
 from selfattn.report.render.markdown import plain, render_markdown
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.sections.fairness import matched_statement
 from selfattn.report.sections.judged import pair_tables
-from selfattn.report.sections.standing import quality
-from selfattn.report.sections.verdict import question, verdict
-from selfattn.report.words.messages import LANGS, Lang, Message
+from selfattn.report.verdict.comparability import matched_statement
+from selfattn.report.verdict.ranking import quality
+from selfattn.report.verdict.verdict import question, verdict
+from selfattn.report.words.catalogue import LANGS
+from selfattn.report.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
@@ -39,7 +40,7 @@ def dates() -> Record:
     return record_from_dict(RECORDS["dates"]())
 
 
-def printed(record: Record, lang: Lang = "en", columns: int = 80) -> str:
+def printed(record: Record, lang: str = "en", columns: int = 80) -> str:
     console = Console(file=io.StringIO(), width=columns, highlight=False)
     print_summary(record, console, "compare/dates/report.html", lang)
     text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
@@ -76,7 +77,7 @@ def test_bytes_do_not_hang_on_the_process_that_writes_them(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_all_three_say_why_models_are_not_comparable(tmp_path: Path, lang: Lang) -> None:
+def test_all_three_say_why_models_are_not_comparable(tmp_path: Path, lang: str) -> None:
     record = record_from_dict(RECORDS["gate_failed"]())
     files = write_report(record, tmp_path, lang)
     lead = verdict(record).lead.say(lang)
@@ -137,7 +138,7 @@ def test_results_keep_rows_of_figures_on_one_line(dates: Record) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_markdown_says_what_the_page_says(dates: Record, lang: Lang) -> None:
+def test_markdown_says_what_the_page_says(dates: Record, lang: str) -> None:
     text = render_markdown(dates, lang)
     lines = text.splitlines()
     assert lines[0] == f"# {question(dates).say(lang)}"
@@ -178,7 +179,7 @@ def test_plain_text_is_one_line(text: str) -> None:
 @pytest.mark.parametrize(
     "name", ["dates", "three_seeds", "one_model", "many_models", "rich", "gate_failed", "translation", "one_seed"]
 )
-def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: Lang) -> None:
+def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
     record = record_from_dict(RECORDS[name]())
     text = printed(record, lang)
     assert max(map(width, text.splitlines())) <= 80

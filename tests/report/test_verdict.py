@@ -15,12 +15,12 @@ from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.quality import Estimate, IntervalMethod
 from selfattn.figures.reading import record_from_dict
-from selfattn.figures.record import Record
+from selfattn.figures.record import NO_SUBJECT, Record
 from selfattn.report.drawing.numbers import estimate_text
-from selfattn.report.sections.fairness import badges, obstacles
 from selfattn.report.sections.judged import pair_tables
-from selfattn.report.sections.standing import Outcome, interval_outcome, quality, ranked, relation, turned
-from selfattn.report.sections.verdict import question, standing, verdict
+from selfattn.report.verdict.comparability import badges, obstacles
+from selfattn.report.verdict.ranking import Outcome, interval_outcome, quality, ranked, relation, turned
+from selfattn.report.verdict.verdict import question, standing, verdict
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
@@ -135,7 +135,7 @@ def test_the_question_is_about_the_pair_and_its_size(dates: Record) -> None:
     assert "3 models" in question(only(dates, "rnn-plain", "rnn-peeky", "transformer")).say("en")
     assert question(only(dates, "transformer")).say("en") == "How well does transformer convert dates?"
     assert "translate better" in question(read("translation")).say("en")
-    assert "“spelling”" in question(dataclasses.replace(dates, task="spelling")).say("en")
+    assert "“spelling”" in question(dataclasses.replace(dates, task="spelling", subject=NO_SUBJECT)).say("en")
 
 
 def test_no_difference_is_said_with_both_intervals_and_the_test(rich: Record) -> None:
@@ -410,9 +410,9 @@ def test_the_ratio_of_times_is_that_of_the_figures(dates: Record) -> None:
 @pytest.mark.parametrize(
     ("plain", "peeky", "words"),
     [
-        (Estimate(0.3, 0.2, 0.4), Estimate(0.6, 0.5, 0.7), "Without attention the RNN does worse than"),
+        (Estimate(0.3, 0.2, 0.4), Estimate(0.6, 0.5, 0.7), "Without attention, models do worse than"),
         (Estimate(0.9996, 0.9985, 0.9999), Estimate(0.9996, 0.9985, 0.9999), "No difference seen between"),
-        (Estimate(0.3, 0.2, 0.4), Estimate(0.9996, 0.9985, 0.9999), "RNNs without attention:"),
+        (Estimate(0.3, 0.2, 0.4), Estimate(0.9996, 0.9985, 0.9999), "Models without attention:"),
         (Estimate(0.3), Estimate(0.3), "which cannot be judged"),
     ],
 )

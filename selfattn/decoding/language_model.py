@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from selfattn.data.batches import Example
-from selfattn.decoding.batched import decode_sources
-from selfattn.decoding.forced import score_examples
+from selfattn.data.examples import Example
 from selfattn.decoding.options import DecodingOptions
-from selfattn.decoding.texts import Output, to_output
+from selfattn.decoding.scoring import score_examples
+from selfattn.decoding.texts import Output, decode_sources, to_output
 from selfattn.models.continuation import Continuation
 from selfattn.models.decoder_only import DecoderOnly
 from selfattn.models.protocol import Seq2Seq

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
-from selfattn.report.sections.fairness import comparable, obstacles, parameter_spread, set_aside, sound
-from selfattn.report.sections.standing import PAIR, Outcome, is_the_pair, quality, ranked, relation, scores, subject
+from selfattn.report.verdict.comparability import comparable, obstacles, parameter_spread, set_aside, sound
+from selfattn.report.verdict.names import asked, metric_name
+from selfattn.report.verdict.ranking import Outcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
-from selfattn.report.words.wordlist import WORDS
 
 SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
 LISTED = 4  # obstacles that the verdict spells out
@@ -39,14 +39,13 @@ class Verdict:
 
 def question(record: Record) -> Message:
     """The question that the comparison answers."""
-    pair = subject(record)
-    if pair and is_the_pair(record):
+    pair = judged_pair(record)
+    if pair and asked_pair(record):
         kind = "pair.same" if parameter_spread(pair) <= SAME_SIZE else "pair"
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
-    key = f"question.{record.task}.{kind}"
     names = {f"name{k}": model.name for k, model in enumerate(pair or record.models[:1])}
-    return message(key if key in WORDS else f"question.{kind}", task=record.task, count=len(record.models), **names)
+    return asked(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
 
 
 def verdict(record: Record) -> Verdict:
@@ -57,7 +56,7 @@ def verdict(record: Record) -> Verdict:
         more = [message("verdict.stopped.more", count=len(stops) - LISTED)] if len(stops) > LISTED else []
         rest = (*stops[1:LISTED], *more, figures, _seed_sentence(record))
         return Verdict(message("verdict.stopped", reason=stops[0]), rest, stopped=True)
-    pair = subject(record)
+    pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
     others: list[Message] = _test_sentence(record, test)
     if pair:
@@ -88,16 +87,9 @@ def best_of(record: Record) -> Model:
     return (ranked(record) if obstacles(record) else sound(record))[0]
 
 
-def metric_name(name: str) -> Message:
-    """What a metric is called: by its words where there are any, else by its name in the record."""
-    return message("metric." + name) if "metric." + name in WORDS else message("metric", name=name)
-
-
 def _what(record: Record) -> dict[str, str | int | Message]:
     """What was measured, on what."""
-    key = f"items.{record.task}"
-    items = message(key if key in WORDS else "items", count=f"{record.test_items:,}")
-    return {"metric": metric_name(record.headline.metric), "items": items}
+    return {"metric": metric_name(record), "items": asked(record, "items", count=f"{record.test_items:,}")}
 
 
 def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, PairTest | None]:
@@ -179,14 +171,15 @@ def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
 
 
 def _baseline_sentence(record: Record) -> list[Message]:
-    """What the models without attention reach beside the RNN with attention."""
+    """What the models without attention reach beside the second of the pair."""
     without = tuple(model for model in sound(record) if not model.attention)
-    if not without or not is_the_pair(record):
+    pair = asked_pair(record)
+    if not without or not pair or not pair[1].attention:
         return []
-    other = next(model for model in record.models if model.name == PAIR[1])
+    other = pair[1]
     found = {relation(record, model, other).outcome for model in without}
     key = f"verdict.baseline.{found.pop().value}" if len(found) == 1 else "verdict.baseline.mixed"
-    return [message(key, other=PAIR[1], scores=scores(record, without) or NONE)]
+    return [message(key, other=other.name, scores=scores(record, without) or NONE)]
 
 
 def _seed_sentence(record: Record) -> Message:
