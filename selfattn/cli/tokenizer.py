@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfattn.cli.given_options import chosen_columns
-from selfattn.cli.tokenizer_options import InspectTokenizer, Side, TrainTokenizer
+from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
 from selfattn.data.readers.lines import read_texts
-from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
 from selfattn.errors import UserError
 from selfattn.report.drawing.tokenizer_card import card_text
 from selfattn.report.drawing.tokenizer_svg import card_svg
 from selfattn.tokenizers.card import Card, card
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.load import load_tokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 
 _DEFAULT_SIZE = 8000

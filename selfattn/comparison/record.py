@@ -11,29 +11,25 @@ from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.gates import make_gates
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.output_gates import Floor
-from selfattn.evaluation.metrics.corpus import chrf_metric
-from selfattn.evaluation.metrics.translation import compare_translations
-from selfattn.evaluation.statistics.comparison import METHODS, Comparison, Over
-from selfattn.evaluation.statistics.intervals import LEVEL
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.statistics.intervals import interval_method
+from selfattn.evaluation.statistics.significance import compare_outputs
 from selfattn.figures.alignment import HeadAlignment, ModelAlignment
 from selfattn.figures.attention import Attention, AttentionExample, AttentionMap, ModelAttention
 from selfattn.figures.cost import Cost, DecodingCost, MeanOverRuns, Timing
 from selfattn.figures.curves import Curve, Point
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Headline, IntervalMethod, Unit
+from selfattn.figures.gates import Floor
+from selfattn.figures.pairs import Comparison
+from selfattn.figures.quality import Estimate, Headline
 from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Model, Record, TuningTrial
 from selfattn.models.config import config_to_dict
-from selfattn.models.presets import PRESETS, Preset
-from selfattn.runs.task import compare_on
+from selfattn.models.presets import PRESETS, Preset, get_preset
+from selfattn.runs.directory import RunRecord
+from selfattn.runs.task import task_of
 from selfattn.runs.testing import Tested
-from selfattn.tasks.subject import subject_of
 
 _DIFFERENCES = 40
 _POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")
-_UNITS: dict[str, Unit] = {
-    "exact_match": "share", "character_error_rate": "share", "bleu": "points", "chrf": "points", "ter": "points",
-}  # fmt: skip
 _NOT_DATA = ("kind", "validation_items")
 
 
@@ -82,9 +78,14 @@ def make_record(
                 raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
     shared = _shared([_training(run) for run in firsts.values()])
     predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
-    language = str(first.config.data.get("target_language", ""))
-    comparison = compare_on(frame.headline, predictions, pairs, language)
-    over: Over = comparison.estimates[next(iter(models))].over
+    task = task_of(first.config.task, first.config.data, str(first.path))
+    language = task.language
+    metrics = {name: make_metric(name, language) for name in (frame.headline.metric, *first.figures["scores"])}
+    metric = metrics[frame.headline.metric]
+    references = [pair.target for pair in pairs]
+    # Beside the metric that decides, others: two scores that agree are worth more than one.
+    tested = [metric, *(make_metric(name, language) for name in metric.beside)]
+    comparison, *further = [compare_outputs(predictions, references, one) for one in tested]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     decoding = first.figures["decoding"]
     tuning = {"tuning_space": dict(frame.space)} if frame.space else {}
@@ -98,24 +99,22 @@ def make_record(
         test_items=len(pairs),
         models=tuple(_model(name, runs, shared, comparison, frame) for name, runs in models.items()),
         headline=frame.headline,
-        interval=IntervalMethod(LEVEL, METHODS[over], over=over),
-        pairs=(*_pairs(comparison, frame.headline.metric), *_further_pairs(frame.headline, predictions, pairs)),
+        interval=interval_method(comparison.estimates[next(iter(models))].over),
+        pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(models, frame.matching, frame.floor),
         matching=frame.matching,
-        buckets=make_buckets(models, few or {}, frame.headline, language),
+        buckets=make_buckets(models, few or {}, metric, task.tag_name),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
-        subject=subject_of(first.config.task),
-        units=_UNITS,
+        subject=task.subject(),
+        units={name: one.unit for name, one in metrics.items()},
     )
 
 
-def _environment(record: Mapping[str, Any]) -> dict[str, str | int | float | None]:
-    versions, machine = record["versions"], record["machine"]
+def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:
+    versions, machine = record.versions, record.machine
     found = {name: versions[name] for name in ("selfattn", "python", "torch", "babel", "cldr")}
-    return (
-        found | {name: machine[name] for name in ("platform", "cpu", "cores", "threads")} | {"commit": record["commit"]}
-    )
+    return found | {name: machine[name] for name in ("platform", "cpu", "cores", "threads")} | {"commit": record.commit}
 
 
 def _training(run: Tested) -> dict[str, Any]:
@@ -131,20 +130,21 @@ def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], comparison: Comparison, frame: Frame) -> Model:
     first = runs[0]
-    preset = PRESETS.get(first.config.preset) or Preset("", "", first.config.model)
+    known = first.config.preset in PRESETS
+    preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     own = {key: value for key, value in _training(first).items() if key not in shared}
     return Model(
         name=name,
         attention=bool(first.figures["attention"]) or preset.attention,
-        parameters=first.record["parameters"],
+        parameters=first.record.parameters,
         seeds=tuple(run.seed for run in runs),
         metrics=_metrics(name, runs, comparison, frame.headline),
         summary=preset.summary,
         source=preset.source,
-        parameters_non_embedding=first.record["parameters_non_embedding"],
+        parameters_non_embedding=first.record.parameters_non_embedding,
         timing=Timing(
-            train_seconds=_measure(run.record["train_seconds"] for run in runs),
-            tokens_per_second=_measure(run.metrics[-1]["tokens"] / run.metrics[-1]["seconds"] for run in runs),
+            train_seconds=_measure(run.record.train_seconds for run in runs),
+            tokens_per_second=_measure(run.metrics[-1].tokens / run.metrics[-1].seconds for run in runs),
             predict_ms=_measure(run.figures["predict_ms"] for run in runs),
             predict_batch_ms=_measure(1000 * run.figures["seconds"] / len(run.answers) for run in runs),
         ),
@@ -159,8 +159,7 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], compari
 
 def _metrics(name: str, runs: Sequence[Tested], comparison: Comparison, headline: Headline) -> dict[str, Estimate]:
     """The headline with its interval, and every other metric as it is."""
-    found = comparison.estimates[name]
-    metrics = {headline.metric: Estimate(found.mean, found.low, found.high, found.runs)}
+    metrics = {headline.metric: comparison.estimates[name]}
     for metric in runs[0].figures["scores"]:
         if metric != headline.metric:
             values = tuple(float(run.figures["scores"][metric]) for run in runs)
@@ -175,13 +174,13 @@ def _measure(values: Iterable[float]) -> MeanOverRuns:
 
 def _cost(run: Tested) -> Cost:
     found: Mapping[str, Any] = run.figures["cost"]
-    total = found["training_flops_per_token"] * run.metrics[-1]["tokens"]
+    total = found["training_flops_per_token"] * run.metrics[-1].tokens
     peak = found.get("peak_flops")
     return Cost(
         training_flops=total,
         training_flops_per_token=found["training_flops_per_token"],
         decoding_flops_per_token=found["decoding_flops_per_token"],
-        peak_share=None if peak is None else total / run.record["train_seconds"] / peak,
+        peak_share=None if peak is None else total / run.record.train_seconds / peak,
         training_bytes=found.get("training_bytes"),
         weights_bytes=found["weights_bytes"],
         run_bytes=found["run_bytes"],
@@ -203,39 +202,12 @@ def _curve(run: Tested, headline: Headline) -> Curve:
         run.seed,
         tuple(
             Point(
-                **{key: line[key] for key in _POINT},
-                flops=per_token * line["tokens"],
-                valid=line.get(f"valid_{headline.metric}"),
+                **{key: getattr(report, key) for key in _POINT},
+                flops=per_token * report.tokens,
+                valid=report.measures.get(headline.metric),
             )
-            for line in run.metrics
+            for report in run.metrics
         ),
-    )
-
-
-def _further_pairs(
-    headline: Headline, predictions: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]
-) -> tuple[PairTest, ...]:
-    """Beside BLEU, chrF: two scores that agree are worth more than one."""
-    if headline.metric != "bleu":
-        return ()
-    metric = chrf_metric()
-    return _pairs(compare_translations(predictions, [pair.target for pair in pairs], metric), metric.name)
-
-
-def _pairs(comparison: Comparison, metric: str) -> tuple[PairTest, ...]:
-    return tuple(
-        PairTest(
-            pair.first,
-            pair.second,
-            metric,
-            pair.difference,
-            pair.low,
-            pair.high,
-            pair.p,
-            pair.p_holm,
-            pair.word,
-        )
-        for pair in comparison.pairs
     )
 
 

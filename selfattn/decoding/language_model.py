@@ -10,8 +10,7 @@ from selfattn.data.examples import Example
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_examples
 from selfattn.decoding.texts import Output, decode_sources, to_output
-from selfattn.models.continuation import Continuation
-from selfattn.models.decoder_only import DecoderOnly
+from selfattn.models.decoder_only.continuation import Continuation
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -97,7 +96,7 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
 
 
 def continue_texts(
-    model: DecoderOnly,
+    model: Seq2Seq,
     tokenizer: Tokenizer,
     texts: Sequence[str],
     options: DecodingOptions,

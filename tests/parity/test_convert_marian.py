@@ -15,7 +15,8 @@ from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import LengthPenalty
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
 

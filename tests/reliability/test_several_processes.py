@@ -37,7 +37,7 @@ def results(folder: Path) -> list[dict[str, Any]]:
 def check_curve(found: dict[str, Any], folder: Path) -> None:
     """The curve of two processes is that of one, up to the order in which float32 numbers are added."""
     program.fit_small(folder / "alone", program.CURVE, model=program.CURVE_MODEL)
-    alone = RunDirectory(folder / "alone").metrics()
+    alone = [report.to_line() for report in RunDirectory(folder / "alone").metrics()]
     assert [line["step"] for line in found["curve"]] == [line["step"] for line in alone] == [3, 6, 9]
     for one, two in zip(alone, found["curve"], strict=True):
         for name in one:
@@ -81,7 +81,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 
 def test_a_sum_of_gradients_needs_no_second_process() -> None:
     model = torch.nn.Linear(2, 3)
-    assert Processes().add_up(model, 0.5) == 0.5
+    assert Processes().reduce_gradients(model, 0.5) == 0.5
     assert model.weight.grad is None
 
 

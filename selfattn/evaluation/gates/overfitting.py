@@ -15,7 +15,7 @@ import torch
 from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
-from selfattn.evaluation.gates.model_gates import Gate
+from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
@@ -61,7 +61,8 @@ def overfitting(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.config import DecoderOnlyConfig, TransformerConfig
+        >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
+        >>> from selfattn.models.transformer_config import TransformerConfig
         >>> config = DecoderOnlyConfig(stack=TransformerConfig(dim=16, num_heads=2, ffn_dim=16))
         >>> examples = [Example([3, 4, 2], [4, 3, 2]), Example([4, 4, 2], [3, 2])]
         >>> make = lambda: build(config, vocab_size=5, pad_id=0, seed=0)
@@ -101,7 +102,7 @@ def overfitting(
     share = known / len(chosen)
     used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
     found = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
-    return Gate("overfitting", share >= limit, share, limit, found)
+    return Gate("overfitting", share >= limit, found, value=share, limit=limit)
 
 
 def _learn(model: Seq2Seq, batch: Batch, optimizer: torch.optim.Optimizer) -> float:

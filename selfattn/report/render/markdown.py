@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from selfattn.figures.record import Record
-from selfattn.report.drawing.numbers import NONE
-from selfattn.report.render.grid import Grid, cell_text
-from selfattn.report.sections.buckets import part_grid, parts
-from selfattn.report.sections.judged import method_note, tuning_space
-from selfattn.report.sections.settings import reproduce_facts, shared_settings
-from selfattn.report.sections.summary import gaps, interval_note, origin, rows, standing_note
-from selfattn.report.sections.tables import Tables, tables
-from selfattn.report.sections.training import threshold
-from selfattn.report.verdict.comparability import badges, matched_sentence
-from selfattn.report.verdict.names import metric_name
-from selfattn.report.verdict.ranking import ranked
-from selfattn.report.verdict.verdict import question, verdict
-from selfattn.report.words.messages import Message, message
+from selfattn.report import blocks as b
+from selfattn.report.contents import contents
+from selfattn.report.drawing.charts import axis_text, chart_table, strip_text
+from selfattn.report.drawing.palette import Signs
+from selfattn.report.drawing.scale import Scale
+from selfattn.report.sections.first_screen import first_screen
+from selfattn.report.words.catalogue import SOURCE
+from selfattn.report.words.messages import Said, message, said
 
-_SHOWN_DIFFERENCES = 12
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
 _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")
 
 
-def render_markdown(record: Record, lang: str = "en") -> str:
+def render_markdown(record: Record, lang: str = SOURCE) -> str:
     """Render a record as Markdown (GitHub's tables); the same record gives the same text.
 
     Args:
@@ -35,59 +29,9 @@ def render_markdown(record: Record, lang: str = "en") -> str:
     Returns:
         The document.
     """
-
-    def say(one: Message) -> str:
-        return plain(one.say(lang))
-
-    def word(key: str, **values: str | int | Message) -> str:
-        return plain(message(key, **values).say(lang))
-
-    found, level, answer = tables(record), threshold(record), verdict(record)
-    blocks = [
-        f"# {say(question(record))}",
-        f"**{say(answer.lead)}**",
-        " ".join(map(say, answer.others)),
-        " ".join(f"**{say(sentence)}**" for sentence in answer.aside),
-        plain(" · ".join(badge.text.say(lang) for badge in badges(record))),
-        plain(" · ".join(origin(record))),
-        _summary(record, lang),
-        f"{say(interval_note(record))} {say(standing_note(record))}",
-        "\n".join(f"- {say(gap.text)}" for gap in gaps(record)),
-        f"## {word('head.learning')}",
-        word("markdown.full"),
-        _headed(f"### {word('reached.head')}\n\n{say(level[1]) if level else ''}", found.reached, lang),
-        *_buckets(record, lang),
-        f"## {word('head.differences')}",
-        _differences(record, lang) or word("differences.none"),
-        f"## {word('head.statistics')}",
-        *_statistics(record, found, lang),
-        f"## {word('head.cost')}",
-        _grid(found.times, lang),
-        word("cost.note"),
-        _grid(found.sizes, lang),
-        word("cost.size.note") if found.sizes.lines else "",
-        _headed(f"### {word('cost.decoding')}\n\n{word('cost.decoding.note')}", found.decoding, lang),
-        *(_headed(f"## {word('head.alignment')}\n\n{word('alignment.note')}", one, lang) for one in found.alignment),
-        f"## {word('head.gates')}",
-        _grid(found.gates, lang) or word("gates.none"),
-        f"## {word('head.fairness')}",
-        say(matched_sentence(record)),
-        _grid(found.matching, lang),
-        _headed(f"### {word('settings.differ')}", found.differing, lang),
-        f"### {word('tuning.head')}",
-        word("tuning.text", space=tuning_space(record)) if found.tuned.lines else word("tuning.none"),
-        _grid(found.tuned, lang),
-        *(_headed(f"#### {word('tuning.all', model=name)}", grid, lang) for name, grid in found.trials),
-        f"### {word('fairness.models')}",
-        _models(record),
-        f"### {word('settings.shared')}",
-        "\n".join(f"- {plain(name)}: {plain(value)}" for name, value in shared_settings(record)),
-        f"## {word('head.reproduce')}",
-        _code_block(record.command),
-        "\n".join(f"- {plain(_said(k, lang))}: {plain(_said(v, lang))}" for k, v in reproduce_facts(record)),
-        "\n".join(f"- {plain(run)}" for model in record.models for run in model.run_dirs),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    page = _Page(lang, Signs([model.name for model in record.models]))
+    parts = (f"## {page.say(part.title)}\n\n{page.all(part.blocks)}" for part in contents(record))
+    return "\n\n".join([page.all(first_screen(record)), *parts]) + "\n"
 
 
 def plain(text: str) -> str:
@@ -100,102 +44,93 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(lambda found: "\\" + found[0], " ".join(text.splitlines()))
 
 
-def _summary(record: Record, lang: str) -> str:
-    metric, unit = metric_name(record), message(f"unit.{record.headline.kind}")
-    heads = [
-        message("col.model"),
-        message("col.quality", metric=metric, unit=unit),
-        *map(message, ("col.standing", "col.parameters", "short.flops", "short.train", "short.predict")),
-    ]
-    body = [
-        [
-            row.name,
-            f"{row.mean} {row.interval}",
-            row.standing.say(lang) + (f", {row.p}" if row.p else ""),
-            row.parameters,
-            row.flops_per_token,
-            row.train_seconds,
-            row.predict_ms,
-        ]
-        for row in rows(record)
-    ]
-    return _table([head.say(lang) for head in heads], body, right_from=3)
+class _Page:
+    """Blocks as Markdown in one language; the level of headings grows inside what the page folds away."""
 
+    def __init__(self, lang: str, signs: Signs, level: int = 3) -> None:
+        self.lang, self.signs, self.level = lang, signs, level
 
-def _said(cell: str | Message, lang: str) -> str:
-    return cell.say(lang) if isinstance(cell, Message) else cell
+    def all(self, blocks: Iterable[b.Block]) -> str:
+        """Blocks one below the other; those that show nothing are left out."""
+        return "\n\n".join(filter(None, map(self.draw, blocks)))
 
+    def say(self, text: Said) -> str:
+        """Escaped text."""
+        return plain(said(text, self.lang))
 
-def _grid(grid: Grid, lang: str) -> str:
-    """A table of the report; empty without rows."""
-    body = [[_said(cell_text(cell), lang) for cell in line.cells] for line in grid.lines]
-    rule = ["---:" if column.numeric else "---" for column in grid.columns]
-    return _table([_said(column.head, lang) for column in grid.columns], body, rule=rule)
+    def draw(self, block: b.Block) -> str:
+        """One block."""
+        match block:
+            case b.Paragraph():
+                return " ".join([*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])])
+            case b.Heading():
+                head = f"{'#' * self.level} {self.say(block.text)}"
+                return f"{head}\n\n{self.say(block.aside)}" if block.aside else head
+            case b.Items():
+                return "\n".join(f"- {self.say(one)}" for one in block.items)
+            case b.Facts():
+                mark = "**" if block.models else ""
+                return "\n".join(f"- {mark}{self.say(name)}{mark}: {self.cell(one)}" for name, one in block.facts)
+            case b.Code():
+                fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
+                return f"{fence}\n{block.text}\n{fence}"
+            case b.Folded():
+                inner = _Page(self.lang, self.signs, self.level + 1)
+                return inner.all([b.Heading(block.title), *block.blocks])
+            case b.Verdict():
+                return self.verdict(block)
+            case b.Table():
+                return self.table(block) if block.rows else ""
+            case b.Chart():
+                return self.all([b.Paragraph(block.caption), chart_table(block)])
+            case b.Charts():
+                others = message("chart.others") if len(block.charts) > 1 else None
+                return self.all([block.charts[0], b.Paragraph(others)])
+            case b.AttentionMaps():
+                return self.say(message("markdown.maps"))
 
-
-def _headed(head: str, grid: Grid, lang: str) -> str:
-    """A table under its heading; neither without rows."""
-    return f"{head}\n\n{_grid(grid, lang)}" if grid.lines else ""
-
-
-def _buckets(record: Record, lang: str) -> list[str]:
-    groups = [group for group in record.buckets if group.buckets]
-    blocks = [f"## {message('head.buckets').say(lang)}"] if groups else []
-    for part, group in zip(parts(record), groups, strict=True):
-        measured = message("col.quality", metric=part.metric, unit=part.unit).say(lang)
-        blocks += [
-            f"### {plain(part.title.say(lang))}",
-            plain(f"{measured}. {part.note}"),
-            _grid(part_grid(record, group), lang),
-        ]
-    return blocks
-
-
-def _statistics(record: Record, found: Tables, lang: str) -> list[str]:
-    blocks = [plain(method_note(record).say(lang))]
-    for one in found.pairs:
-        blocks.append(
-            _headed(f"### {plain(message('statistics.metric', metric=one.metric).say(lang))}", one.grid, lang)
+    def verdict(self, block: b.Verdict) -> str:
+        """The question, the answer, the badges and where the record comes from."""
+        texts = (
+            f"# {self.say(block.question)}",
+            f"**{self.say(block.lead)}**",
+            " ".join(map(self.say, block.others)),
+            " ".join(f"**{self.say(sentence)}**" for sentence in block.aside),
+            plain(" · ".join(badge.text.say(self.lang) for badge in block.badges)),
+            plain(" · ".join(block.origin)),
         )
-    if record.headline.signature:
-        blocks.append(f"{message('statistics.signature').say(lang)} {plain(record.headline.signature)}")
-    note = plain(message("further.note").say(lang))
-    further = _headed(f"### {message('head.further').say(lang)}", found.further, lang)
-    return [*blocks, f"{further}\n\n{note}" if further else ""]
+        return "\n\n".join(filter(None, texts))
 
+    def table(self, block: b.Table) -> str:
+        """A table. Strips of several models, which would take several lines, are left out."""
+        cells = [(k, one) for row in block.rows for k, one in enumerate(row.cells)]
+        several = {k for k, one in cells if isinstance(one, b.Strip) and len(one.entries) > 1}
+        shown = [k for k in range(len(block.columns)) if k not in several]
+        columns = [block.columns[k] for k in shown]
+        rules = ["---:" if column.numeric and column.axis is None else "---" for column in columns]
+        body = [[self.cell(row.cells[k], block.columns[k].axis) for k in shown] for row in block.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in [map(self.head, columns), rules, *body])
 
-def _differences(record: Record, lang: str) -> str:
-    order = ranked(record)
-    body = []
-    for one in record.differences[:_SHOWN_DIFFERENCES]:
-        answers = [one.predictions.get(model.name) for model in order]
-        marked = [NONE if said is None else f"{'✓' if said == one.target else '✗'} {said}" for said in answers]
-        body.append([one.source, one.target, *marked])
-    return _table([message("col.source").say(lang), message("col.target").say(lang), *(m.name for m in order)], body)
+    def head(self, column: b.Column) -> str:
+        """The head of a column."""
+        return self.say(column.label or column.head) if column.axis is None else f"`{axis_text(column.axis)}`"
 
-
-def _models(record: Record) -> str:
-    return "\n".join(
-        f"- **{plain(model.name)}**: {plain(model.summary or NONE)}"
-        + (plain(f" ({model.source})") if model.source else "")
-        for model in ranked(record)
-    )
-
-
-def _table(
-    heads: Sequence[str],
-    body: Sequence[Iterable[str]],
-    right_from: int | None = None,
-    rule: Sequence[str] | None = None,
-) -> str:
-    """A table, cells escaped; columns from `right_from` on, or as `rule` says, aligned right. Empty without rows."""
-    if not body:
-        return ""
-    rule = rule or ["---:" if right_from is not None and k >= right_from else "---" for k in range(len(heads))]
-    lines = [map(plain, heads), rule, *(map(plain, row) for row in body)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _code_block(text: str) -> str:
-    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
-    return f"{fence}\n{text}\n{fence}"
+    def cell(self, cell: b.Cell, axis: Scale | None = None) -> str:
+        """What stands in a cell."""
+        match cell:
+            case b.Quality():
+                return self.say(f"{cell.mean} {cell.interval}")
+            case b.Noted():
+                return self.say(cell.text)
+            case b.Stacked():
+                small = self.say(cell.small)
+                between = " " if small.startswith("(") else ", "
+                return self.cell(cell.text) + (between + small if small else "")
+            case b.Answer():
+                return self.say(cell.marked)
+            case b.Drawn():
+                return f"`{cell.text}`"
+            case b.Strip():
+                drawn = (strip_text(axis or Scale(), self.signs[name], one)[0] for name, one in cell.entries)
+                return " ".join(f"`{one}`" for one in drawn)
+        return self.say(cell)

@@ -1,0 +1,142 @@
+"""The pairs of the dates task in three parts: the endless source, or a file of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from selfattn.data.dates.probes import unseen_formats, unseen_years
+from selfattn.data.dates.source import DateSource
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.lines import file_sha256
+from selfattn.data.readers.pair_files import is_book_file, read_pairs
+from selfattn.data.shuffling import repeated
+from selfattn.data.splits import Splits, split_pairs
+from selfattn.errors import SettingError, UserError
+
+_SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
+_PROBES = 500  # dates of years, and in formats, that training never shows
+
+
+class EmbeddedDates(Splits):
+    """The endless source: every epoch is new; the days of the three parts differ.
+
+    Args:
+        locales: CLDR locales.
+        seed: of the training pairs; validation and test are the same for every seed.
+    """
+
+    def __init__(self, locales: Sequence[str], seed: int) -> None:
+        self.locales = tuple(locales)
+        self._train = DateSource(locales, seed=seed, split="train")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The locales."""
+        return {"kind": "embedded", "locales": list(self.locales)}
+
+    @property
+    def name(self) -> str:
+        """The locales."""
+        return f"embedded dates, {','.join(self.locales)}"
+
+    def sample(self) -> Sequence[Pair]:
+        """Training pairs of seed 0."""
+        return _sample(self.locales)
+
+    def train(self, epoch: int, count: int | None) -> list[Pair]:
+        """Pairs that no epoch before had by design; `count` must be given."""
+        if count is None:
+            raise SettingError("the embedded dates are endless: give `items_per_epoch`")
+        return self._train.pairs(count, start=epoch * count)
+
+    def validation(self, count: int) -> list[Pair]:
+        """The first pairs of the part ``valid``."""
+        return DateSource(self.locales, seed=0, split="valid").pairs(count)
+
+    def test(self, count: int | None) -> list[Pair]:
+        """The first pairs of the part ``test``; `count` must be given."""
+        if count is None:
+            raise SettingError("the embedded dates are endless: give `test_items`")
+        return DateSource(self.locales, seed=0, split="test").pairs(count)
+
+    def probes(self) -> Mapping[str, Sequence[Pair]]:
+        """Dates of years, and in formats, that training never shows."""
+        found: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, _PROBES)}
+        try:
+            return found | {"unseen formats": unseen_formats(self.locales, _PROBES)}
+        except UserError:  # CLDR has no further formats for these locales
+            return found
+
+
+class FileDates(Splits):
+    """Pairs from files: a test part of a tenth, a validation taken from the rest, training on what remains.
+
+    The book's file has its own split (seed 1984, the last tenth). Any other file is dealt by its sources, with a fixed
+    seed, so that a source which stands in it several times is in one part only.
+
+    Args:
+        files: two parallel files or one file of pairs.
+        columns: of source and target in one file; None for the usual ones.
+        seed: of the order in which an epoch that is not the whole file goes through it.
+        validation_items: pairs taken from the training part for validation; a tenth of it at most.
+    """
+
+    def __init__(
+        self, files: Sequence[Path], columns: tuple[str, str] | None, seed: int, validation_items: int
+    ) -> None:
+        pairs = read_pairs(*files, columns=columns)
+        self.files, self.columns, self.seed, self.validation_items = files, columns, seed, validation_items
+        self.is_book = is_book_file(*files)
+        self._train, self._validation, self._test = split_pairs(
+            pairs, validation_items, label=", ".join(map(str, files)), book=self.is_book
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The files, by path and content, and how they were cut."""
+        first, *second = self.files
+        settings = {
+            "kind": "file",
+            "path": str(first.resolve()),
+            "sha256": file_sha256(first),
+            "split": "book" if self.is_book else "by source",
+            "validation_items": self.validation_items,
+        }
+        if second:
+            settings |= {"target_path": str(second[0].resolve()), "target_sha256": file_sha256(second[0])}
+        return settings | ({} if self.columns is None else {"columns": list(self.columns)})
+
+    @property
+    def name(self) -> str:
+        """The files."""
+        return f"{' '.join(str(file.resolve()) for file in self.files)}, test part"
+
+    def sample(self) -> Sequence[Pair]:
+        """The training part."""
+        return self._train
+
+    def train(self, epoch: int, count: int | None) -> list[Pair]:
+        """All of the training part, or the next `count` of an endless run through it in ever new order."""
+        if count is None:
+            return self._train
+        return repeated(self._train, count, start=epoch * count, seed=self.seed)
+
+    def validation(self, count: int) -> list[Pair]:
+        """Pairs taken from the training part."""
+        return self._validation[:count]
+
+    def test(self, count: int | None) -> list[Pair]:
+        """The test part."""
+        return self._test[:count]
+
+    def known(self) -> Sequence[Pair] | None:
+        """Training and validation together."""
+        return [*self._train, *self._validation]
+
+
+@lru_cache(maxsize=4)
+def _sample(locales: tuple[str, ...]) -> Sequence[Pair]:
+    return DateSource(locales, seed=0, split="train").pairs(_SAMPLE)

@@ -1,0 +1,184 @@
+"""A run directory gives back what was put into it, and names what is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from selfattn.codec import read_json, write
+from selfattn.errors import UserError
+from selfattn.files import write_atomically
+from selfattn.models.build import build
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
+from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord, check_is_free
+from selfattn.runs.environment import commit, machine, versions
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import EpochReport
+
+STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11)
+CONFIG = RunConfig(
+    "dates",
+    "transformer",
+    EncoderDecoderConfig(encoder=STACK, decoder=STACK, share_embeddings=True, tie_output=True),
+    TrainingConfig(seed=5, betas=(0.8, 0.9)),
+    {"kind": "embedded", "locales": ["en_US"]},
+    22,
+)
+TOKENIZER = CharTokenizer.train(["0123456789-/ é"])
+RECORD = RunRecord(
+    "running", "2026-11-22T10:00:00+00:00", "test", 5, 7, 3, 0.5, {"torch": "2"}, {"cores": 2, "memory": None}
+)
+REPORT = EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"exact_match": 0.5})
+
+
+def new_model(seed: int = 0) -> torch.nn.Module:
+    return build(CONFIG.model, vocab_size=len(TOKENIZER), pad_id=0, seed=seed)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    directory = RunDirectory.create(tmp_path / "some" / "run", CONFIG, TOKENIZER, RECORD)
+    directory.save_weights(new_model())
+    directory.append(REPORT)
+    return directory
+
+
+def test_everything_comes_back(run: RunDirectory) -> None:
+    again = RunDirectory(run.path)
+    assert again.config() == CONFIG
+    tokenizer = again.tokenizer()
+    assert isinstance(tokenizer, CharTokenizer)
+    assert tokenizer.characters == TOKENIZER.characters
+    assert again.metrics() == [REPORT]
+    assert again.record() == RECORD
+    saved, loaded = new_model(0), new_model(1)
+    again.load_weights(loaded)
+    assert all(torch.equal(loaded.state_dict()[name], weight) for name, weight in saved.state_dict().items())
+    # Tied weights are one tensor before and after, and stand in the file once.
+    assert loaded.decoder.output.weight is loaded.decoder.embed.tokens.weight  # type: ignore[union-attr]  # an encoder-decoder
+    assert len(load_file(run.path / "model.safetensors")) == len(saved.state_dict()) - 2
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "config.json", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
+    ]  # fmt: skip
+
+
+def test_everyone_who_can_read_the_settings_can_read_the_weights(run: RunDirectory) -> None:
+    modes = {(run.path / name).stat().st_mode & 0o777 for name in ("config.json", "model.safetensors", "run.json")}
+    assert len(modes) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("config.json", "already holds a run"), ("run.json", "already holds a run"), ("letter.txt", "holds other files")],
+)
+def test_a_directory_with_something_in_it_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / content).write_text("mine")
+    with pytest.raises(UserError, match=message):
+        RunDirectory.create(tmp_path, CONFIG, TOKENIZER, RECORD)
+    assert [path.name for path in tmp_path.iterdir()] == [content]
+    assert (tmp_path / content).read_text() == "mine"
+
+
+def test_a_file_is_refused_and_an_empty_directory_is_not(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="is a file; choose another --out"):
+        check_is_free(tmp_path / "file")
+    with pytest.raises(UserError, match="cannot be written"):
+        RunDirectory.create(tmp_path / "file" / "below", CONFIG, TOKENIZER, RECORD)
+    (tmp_path / "empty").mkdir()
+    RunDirectory.create(tmp_path / "empty", CONFIG, TOKENIZER, RECORD)
+
+
+def _load(run: RunDirectory) -> None:
+    run.config()
+    run.tokenizer()
+    run.load_weights(new_model())
+    run.metrics()
+    run.record()
+
+
+def _edit(**changes: object) -> Callable[[Path], object]:
+    return lambda path: path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "tokenizer/char.json", "metrics.jsonl", "run.json"]
+)
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "binary", "directory"])
+def test_a_missing_or_damaged_file_is_named_in_one_line(run: RunDirectory, name: str, damage: str) -> None:
+    path = run.path / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "directory":
+        path.mkdir()
+    elif damage != "missing":
+        path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "binary": b"\xff\x00" * 50}[damage])
+    with pytest.raises(UserError) as caught:
+        _load(run)
+    # Without its file, nothing says what kind of tokenizer the folder held.
+    where = path.parent if name.startswith("tokenizer/") and damage == "missing" else path
+    assert str(caught.value).startswith(str(where))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _edit(schema=2), _edit(task=3), _edit(max_length="long"), _edit(model={"kind": "nothing"}), _edit(model=None),
+        _edit(training={"lr": -1}), _edit(training=None), _edit(data=None), lambda path: path.write_text("[]"),
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense_are_named_in_one_line(run: RunDirectory, damage: Callable[[Path], object]) -> None:
+    damage(run.path / "config.json")
+    with pytest.raises(UserError) as caught:
+        run.config()
+    assert str(caught.value).startswith(str(run.path / "config.json"))
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_of_another_model_are_refused(run: RunDirectory) -> None:
+    other = build(CONFIG.model, vocab_size=len(TOKENIZER) + 1, pad_id=0, seed=0)
+    with pytest.raises(UserError, match=r"model.safetensors: not the weights of the model in config.json") as caught:
+        run.load_weights(other)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="not the weights of the model"):
+        run.load_weights(torch.nn.Linear(2, 3))
+
+
+def test_no_directory_at_all(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such run directory"):
+        RunDirectory(tmp_path / "nowhere").config()
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write(path, {"a": 1})
+
+    def fails(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, fails)
+    assert read_json(path, advice="") == {"a": 1}
+    assert os.listdir(tmp_path) == ["x.json"]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write(path, {"a": float("nan")})
+    assert read_json(path, advice="") == {"a": 1}
+
+
+def test_the_record_of_versions_and_machine_is_filled() -> None:
+    assert all(versions().values())
+    found = machine()
+    assert found["threads"] == torch.get_num_threads()
+    assert isinstance(found["cores"], int)
+    assert found["cores"] >= 1
+    assert commit() is None or len(str(commit())) >= 7

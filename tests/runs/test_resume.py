@@ -1,0 +1,282 @@
+"""A training that is stopped and goes on ends as if it had never stopped, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import training_parts as parts
+from safetensors.torch import load_file
+
+from selfattn.errors import UserError
+from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
+from selfattn.training.checkpoints.progress import Progress
+from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import EpochReport, Observer, StepReport
+
+# 23 examples in batches of 4 are 6 batches, in steps of 2 batches 3 steps an epoch.
+FULL = TrainingConfig(
+    epochs=3, batch_size=4, accumulate=2, lr=0.01, average="ema", teacher_forcing=0.9, teacher_forcing_end=0.4
+)
+CONFIGS = {
+    "accumulation, average and scheduled sampling": FULL,
+    "plain": TrainingConfig(epochs=2, batch_size=4, max_tokens=40),
+    "last weights": TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=3),
+    "two passes": TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="one_cycle", precision="bfloat16"),
+    "patience": TrainingConfig(epochs=9, batch_size=8, lr=1e-8, patience=2, average="last"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what takes longest in a small training: asking git what the commit is."""
+    monkeypatch.setattr("selfattn.runs.fit.commit", lambda: None)
+
+
+class Stopped(BaseException):
+    """Nobody catches it, as nobody catches a kill."""
+
+
+class StopAt(Observer):
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.steps: list[int] = []
+        self.begun: list[tuple[int | None, int]] = []
+
+    def started(self, epochs: int | None, steps: int) -> None:
+        self.begun.append((epochs, steps))
+
+    def stepped(self, report: StepReport) -> None:
+        self.steps.append(report.step)
+        if report.step == self.step:
+            raise Stopped
+
+
+class StopAfterValidation(Observer):
+    """Stops where metrics and weights are written already and the checkpoint is not."""
+
+    def validated(self, report: EpochReport, model: object, is_best: bool) -> None:
+        if report.epoch == 2:
+            raise Stopped
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_stopped_at_any_step_it_ends_the_same(tmp_path: Path, name: str) -> None:
+    config = CONFIGS[name]
+    parts.fit_small(tmp_path / "whole", config)
+    whole = parts.outcome(tmp_path / "whole")
+    last = whole["metrics"][-1]["step"]
+    for step in range(1, last + 1):
+        out = tmp_path / f"stopped{step}"
+        with pytest.raises(Stopped):
+            parts.fit_small(out, config, save_every=2, observers=[StopAt(step)])
+        parts.fit_small(out, config, resume=True, save_every=2)
+        assert parts.outcome(out) == whole, f"stopped at step {step}"
+
+
+@pytest.mark.parametrize("model", ["rnn-attention", "decoder-only"])
+def test_it_holds_for_every_family_stopped_again_and_again(tmp_path: Path, model: str) -> None:
+    parts.fit_small(tmp_path / "whole", FULL, model=model)
+    resume = False
+    for step in (1, 3, 4, 8):
+        with pytest.raises(Stopped):
+            parts.fit_small(
+                tmp_path / "stopped", FULL, model=model, resume=resume, save_every=1, observers=[StopAt(step)]
+            )
+        resume = True
+    parts.fit_small(tmp_path / "stopped", FULL, model=model, resume=True)
+    assert parts.outcome(tmp_path / "stopped") == parts.outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("step", [3, 8])
+def test_a_stream_goes_on_where_it_was(tmp_path: Path, step: int) -> None:
+    config = replace(FULL, max_steps=10, validate_every=4)
+    parts.fit_small(tmp_path / "whole", config, stream=True)
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", config, stream=True, save_every=1, observers=[StopAt(step)])
+    watcher = StopAt(99)
+    parts.fit_small(tmp_path / "run", config, stream=True, resume=True, observers=[watcher])
+    assert watcher.steps == list(range(step, 11))
+    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
+
+
+def test_only_what_was_lost_is_done_again(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, save_every=2, observers=[StopAt(6)])
+    watcher = StopAt(99)
+    parts.fit_small(tmp_path / "run", FULL, resume=True, observers=[watcher])
+    assert watcher.steps == [5, 6, 7, 8, 9]  # observers are told before the checkpoint of step 6 is written
+    assert watcher.begun == [(3, 9)]
+
+
+def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) -> None:
+    parts.fit_small(tmp_path / "whole", FULL)
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, observers=[StopAfterValidation()])
+    assert len(RunDirectory(tmp_path / "run").metrics()) == 2
+    parts.fit_small(tmp_path / "run", FULL, resume=True)
+    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
+
+
+def test_the_clock_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(5)])
+    first = RunDirectory(tmp_path / "run").metrics()[0].seconds
+    parts.fit_small(tmp_path / "run", FULL, resume=True)
+    lines = RunDirectory(tmp_path / "run").metrics()
+    assert lines[0].seconds == first
+    assert [line.seconds for line in lines] == sorted(line.seconds for line in lines)
+    record = RunDirectory(tmp_path / "run").record()
+    assert record.train_seconds == pytest.approx(lines[-1].seconds)
+    assert len(record.resumed) == 1
+
+
+def test_a_run_that_is_done_says_so(tmp_path: Path) -> None:
+    parts.fit_small(tmp_path / "run", FULL)
+    before = parts.outcome(tmp_path / "run")
+    with pytest.raises(UserError, match=r"run: this run is done \(finished\), there is nothing to resume"):
+        parts.fit_small(tmp_path / "run", FULL, resume=True)
+    assert parts.outcome(tmp_path / "run") == before
+
+
+def test_a_run_killed_after_its_last_step_is_ended(tmp_path: Path) -> None:
+    parts.fit_small(tmp_path / "run", FULL)
+    before = parts.outcome(tmp_path / "run")
+    directory = RunDirectory(tmp_path / "run")
+    directory.write_record(replace(directory.record(), status="running"))
+    watcher = StopAt(99)
+    parts.fit_small(tmp_path / "run", FULL, resume=True, observers=[watcher])
+    assert watcher.steps == []
+    assert parts.outcome(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_size": 5}, r"begun with training\.batch_size = 4, now asked for 5"),
+        ({"seed": 1}, r"begun with training\.seed = 0, now asked for 1"),
+        ({"average": "none"}, r"begun with training\.average = 'ema', now asked for 'none'"),
+    ],
+)
+def test_another_setting_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(4)])
+    with pytest.raises(UserError, match=message) as caught:
+        parts.fit_small(tmp_path / "run", replace(FULL, **change), resume=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_tokenizer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(4)])
+    path = tmp_path / "run" / "tokenizer" / "char.json"
+    path.write_text(path.read_text().replace("i", "j"))
+    with pytest.raises(UserError, match="tokenizer: not the tokenizer of these data"):
+        parts.fit_small(tmp_path / "run", FULL, resume=True)
+
+
+def test_where_nothing_has_begun_it_begins(tmp_path: Path) -> None:
+    parts.fit_small(tmp_path / "whole", FULL)
+    parts.fit_small(tmp_path / "new", FULL, resume=True)
+    (tmp_path / "killed" / "tokenizer").mkdir(parents=True)  # before the settings were written
+    (tmp_path / "killed" / "tokenizer" / ".char.json.7.tmp").write_text("{")
+    parts.fit_small(tmp_path / "killed", FULL, resume=True)
+    assert parts.outcome(tmp_path / "killed") == parts.outcome(tmp_path / "new") == parts.outcome(tmp_path / "whole")
+
+
+def test_without_resume_a_run_is_never_gone_on_with(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(4)])
+    with pytest.raises(UserError, match="already holds a run"):
+        parts.fit_small(tmp_path / "run", FULL)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        parts.fit_small(tmp_path / "other", FULL, resume=True)
+    assert (tmp_path / "other" / "letter.txt").exists()
+
+
+@pytest.mark.parametrize("size", [0, 7, 100, -1])
+def test_a_half_written_checkpoint_does_not_matter(tmp_path: Path, size: int) -> None:
+    parts.fit_small(tmp_path / "whole", FULL)
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, save_every=2, observers=[StopAt(5)])
+    checkpoint = tmp_path / "run" / CHECKPOINT
+    half = checkpoint.with_name(f".{checkpoint.name}.12345.tmp")
+    half.write_bytes(checkpoint.read_bytes()[:size])
+    parts.fit_small(tmp_path / "run", FULL, resume=True)
+    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
+    assert not half.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "version", "other"])
+def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path: Path, damage: str) -> None:
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, save_every=2, observers=[StopAt(5)])
+    path = tmp_path / "run" / CHECKPOINT
+    data = path.read_bytes()
+    if damage == "other":
+        with pytest.raises(Stopped):
+            parts.fit_small(tmp_path / "rnn", FULL, model="rnn-attention", save_every=2, observers=[StopAt(5)])
+        path.write_bytes((tmp_path / "rnn" / CHECKPOINT).read_bytes())
+    else:
+        broken = {
+            "cut": data[: len(data) // 2],
+            "empty": b"",
+            "text": b"hello, this is no checkpoint",
+            "version": data.replace(b'\\"version\\": 1', b'\\"version\\": 9'),
+        }
+        path.write_bytes(broken[damage])
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: ") as caught:
+        parts.fit_small(tmp_path / "run", FULL, resume=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_last_and_the_best_weights_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter((2.0, 1.0, 3.0))
+    monkeypatch.setattr(parts, "figures", lambda model, loss: {"perplexity": next(found)})
+    parts.fit_small(tmp_path / "run", replace(FULL, average="none"))
+    best = load_file(tmp_path / "run" / "model.safetensors")
+    kept = load_file(tmp_path / "run" / CHECKPOINT)
+    names = {name for name in best if f"model/{name}" in kept}  # shared tensors may go by another name
+    assert len(names) > 10
+    assert all(torch.equal(kept[f"best/{name}"], best[name]) for name in names)
+    assert any(not torch.equal(kept[f"model/{name}"], best[name]) for name in names)
+
+
+def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter((1.0, 2.0, 3.0) * 2)  # the first validation is the best
+    monkeypatch.setattr(parts, "figures", lambda model, loss: {"perplexity": next(found)})
+    parts.fit_small(tmp_path / "whole", FULL)
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(8)])
+    run = parts.fit_small(tmp_path / "run", FULL, resume=True)
+    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
+    best = load_file(tmp_path / "whole" / "model.safetensors")
+    assert all(torch.equal(run.model.state_dict()[name], weight) for name, weight in best.items())
+
+
+def test_checkpoints_cost_a_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("selfattn.training.checkpoints.checkpoint.time.monotonic", lambda: now[0])
+    file = CheckpointFile(tmp_path / "c.safetensors")
+
+    def slow(path: Path, write: object) -> None:
+        now[0] += 3.0
+
+    monkeypatch.setattr("selfattn.training.checkpoints.checkpoint.write_atomically", slow)
+    now[0] += 29.0
+    assert not file.is_due(1)
+    now[0] += 2.0
+    assert file.is_due(2)
+    file.write(Checkpoint({"model/x": torch.zeros(2)}, Progress(), ()))
+    now[0] += 149.0  # 3 seconds are 2 % of 150
+    assert not file.is_due(3)
+    now[0] += 2.0
+    assert file.is_due(4)
+    with pytest.raises(UserError, match="save_every: expected"):
+        CheckpointFile(tmp_path / "c.safetensors", 0)

@@ -1,0 +1,79 @@
+"""Which device is taken, and which processes there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example
+from selfattn.errors import UserError
+from selfattn.runs.directory import check_is_free
+from selfattn.training.device import choose_device
+from selfattn.training.distributed.parallel import Processes, is_main_process
+
+
+def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(UserError, match="device: torch sees no CUDA device; take cpu"):
+        choose_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    assert choose_device("auto") == torch.device("cuda", 0)
+    assert choose_device("cpu") == torch.device("cpu")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert choose_device("cuda") == torch.device("cuda", 1)
+    assert taken == [0, 1]
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(UserError, match="device: 3 processes on this host, but 2 CUDA devices; start fewer"):
+        choose_device("auto")
+
+
+def test_an_unknown_device_is_named() -> None:
+    with pytest.raises(UserError, match="device: expected one of auto, cpu, cuda, got 'tpu'"):
+        choose_device("tpu")  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert is_main_process()
+    with pytest.raises(UserError, match="already holds a run"):
+        check_is_free(tmp_path)
+    monkeypatch.setenv("RANK", "1")
+    assert not is_main_process()
+    check_is_free(tmp_path)
+    monkeypatch.setenv("RANK", "first")
+    with pytest.raises(UserError, match="RANK=first: expected a whole number"):
+        is_main_process()
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, 5), (2, 5), (3, 5), (7, 5), (4, 1)])
+def test_the_rows_of_a_batch_are_dealt_out_once(count: int, rows: int) -> None:
+    examples = [Example([4] * (n + 1), [5] * (n + 2)) for n in range(rows)]
+    batch = collate(examples, 0, 1, range(rows))
+    seen: list[int] = []
+    for rank in range(count):
+        own = Processes(rank, count).rows_of(batch)
+        if own is None:
+            assert rank >= rows
+            continue
+        assert own.indices == list(range(rows))[rank::count]
+        for row, place in enumerate(own.indices):
+            for name in ("source", "source_mask", "target_in", "target_out", "target_mask"):
+                assert torch.equal(getattr(own, name)[row], getattr(batch, name)[place])
+        seen += own.indices
+    assert sorted(seen) == list(range(rows))
+
+
+def test_processes_that_cannot_meet_say_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match=r"torch\.distributed: 2 processes could not meet: ") as caught:
+        Processes.join(torch.device("cpu"))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,128 @@
+"""Teacher forcing with a probability: its two ends, its schedule, and its coins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn.data.examples import Example
+from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.presets import PRESETS
+from selfattn.models.transformer_config import TransformerConfig
+from selfattn.training import step as step_module
+from selfattn.training.config import TrainingConfig
+from selfattn.training.loop import train
+from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
+from selfattn.training.validation import Criterion
+
+VOCAB = 13
+SOURCE = torch.tensor([[4, 5, 6, 7, 2], [8, 2, 0, 0, 0], [9, 10, 2, 0, 0]])
+TARGET = torch.tensor([[1, 5, 7, 9], [1, 6, 2, 0], [1, 11, 12, 4]])
+STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.0)
+TINY = EncoderDecoderConfig(encoder=STACK, decoder=STACK)
+
+
+def shrunk(config: ModelConfig) -> ModelConfig:
+    parts = ("stack",) if isinstance(config, DecoderOnlyConfig) else ("encoder", "decoder")
+    settings: dict[str, Any] = {}
+    for part in parts:
+        group = getattr(config, part)
+        if isinstance(group, TransformerConfig):
+            settings |= {f"{part}.dim": 16, f"{part}.ffn_dim": 11}
+        else:
+            both = getattr(group, "direction", "forward") == "both"
+            settings |= {f"{part}.hidden_dim": 8 if both else 16, f"{part}.embed_dim": 16}
+    return override(config, settings)  # type: ignore[no-any-return]  # override() keeps the kind
+
+
+def logits(model: Any, probability: float, seed: int = 0) -> torch.Tensor:
+    coins = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        return sampled_logits(
+            model, SOURCE, TARGET, source_mask=SOURCE > 0, teacher_forcing=probability, generator=coins
+        )
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_probability_1_is_forward_and_0_reads_its_own_guesses(name: str) -> None:
+    model = build(shrunk(PRESETS[name].config), vocab_size=VOCAB, pad_id=0, seed=3).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            logits(model, 1.0), model(SOURCE, TARGET, source_mask=SOURCE > 0), rtol=1e-4, atol=1e-5
+        )
+        # Its own guesses, found by reading everything again for every step.
+        read = TARGET[:, :1]
+        for _ in range(TARGET.shape[1] - 1):
+            read = torch.cat([read, model(SOURCE, read, source_mask=SOURCE > 0)[:, -1:].argmax(dim=-1)], dim=1)
+        expected = model(SOURCE, read, source_mask=SOURCE > 0)
+    torch.testing.assert_close(logits(model, 0.0), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_coins_decide_and_their_seed_decides_the_coins() -> None:
+    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=3).eval()
+    assert torch.equal(logits(model, 0.5, seed=1), logits(model, 0.5, seed=1))
+    draws = [logits(model, 0.5, seed=seed) for seed in range(9)]
+    assert any(not torch.equal(draws[0], other) for other in draws)
+    assert all(torch.equal(draws[0][:, 0], other[:, 0]) for other in draws)  # <bos> is always read
+
+
+def test_the_schedule_by_hand() -> None:
+    assert [teacher_forcing_probability(0.75, 0.25, step, total_steps=3) for step in (1, 2, 3, 4)] == [
+        0.75,
+        0.5,
+        0.25,
+        0.25,
+    ]
+    assert [teacher_forcing_probability(0.75, None, step, total_steps=3) for step in (1, 3)] == [0.75, 0.75]
+    assert teacher_forcing_probability(0.5, 0.0, 1, total_steps=1) == 0.5
+    assert [teacher_forcing_probability(1.0, 1.0, step, total_steps=7) for step in range(1, 8)] == [1.0] * 7
+    with pytest.raises(ValueError, match="steps of at least 1, got 0 of 3"):
+        teacher_forcing_probability(1.0, None, 0, total_steps=3)
+
+
+def trained(config: TrainingConfig) -> dict[str, torch.Tensor]:
+    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
+    examples = [Example([4 + n % 7, 2], [5 + n % 5, 4 + n % 3, 2]) for n in range(10)]
+    criterion = Criterion(lambda model, loss: {"loss": loss}, "loss", higher_is_better=False)
+    train(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, criterion=criterion)
+    return model.state_dict()
+
+
+def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_loop_forces_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+    real = step_module.sampled_logits
+
+    def recording(*arguments: Any, **options: Any) -> torch.Tensor:
+        given.append(options["teacher_forcing"])
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(step_module, "sampled_logits", recording)
+    config = TrainingConfig(epochs=2, batch_size=4, lr=0.01)  # 3 steps an epoch
+    plain = trained(config)
+    assert same(plain, trained(replace(config, teacher_forcing_end=1.0)))
+    assert given == []  # the path of always: nothing is sampled
+    half = trained(replace(config, teacher_forcing=0.5))
+    assert given == [0.5] * 6
+    assert not same(plain, half)
+    assert same(half, trained(replace(config, teacher_forcing=0.5)))
+    given.clear()
+    trained(replace(config, teacher_forcing_end=0.0))
+    assert given == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])
+
+
+@pytest.mark.parametrize("name", ["teacher_forcing", "teacher_forcing_end"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "x"])
+def test_a_probability_out_of_range_is_named(name: str, value: object) -> None:
+    with pytest.raises(UserError, match=f"^{name}: expected a probability in"):
+        TrainingConfig(**{name: value})  # type: ignore[arg-type]  # a setting of any type
