@@ -75,8 +75,8 @@ class Phrases:
         named = countables(self.numbers, currencies, lambda n, name: currency_forms(n.locale, name))
         self._named = distinct(named, seen)
         self._money = distinct(countables(self.numbers, currencies, money_forms, places=True), seen)
-        short = distinct(units(UNITS, "short"), seen)
-        self._counted = [*self._units, *short, *long_times, *distinct(self._times["short"].values(), seen)]
+        self._short = distinct(units(UNITS, "short"), seen)
+        self._counted = [*self._units, *self._short, *long_times, *distinct(self._times["short"].values(), seen)]
         relative = [spans(direction, length) for length in UNIT_LENGTHS for direction in ("future", "past")]
         self._relative = distinct(chain.from_iterable(relative), seen)
         self._per = self._rates()
