@@ -132,7 +132,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert errors.decode().splitlines()[-1] == f"interrupted; {out} keeps the best weights so far"
     assert "Traceback" not in errors.decode()
-    assert RunDirectory(out).record()["status"] == "interrupted"
+    assert RunDirectory(out).record().status == "interrupted"
     assert len(selfattn.load(out).predict(["May 1, 2001"])) == 1
 
 
@@ -149,7 +149,7 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
 
 @pytest.mark.parametrize(
     "module",
-    ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.comparison.engine", "tasks.translation"],
+    ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.tasks.compare", "tasks.translation"],
 )
 def test_the_tasks_run_as_modules(module: str) -> None:
     root = Path(selfattn.__file__).parents[1]
