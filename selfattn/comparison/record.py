@@ -22,8 +22,9 @@ from selfattn.figures.quality import Estimate
 from selfattn.figures.record import SCHEMA, Difference, Model, Record
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
+from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import task_of
-from selfattn.runs.testing import Tested, TrainingRecord
+from selfattn.runs.testing import Tested
 
 _DIFFERENCES = 40
 _NOT_DATA = ("kind", "validation_items")
@@ -83,7 +84,7 @@ def make_record(
     )
 
 
-def _environment(record: TrainingRecord) -> Mapping[str, str | int | float | None]:
+def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:
     versions = {name: record.versions[name] for name in ("selfattn", "python", "torch", "babel", "cldr")}
     machine = {name: record.machine[name] for name in ("platform", "cpu", "cores", "threads")}
     return versions | machine | {"commit": record.commit}
@@ -116,7 +117,7 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], compari
         parameters_non_embedding=first.record.parameters_non_embedding,
         timing=Timing(
             train_seconds=_mean(run.record.train_seconds for run in runs),
-            tokens_per_second=_mean(run.metrics[-1]["tokens"] / run.metrics[-1]["seconds"] for run in runs),
+            tokens_per_second=_mean(run.metrics[-1].tokens / run.metrics[-1].seconds for run in runs),
             predict_ms=_mean(run.result.predict_ms for run in runs),
             predict_batch_ms=_mean(1000 * run.result.seconds / len(run.answers) for run in runs),
         ),

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from selfattn import codec
 from selfattn.codec import Plain
@@ -35,16 +34,16 @@ from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Headline
 from selfattn.files import writing
 from selfattn.runs.diagnostics import align_with_gold, ask_gates, measure_cost, show_attention
-from selfattn.runs.directory import METRICS, RECORD, RunConfig, RunDirectory
+from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
+from selfattn.training.observer import EpochReport
 
 SCHEMA = 2
 RESULT, ANSWERS = "test.json", "test.jsonl"
 _TIMED = 50  # inputs that are timed one by one
 _ADVICE = "test the run again: remove test.json, and compare with --resume"
-_RESTORE = "restore the file or train again"
 
 Range = tuple[int, int]
 
@@ -111,37 +110,6 @@ class TestResult(Plain):
     words: Mapping[str, int] = field(default_factory=dict)
 
 
-_MORE_IS_FINE = Plain.__pydantic_config__ | {"extra": "ignore"}
-
-
-@dataclass(frozen=True)
-class TrainingRecord(Plain):
-    """What a report says of a training: fields of ``run.json``."""
-
-    __pydantic_config__ = _MORE_IS_FINE
-
-    parameters: int
-    parameters_non_embedding: int
-    train_seconds: float
-    versions: Mapping[str, str]
-    machine: Mapping[str, str | int | None]
-    commit: str | None = None
-
-
-@dataclass(frozen=True)
-class Validation(Plain):
-    """What a report says of a validation: fields of a line of ``metrics.jsonl``."""
-
-    __pydantic_config__ = _MORE_IS_FINE
-
-    epoch: int
-    step: int
-    tokens: int
-    seconds: float
-    train_loss: float
-    valid_loss: float
-
-
 class Tested:
     """A run on disk that has been tested.
 
@@ -172,29 +140,30 @@ class Tested:
         return self.config.training.seed
 
     @cached_property
-    def record(self) -> TrainingRecord:
+    def record(self) -> RunRecord:
         """What ``run.json`` says."""
-        return codec.decode(TrainingRecord, self.directory.record(), file=self.path / RECORD, advice=_RESTORE)
+        return self.directory.record()
 
     @cached_property
-    def metrics(self) -> list[dict[str, Any]]:
-        """What ``metrics.jsonl`` says: for each validation a `Validation`, and ``valid_`` with every metric's name."""
-        found = self.directory.metrics()
-        for number, line in enumerate(found, 1):
-            codec.decode(Validation, line, file=f"{self.path / METRICS}:{number}", advice=_RESTORE)
-        return found
+    def metrics(self) -> list[EpochReport]:
+        """What ``metrics.jsonl`` says: one report for each validation."""
+        return self.directory.metrics()
 
     def curve(self, metric: str) -> Curve:
         """Return how it learned, with this metric on the validation items where it was measured."""
-        names = [field.name for field in fields(Validation)]
         per_token = self.result.cost.training_flops_per_token or 0.0
         points = (
             Point(
-                **{name: line[name] for name in names},
-                flops=per_token * line["tokens"],
-                valid=line.get(f"valid_{metric}"),
+                report.epoch,
+                report.step,
+                report.tokens,
+                report.seconds,
+                per_token * report.tokens,
+                report.train_loss,
+                report.valid_loss,
+                report.measures.get(metric),
             )
-            for line in self.metrics
+            for report in self.metrics
         )
         return Curve(self.seed, tuple(points))
 
@@ -245,8 +214,8 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         cost=measure_cost(
             run,
             tests,
-            tokens=directory.metrics()[-1]["tokens"],
-            seconds=directory.record()["train_seconds"],
+            tokens=directory.metrics()[-1].tokens,
+            seconds=directory.record().train_seconds,
             thorough=thorough,
         ),
         alignment=align_with_gold(run, tests),
