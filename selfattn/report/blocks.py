@@ -295,7 +295,10 @@ class Charts:
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """Examples with the attention of models, best first: an explorer, or the first example where nothing moves."""
+    """Examples with the attention of models, best first: an explorer, or the first example where nothing moves.
+
+    At most one a report, and not folded away.
+    """
 
     examples: tuple[AttentionExample, ...]
     models: tuple[str, ...]
