@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from selfattn.figures.record import Record
-from selfattn.report.blocks import AttentionMaps
+from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.contents import contents
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.diff import pieces
@@ -37,7 +37,7 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     signs, translator = Signs([model.name for model in record.models]), Translator(lang)
     verdict, *below = first_screen(record)
     parts = contents(record)
-    maps = next((block for part in parts for block in part.blocks if isinstance(block, AttentionMaps)), None)
+    maps = next((block for part in parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
     explorer = explorer_data(maps, signs) if maps else {"total": 0, "models": [], "examples": []}
     words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
     data = {"langs": LANGS, "words": words, "explorer": explorer}

@@ -12,7 +12,7 @@ from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
 from selfattn.report.verdict.comparability import badges, comparable, obstacles, parameter_spread, set_aside, sound
 from selfattn.report.verdict.names import asked, headline_name
-from selfattn.report.verdict.ranking import Outcome, asked_pair, judged_pair, quality, ranked, relation, scores
+from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
@@ -94,7 +94,7 @@ def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, 
     if missing:
         return message("verdict.missing", names=", ".join(m.name for m in missing), **_what(record)), None
     found = relation(record, first, second)
-    decided = found.outcome in (Outcome.BETTER, Outcome.WORSE)
+    decided = found.outcome in (PairOutcome.BETTER, PairOutcome.WORSE)
     values = {
         "first": first.name,
         "second": second.name,
@@ -115,12 +115,12 @@ def _field_sentence(record: Record) -> tuple[Message, PairTest | None]:
     if not others:
         return message("verdict.alone", scores=scores(record, (best,)), **what), None
     found = {model.name: relation(record, model, best) for model in others}
-    near = tuple(model for model in others if found[model.name].outcome is not Outcome.WORSE)
+    near = tuple(model for model in others if found[model.name].outcome is not PairOutcome.WORSE)
     if not near:
         values = {"best": scores(record, (best,)), "next": scores(record, others[:1]), **what}
         return Message(f"verdict.field.best{_scope(record, order)}", values), relation(record, best, others[0]).test
     outcomes = {found[model.name].outcome for model in near}
-    kind = "unknown" if Outcome.UNKNOWN in outcomes else "few" if Outcome.FEW in outcomes else "same"
+    kind = "unknown" if PairOutcome.UNKNOWN in outcomes else "few" if PairOutcome.FEW in outcomes else "same"
     return message(f"verdict.field.{kind}", scores=scores(record, (best, *near)), **what), None
 
 
