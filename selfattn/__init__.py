@@ -1,5 +1,7 @@
 """One attention core for RNN seq2seq and Transformers: build, train, look inside and compare attention models.
 
+What a library user reaches for first is here; the rest is one room down.
+
 >>> import torch
 >>> from selfattn import attend
 >>> query, key, value = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(2, 3, 11, 13)
@@ -13,15 +15,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from selfattn.attention import (
-        Attended,
-        KeyValue,
-        MultiHeadAttention,
-        attend,
-    )
+    from selfattn.attention import Attended, KeyValue, MultiHeadAttention, attend, masks, positions, scores
+    from selfattn.comparison.compare import compare
     from selfattn.decoding.options import DecodingOptions
     from selfattn.errors import UserError
+    from selfattn.models.build import build
+    from selfattn.registry import register
     from selfattn.runs.run import Run, load
+    from selfattn.runs.train import train
 
 __version__ = "0.1.0"
 
@@ -34,15 +35,39 @@ _HOME = {
     "Run": "selfattn.runs.run",
     "UserError": "selfattn.errors",
     "attend": "selfattn.attention",
+    "build": "selfattn.models.build",
+    "compare": "selfattn.comparison.compare",
     "load": "selfattn.runs.run",
+    "masks": "selfattn.attention",
+    "positions": "selfattn.attention",
+    "register": "selfattn.registry",
+    "scores": "selfattn.attention",
+    "train": "selfattn.runs.train",
 }
 
-__all__ = ["Attended", "DecodingOptions", "KeyValue", "MultiHeadAttention", "Run", "UserError", "attend", "load"]
+__all__ = [  # classes first
+    "Attended",
+    "DecodingOptions",
+    "KeyValue",
+    "MultiHeadAttention",
+    "Run",
+    "UserError",
+    "attend",
+    "build",
+    "compare",
+    "load",
+    "masks",
+    "positions",
+    "register",
+    "scores",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
+        home = importlib.import_module(_HOME[name])
+        return getattr(home, name) if hasattr(home, name) else importlib.import_module(f"{_HOME[name]}.{name}")
     raise AttributeError(f"module 'selfattn' has no attribute {name!r}")
 
 

@@ -90,8 +90,8 @@ def options_of(
     for field in dataclasses.fields(kind):
         if field.name in leave_out:
             continue
-        type_ = hints[field.name]
-        if all_open and NoneType not in typing.get_args(type_):
+        type_, changed = hints[field.name], {field.name: None} if all_open else defaults or {}
+        if changed.get(field.name, ...) is None and NoneType not in typing.get_args(type_):
             type_ = type_ | None
         heading = order.get(headings.get(field.name, ""), Group(group, sort_key=20) if group else None)
         type_ = type_ if field.name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
@@ -99,9 +99,8 @@ def options_of(
             type_ = Annotated[type_, Parameter(group=heading)]
         if type_ is bool or typing.get_args(type_)[:1] == (bool,):
             type_ = Annotated[type_, Parameter(negative="")]
-        changed = defaults or {}
-        if all_open or field.name in changed:
-            made.append((field.name, type_, dataclasses.field(default=changed.get(field.name), kw_only=True)))
+        if field.name in changed:
+            made.append((field.name, type_, dataclasses.field(default=changed[field.name], kw_only=True)))
         else:
             made.append((field.name, type_, dataclasses.field(
                 default=field.default, default_factory=field.default_factory, kw_only=True

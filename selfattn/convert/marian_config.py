@@ -21,29 +21,17 @@ product, sines and cosines in two halves. What is not about the architecture (ho
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import Le
+
+from selfattn.codec import FieldError, Plain, checked, encode
 from selfattn.errors import UserError
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
-
-Function = Literal["relu", "gelu", "silu"]
-_ACTIVATIONS: dict[str, Function] = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
-
-# What a file may say in one way only; the older files say more than today's. A layer that is dropped as a whole while
-# training has no counterpart here.
-_ONLY: dict[str, Any] = {
-    "is_encoder_decoder": True,
-    "is_decoder": False,
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "static_position_embeddings": True,
-    "encoder_layerdrop": 0,
-    "decoder_layerdrop": 0,
-}
 
 # What every Transformer stack of this architecture is, in our words.
 _STACK: dict[str, Any] = {
@@ -56,17 +44,18 @@ _STACK: dict[str, Any] = {
     "qk_norm": False,
     "window": None,
 }
-
-# What their encoder and decoder have in common, and ours need not.
-_COMMON = (
-    "dim",
-    "activation",
-    "scale_embedding",
-    "max_length",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-)
+# What is one for both stacks there: our name to theirs.
+_COMMON = {
+    "dim": "d_model",
+    "activation": "activation_function",
+    "scale_embedding": "scale_embedding",
+    "max_length": "max_position_embeddings",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+}
+# What each stack has of its own: our name to theirs, behind the name of the side.
+_OWN = {"num_layers": "layers", "num_heads": "attention_heads", "ffn_dim": "ffn_dim"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +97,51 @@ class MarianIds:
                 raise UserError(f"{name}: expected an id from 0 to {size - 1}, got {value}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _OneWay(Plain):
+    """What has no counterpart here with another value, such as layers dropped as a whole. Older files say it."""
+
+    is_decoder: Literal[False] = False
+    normalize_before: Literal[False] = False
+    normalize_embedding: Literal[False] = False
+    add_final_layer_norm: Literal[False] = False
+    static_position_embeddings: Literal[True] = True
+    encoder_layerdrop: Annotated[float, Le(0)] = 0.0
+    decoder_layerdrop: Annotated[float, Le(0)] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Theirs(_OneWay):
+    """The settings that are read and written, with the defaults of ``MarianConfig`` where older files lack one."""
+
+    model_type: Literal["marian"]
+    is_encoder_decoder: Literal[True] = True
+    vocab_size: int
+    decoder_vocab_size: int | None = None
+    d_model: int
+    encoder_layers: int
+    encoder_attention_heads: int
+    encoder_ffn_dim: int
+    decoder_layers: int
+    decoder_attention_heads: int
+    decoder_ffn_dim: int
+    activation_function: Literal["relu", "gelu", "silu", "swish"]
+    dropout: float
+    attention_dropout: float
+    activation_dropout: float
+    scale_embedding: bool
+    max_position_embeddings: int
+    share_encoder_decoder_embeddings: bool = True
+    tie_word_embeddings: bool = True
+    decoder_start_token_id: int
+    eos_token_id: int
+    pad_token_id: int
+    bad_words_ids: tuple[tuple[int], ...] | None = None
+
+
+_READ = frozenset(field.name for field in dataclasses.fields(_Theirs))
+
+
 def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig, MarianIds]:
     """Read a Marian configuration.
 
@@ -133,50 +167,37 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         >>> ours.encoder.activation, ours.encoder.num_layers, ids.start_id
         ('silu', 2, 10)
     """
-    if config.get("model_type") != "marian":
-        raise UserError(f"model_type: expected 'marian', got {config.get('model_type')!r}")
-    for name, only in _ONLY.items():
-        if config.get(name, only) != only:
-            raise UserError(f"{name}: {config[name]!r} has no counterpart here; expected {only!r}")
-    vocab_size = _whole(config, "vocab_size")
-    decoder_vocab_size = (
-        vocab_size if config.get("decoder_vocab_size") is None else _whole(config, "decoder_vocab_size")
-    )
-    share = _flag(config, "share_encoder_decoder_embeddings", default=True)
-    if share and decoder_vocab_size != vocab_size:
+    try:
+        theirs = checked(_Theirs, {name: value for name, value in config.items() if name in _READ})
+    except FieldError as error:
+        raise UserError(f"{error}; is this the configuration of a Marian model that has a counterpart here?") from None
+    vocab_size = theirs.vocab_size if theirs.decoder_vocab_size is None else theirs.decoder_vocab_size
+    if theirs.share_encoder_decoder_embeddings and vocab_size != theirs.vocab_size:
         raise UserError(
-            f"decoder_vocab_size: {decoder_vocab_size} differs from vocab_size {vocab_size}, "
+            f"decoder_vocab_size: {vocab_size} differs from vocab_size {theirs.vocab_size}, "
             "but share_encoder_decoder_embeddings says that there is one table"
         )
+    common = {ours: getattr(theirs, name) for ours, name in _COMMON.items()} | _STACK
+    if common["activation"] == "swish":
+        common["activation"] = "silu"
 
     def stack(side: str) -> TransformerConfig:
-        return TransformerConfig(
-            dim=_whole(config, "d_model"),
-            num_layers=_whole(config, f"{side}_layers"),
-            num_heads=_whole(config, f"{side}_attention_heads"),
-            ffn_dim=_whole(config, f"{side}_ffn_dim"),
-            activation=_activation(config),
-            scale_embedding=_flag(config, "scale_embedding"),
-            max_length=_whole(config, "max_position_embeddings"),
-            dropout=_required(config, "dropout"),
-            attention_dropout=_required(config, "attention_dropout"),
-            activation_dropout=_required(config, "activation_dropout"),
-            **_STACK,
-        )
+        own = {ours: getattr(theirs, f"{side}_{name}") for ours, name in _OWN.items()}
+        return TransformerConfig(**common, **own)
 
     ours = EncoderDecoderConfig(
         encoder=stack("encoder"),
         decoder=stack("decoder"),
-        share_embeddings=share,
-        tie_output=_flag(config, "tie_word_embeddings", default=True),
+        share_embeddings=theirs.share_encoder_decoder_embeddings,
+        tie_output=theirs.tie_word_embeddings,
     )
     ids = MarianIds(
-        vocab_size=decoder_vocab_size,
-        source_vocab_size=vocab_size,
-        start_id=_whole(config, "decoder_start_token_id"),
-        eos_id=_whole(config, "eos_token_id"),
-        pad_id=_whole(config, "pad_token_id"),
-        never_written=_single_tokens(config.get("bad_words_ids")),
+        vocab_size=vocab_size,
+        source_vocab_size=theirs.vocab_size,
+        start_id=theirs.decoder_start_token_id,
+        eos_id=theirs.eos_token_id,
+        pad_id=theirs.pad_token_id,
+        never_written=tuple(token for (token,) in theirs.bad_words_ids or ()),
     )
     return ours, ids
 
@@ -201,86 +222,38 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
         ...
         selfattn.errors.UserError: encoder.norm_first: the Marian architecture has False, got True
     """
-    encoder, decoder = config.encoder, config.decoder
-    if not isinstance(encoder, TransformerConfig) or not isinstance(decoder, TransformerConfig):
+    stacks = {"encoder": config.encoder, "decoder": config.decoder}
+    if not all(isinstance(stack, TransformerConfig) for stack in stacks.values()):
         raise UserError("the Marian architecture is a Transformer encoder with a Transformer decoder")
-    for side, part in (("encoder", encoder), ("decoder", decoder)):
+    for side, stack in stacks.items():
         for name, only in _STACK.items():
-            if getattr(part, name) != only:
-                raise UserError(f"{side}.{name}: the Marian architecture has {only!r}, got {getattr(part, name)!r}")
-        if part.activation not in _ACTIVATIONS:
-            raise UserError(f"{side}.activation: the Marian architecture has no gate, got {part.activation!r}")
-    for name in _COMMON:
-        if getattr(encoder, name) != getattr(decoder, name):
-            raise UserError(
-                f"{name}: the Marian architecture has one for both stacks, "
-                f"got {getattr(encoder, name)!r} and {getattr(decoder, name)!r}"
-            )
+            if getattr(stack, name) != only:
+                raise UserError(f"{side}.{name}: the Marian architecture has {only!r}, got {getattr(stack, name)!r}")
+    common = {theirs: [getattr(stack, ours) for stack in stacks.values()] for ours, theirs in _COMMON.items()}
+    if "swiglu" in common["activation_function"]:
+        raise UserError("encoder.activation: the Marian architecture has no gate, got 'swiglu'")
+    for ours, theirs in _COMMON.items():
+        first, second = common[theirs]
+        if first != second:
+            raise UserError(f"{ours}: the Marian architecture has one for both stacks, got {first!r} and {second!r}")
     if config.share_embeddings and ids.vocab_size != ids.source_vocab_size:
         raise UserError(f"share_embeddings: one table cannot have {ids.source_vocab_size} and {ids.vocab_size} rows")
-    return {
-        "model_type": "marian",
-        "architectures": ["MarianMTModel"],
-        "is_encoder_decoder": True,
-        "vocab_size": ids.source_vocab_size,
-        "decoder_vocab_size": ids.vocab_size,
-        "d_model": encoder.dim,
-        "encoder_layers": encoder.num_layers,
-        "encoder_attention_heads": encoder.num_heads,
-        "encoder_ffn_dim": encoder.ffn_dim,
-        "decoder_layers": decoder.num_layers,
-        "decoder_attention_heads": decoder.num_heads,
-        "decoder_ffn_dim": decoder.ffn_dim,
-        "activation_function": "swish" if encoder.activation == "silu" else encoder.activation,
-        "dropout": encoder.dropout,
-        "attention_dropout": encoder.attention_dropout,
-        "activation_dropout": encoder.activation_dropout,
-        "scale_embedding": encoder.scale_embedding,
-        "max_position_embeddings": encoder.max_length,
-        "share_encoder_decoder_embeddings": config.share_embeddings,
-        "tie_word_embeddings": config.tie_output,
-        "decoder_start_token_id": ids.start_id,
-        "eos_token_id": ids.eos_id,
-        "forced_eos_token_id": None,
-        "pad_token_id": ids.pad_id,
-        "bos_token_id": None,
-    }
-
-
-def _required(config: Mapping[str, Any], name: str) -> Any:
-    if name not in config:
-        raise UserError(f"{name}: missing; is this the configuration of a Marian model?")
-    return config[name]
-
-
-def _whole(config: Mapping[str, Any], name: str) -> int:
-    value = _required(config, name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UserError(f"{name}: expected a whole number, got {value!r}")
-    return value
-
-
-def _flag(config: Mapping[str, Any], name: str, *, default: bool | None = None) -> bool:
-    """Read true or false; the defaults are those of ``MarianConfig``, for settings that older files lack."""
-    value = _required(config, name) if default is None else config.get(name, default)
-    if not isinstance(value, bool):
-        raise UserError(f"{name}: expected true or false, got {value!r}")
-    return value
-
-
-def _activation(config: Mapping[str, Any]) -> Function:
-    name = _required(config, "activation_function")
-    if not isinstance(name, str) or name not in _ACTIVATIONS:
-        raise UserError(f"activation_function: {name!r} has no counterpart here; known: {', '.join(_ACTIVATIONS)}")
-    return _ACTIVATIONS[name]
-
-
-def _single_tokens(words: Any) -> tuple[int, ...]:
-    """Read ``bad_words_ids``, each a list of one token."""
-    if words is None:
-        return ()
-    if not isinstance(words, list) or not all(
-        isinstance(word, list) and len(word) == 1 and type(word[0]) is int for word in words
-    ):
-        raise UserError(f"bad_words_ids: expected a list of single tokens such as [[7]], got {words!r}")
-    return tuple(word[0] for word in words)
+    own = {f"{side}_{name}": getattr(stack, ours) for side, stack in stacks.items() for ours, name in _OWN.items()}
+    values: dict[str, Any] = {name: first for name, (first, _) in common.items()} | own
+    if values["activation_function"] == "silu":
+        values["activation_function"] = "swish"
+    written: dict[str, Any] = encode(
+        _Theirs(
+            model_type="marian",
+            vocab_size=ids.source_vocab_size,
+            decoder_vocab_size=ids.vocab_size,
+            share_encoder_decoder_embeddings=config.share_embeddings,
+            tie_word_embeddings=config.tie_output,
+            decoder_start_token_id=ids.start_id,
+            eos_token_id=ids.eos_id,
+            pad_token_id=ids.pad_id,
+            **values,
+        )
+    )
+    known = {name: value for name, value in written.items() if name not in vars(_OneWay())}
+    return {"architectures": ["MarianMTModel"], "forced_eos_token_id": None, "bos_token_id": None} | known

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from selfattn.codec import read, write
 from selfattn.convert.marian import Marian, from_marian, to_marian
 from selfattn.errors import UserError
 
@@ -22,6 +22,7 @@ _CONFIG, _GENERATION, _WEIGHTS, _PICKLED = (
     "pytorch_model.bin",
 )
 
+_ADVICE = "is this a directory of a Marian model?"
 _SPECIAL = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
 
 
@@ -47,12 +48,12 @@ def load_marian(directory: str | Path) -> Marian:
         >>> load_marian("opus-mt-nowhere")
         Traceback (most recent call last):
         ...
-        selfattn.errors.UserError: opus-mt-nowhere/config.json: not found; is this a directory of a Marian model?
+        selfattn.errors.UserError: opus-mt-nowhere/config.json: no such file; is this a directory of a Marian model?
     """
     directory = Path(directory)
-    config = _read_json(directory / _CONFIG)
+    config = read(dict[str, Any], directory / _CONFIG, advice=_ADVICE)
     if (directory / _GENERATION).exists():
-        generation = _read_json(directory / _GENERATION)
+        generation = read(dict[str, Any], directory / _GENERATION, advice=_ADVICE)
         for name in _SPECIAL:
             if name in generation and generation[name] != config.get(name):
                 raise UserError(
@@ -101,8 +102,8 @@ def save_marian(marian: Marian, directory: str | Path) -> None:
     generation = {name: config[name] for name in _SPECIAL}
     if marian.ids.never_written:
         generation["bad_words_ids"] = [[token] for token in marian.ids.never_written]
-    _write_json(directory / _CONFIG, config)
-    _write_json(directory / _GENERATION, generation)
+    write(directory / _CONFIG, config)
+    write(directory / _GENERATION, generation)
     save_file(_saved(state, marian), directory / _WEIGHTS, metadata={"format": "pt"})
 
 
@@ -133,21 +134,3 @@ def _read_weights(directory: Path) -> dict[str, Tensor]:
     if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
         raise UserError(f"{path}: expected tensors by name, got {type(state).__name__}")
     return dict(state)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: not found; is this a directory of a Marian model?") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: not JSON ({error.msg})") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: expected an object, got {type(values).__name__}")
-    return values
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

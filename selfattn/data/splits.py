@@ -21,7 +21,7 @@ Split = Literal["train", "valid", "test"]
 BOOK_SEED = 1984
 _SPLIT_SEED = 0  # the same for every run, so that all runs have the same parts
 _SAMPLE = 5_000  # generated pairs that the vocabulary and the longest output are taken from
-_TRIES = 1_000  # draws for each pair that is looked for, after which there are taken to be no more
+_IN_VAIN = 20_000  # draws without a new pair, after which there are taken to be no more
 
 _Item = TypeVar("_Item")
 
@@ -115,14 +115,17 @@ class GeneratedSplits(Splits):
         chance = random.Random(seed_for(seed, f"data/{part}/{epoch}"))
         found: list[Pair] = []
         seen: set[str] = set()
-        for _ in range(_TRIES * count):
+        in_vain = 0
+        while len(found) < count and in_vain < _IN_VAIN:
             pair = self._draw(chance)
+            in_vain += 1
             if _part_of(pair.source) == part and not (different and pair.source in seen):
                 seen.add(pair.source)
                 found.append(pair)
-                if len(found) == count:
-                    return found
-        raise UserError(f"{part}: only {len(found):,} pairs could be drawn, of {count:,}; ask for fewer")
+                in_vain = 0
+        if not found:
+            raise UserError(f"{part}: of {_IN_VAIN:,} pairs none falls into this part; let more of them differ")
+        return found
 
 
 def _part_of(source: str) -> str:

@@ -7,31 +7,40 @@ from torch import nn
 
 from selfattn.layers import initialise
 from selfattn.models.config import ModelConfig
+from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 
 
 def build(
-    config: ModelConfig, *, vocab_size: int, pad_id: int, seed: int, source_vocab_size: int | None = None
+    config: ModelConfig | str,
+    *,
+    vocab_size: int,
+    pad_id: int = 0,
+    seed: int = 0,
+    source_vocab_size: int | None = None,
 ) -> Seq2Seq:
     """Build a model and give its weights their first values.
 
     Args:
-        config: what it is made of.
+        config: what it is made of; or the name of a preset, such as ``"transformer"``.
         vocab_size: number of tokens ``v``, of the target and, where nothing else is said, of the source.
-        pad_id: the padding token's id.
-        seed: of the run; the weights are drawn from its stream ``"init"``, PyTorch's global generator is not touched.
+        pad_id: the padding token's id; default 0, as every tokenizer of the project has it.
+        seed: of the run, default 0; the weights are drawn from its stream ``"init"``, PyTorch's global generator is not
+            touched.
         source_vocab_size: number of source tokens, where the source has a vocabulary of its own.
 
     Raises:
+        UserError: there is no preset of that name.
         ValueError: a source vocabulary of another size, where source and target share a table or are one sequence.
 
     Example:
-        >>> from selfattn.models.presets import PRESETS
-        >>> model = build(PRESETS["transformer"].config, vocab_size=64, pad_id=0, seed=0)
+        >>> model = build("transformer", vocab_size=64)
         >>> type(model).__name__
         'EncoderDecoder'
     """
+    if isinstance(config, str):
+        config = get_preset(config).config
     if source_vocab_size not in (None, vocab_size) and config.shares_vocabulary():
         raise ValueError(
             f"build: source and target share one embedding, so that source_vocab_size={source_vocab_size} "

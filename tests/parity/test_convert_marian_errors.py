@@ -102,26 +102,32 @@ def test_weights_that_do_not_fit(directory: Path, case: str) -> None:
 
 
 CONFIG: dict[str, tuple[dict[str, Any], str]] = {
-    "another architecture": ({"model_type": "bart"}, "model_type: expected 'marian', got 'bart'"),
-    "pre-norm": ({"normalize_before": True}, "normalize_before: True has no counterpart here; expected False"),
-    "norm of embeddings": ({"normalize_embedding": True}, "normalize_embedding: True has no counterpart"),
-    "a last norm": ({"add_final_layer_norm": True}, "add_final_layer_norm: True has no counterpart"),
+    "another architecture": ({"model_type": "bart"}, 'model_type: expected one of marian, found "bart"'),
+    "pre-norm": (
+        {"normalize_before": True},
+        "normalize_before: expected one of False, found true",
+    ),
+    "norm of embeddings": ({"normalize_embedding": True}, "normalize_embedding: expected one of False, found true"),
+    "a last norm": ({"add_final_layer_norm": True}, "add_final_layer_norm: expected one of False, found true"),
     "trained positions": (
         {"static_position_embeddings": False},
-        "static_position_embeddings: False has no counterpart",
+        "static_position_embeddings: expected one of True, found false",
     ),
-    "dropped layers": ({"decoder_layerdrop": 0.1}, "decoder_layerdrop: 0.1 has no counterpart here; expected 0"),
-    "a decoder alone": ({"is_decoder": True}, "is_decoder: True has no counterpart"),
+    "dropped layers": ({"decoder_layerdrop": 0.1}, "decoder_layerdrop: expected at most 0.0, found 0.1"),
+    "a decoder alone": ({"is_decoder": True}, "is_decoder: expected one of False, found true"),
     "an unknown function": (
         {"activation_function": "gelu_new"},
-        "activation_function: 'gelu_new' has no counterpart here; known: relu, gelu, silu, swish",
+        'activation_function: expected one of relu, gelu, silu, swish, found "gelu_new"',
     ),
-    "a list as function": ({"activation_function": ["relu"]}, r"activation_function: \['relu'\] has no counterpart"),
-    "a size that is text": ({"d_model": "6"}, "d_model: expected a whole number, got '6'"),
-    "a flag that is a number": ({"scale_embedding": 1}, "scale_embedding: expected true or false, got 1"),
+    "a list as function": (
+        {"activation_function": ["relu"]},
+        r"activation_function: expected one of relu, gelu, silu, swish, found \[.relu.\]",
+    ),
+    "a size that is text": ({"d_model": "6"}, 'd_model: expected a whole number, found "6"'),
+    "a flag that is a number": ({"scale_embedding": 1}, "scale_embedding: expected true or false, found 1"),
     "a probability": ({"dropout": 1.5}, r"TransformerConfig.dropout: expected a probability in \[0, 1\), got 1.5"),
     "heads": ({"encoder_attention_heads": 4}, "TransformerConfig.num_heads: 4 does not divide dim 6"),
-    "several ends": ({"eos_token_id": [0, 1]}, r"eos_token_id: expected a whole number, got \[0, 1\]"),
+    "several ends": ({"eos_token_id": [0, 1]}, r"eos_token_id: expected a whole number, found \[0, 1\]"),
     "an end outside": ({"eos_token_id": 13}, "eos_token_id: expected an id from 0 to 12, got 13"),
     "padding outside": ({"pad_token_id": -1}, "pad_token_id: expected an id from 0 to 12, got -1"),
     "a start outside": (
@@ -129,7 +135,7 @@ CONFIG: dict[str, tuple[dict[str, Any], str]] = {
         "decoder_start_token_id: expected an id from 0 to 12, got 58100",
     ),
     "a word outside": ({"bad_words_ids": [[13]]}, "bad_words_ids: expected an id from 0 to 12, got 13"),
-    "words of two tokens": ({"bad_words_ids": [[1, 2]]}, "bad_words_ids: expected a list of single tokens"),
+    "words of two tokens": ({"bad_words_ids": [[1, 2]]}, "bad_words_ids.*: expected"),
     "two sizes of one table": (
         {"decoder_vocab_size": 17},
         "decoder_vocab_size: 17 differs from vocab_size 13, but share_encoder_decoder_embeddings says",
@@ -152,7 +158,7 @@ def test_a_value_that_is_missing(directory: Path, name: str) -> None:
     del config[name]
     (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (directory / "generation_config.json").unlink()
-    with pytest.raises(UserError, match=f"{name}: missing; is this the configuration of a Marian model"):
+    with pytest.raises(UserError, match=f"{name}: is missing; is this the configuration of a Marian model"):
         load_marian(directory)
 
 
@@ -169,18 +175,18 @@ def test_files_that_cannot_be_read(directory: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=message):
             load_marian(where)
 
-    fails("nowhere/config.json: not found; is this a directory of a Marian model", tmp_path / "nowhere")
-    fails("config.json: not found", weights)
+    fails("nowhere/config.json: no such file; is this a directory of a Marian model", tmp_path / "nowhere")
+    fails("config.json: cannot be read .Not a directory", weights)
     weights.write_bytes(b"nothing")
     fails(f"{weights}: damaged or no safetensors file")
     weights.unlink()
     fails(f"{directory}: holds neither model.safetensors nor pytorch_model.bin; the weights must be in one file")
     config.write_text('{\n"model_type" "marian"}', encoding="utf-8")
-    fails(f"{config}:2: not JSON")
+    fails(f"{config}:2: is not JSON")
     config.write_text("[]", encoding="utf-8")
-    fails(f"{config}: expected an object, got list")
+    fails(f"{config}: content: expected an object, found")
     config.write_bytes(b"\xff\xfe\x00")
-    fails(f"{config}: not UTF-8 text")
+    fails(f"{config}: is not UTF-8 text")
 
 
 class Stranger:

@@ -7,15 +7,13 @@ its value on hover. The same input gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, SupportsFloat
 
-from selfattn.report.drawing.svg import element, text
+from selfattn.report.drawing.svg import picture
 from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order, width
 
-_CELL, _ROW, _FONT = 19, 21, 13
-_MONO = "ui-monospace, 'D2Coding', 'Noto Sans Mono CJK KR', 'DejaVu Sans Mono', Menlo, Consolas, monospace"
-_INK, _PAGE, _HEAT, _RULE = "#16191d", "#ffffff", "#0072b2", "#dfe3e8"
+_CELL, _ROW = 19, 21  # px
 
 
 class SpanLike(Protocol):
@@ -61,68 +59,52 @@ def attention_svg(
         >>> picture.startswith("<svg"), "b ← ␣: 0.1000" in picture
         (True, True)
     """
-    rows = [[float(weight) for weight in row] for row in weights]
-    if len(rows) != len(target_tokens) or any(len(row) != len(source_tokens) for row in rows):
-        expected = f"{len(target_tokens)} rows (target tokens) of {len(source_tokens)} weights (source tokens)"
-        raise ValueError(f"attention_svg expects {expected}, got rows of {[len(row) for row in rows][:3]}")
+    rows = weight_rows(weights, source_tokens, target_tokens, "attention_svg")
     spans = [] if gold is None else list(gold)
     order = visual_order(source_tokens)
     columns, labels = drawn(source_tokens), [shown(token) for token in target_tokens]
 
-    upright = max(map(width, columns), default=1) <= 2
-    head = 24 if upright else 8 * max(map(width, columns)) + 12
-    top = head + (24 if title else 0)
+    turned = max(map(width, columns), default=1) > 2
+    top = (8 * max(map(width, columns)) + 12 if turned else 24) + (24 if title else 0)
     field_width = max((7 * width(span.field) + 12 for span in spans), default=0)
     left = field_width + 8 * max(map(width, labels), default=1) + 12
-    grid_width, grid_height = _CELL * len(order), _ROW * len(labels)
-
-    parts = [
-        element("title", text(_printable(title) or "attention map")),
-        element("rect", class_="am-page", width="100%", height="100%", fill=_PAGE),
-    ]
-    if title:
-        parts.append(element("text", text(_printable(title)), class_="am-ink", x=8, y=18, font_weight="600"))
-    for place, k in enumerate(order):
-        x, y = left + _CELL * (place + 0.5), top - 8
-        turn = (
-            {"text_anchor": "middle"}
-            if upright
-            else {"transform": f"rotate(-90 {x} {y})", "dominant_baseline": "central"}
-        )
-        parts.append(element("text", text(columns[k]), class_="am-ink", x=x, y=y, **turn))
-    for k, label in enumerate(labels):
-        parts.append(
-            element("text", text(label), class_="am-ink", x=left - 8, y=top + _ROW * k + 15, text_anchor="end")
-        )
-    for place in range(len(order) + 1):
-        parts.append(_rule(left + _CELL * place, top, left + _CELL * place, top + grid_height))
-    for k in range(len(labels) + 1):
-        parts.append(_rule(left, top + _ROW * k, left + grid_width, top + _ROW * k))
-    for k, row in enumerate(rows):
-        for place, j in enumerate(order):
-            if row[j] >= 0.00005:  # less is drawn as nothing and rounds to 0.0000
-                tip = element("title", text(f"{labels[k]} ← {shown(source_tokens[j])}: {row[j]:.4f}"))
-                x, y = left + _CELL * place, top + _ROW * k
-                box = {"x": x + 0.5, "y": y + 0.5, "width": _CELL - 1, "height": _ROW - 1}
-                parts.append(element("rect", tip, class_="am-heat", **box, fill=_HEAT, fill_opacity=min(1.0, row[j])))
-    for span in spans:
-        parts += _outline(span, source_tokens, target_tokens, order, left, top)
-    parts += _key(left, top + grid_height + 8)
-
-    total_width, total_height = left + max(grid_width, 150) + 10, top + grid_height + 30
-    return element(
-        "svg",
-        *parts,
-        xmlns="http://www.w3.org/2000/svg",
-        class_="attention-map",
-        role="img",
-        width=total_width,
-        height=total_height,
-        viewBox=f"0 0 {total_width} {total_height}",
-        font_family=_MONO,
-        font_size=_FONT,
-        fill=_INK,
+    across = [left + _CELL * place for place in range(len(order) + 1)]
+    down = [top + _ROW * k for k in range(len(labels) + 1)]
+    cells = (
+        (x + 0.5, y + 0.5, min(1.0, row[k]), f"{label} ← {shown(source_tokens[k])}: {row[k]:.4f}")
+        for y, row, label in zip(down, rows, labels, strict=False)
+        for x, k in zip(across, order, strict=False)
+        if row[k] >= 0.00005  # less is drawn as nothing and rounds to 0.0000
     )
+    return picture(
+        "attention",
+        title=title,
+        width=left + max(across[-1] - left, 150) + 10,
+        height=down[-1] + 30,
+        left=left,
+        columns=[(x + _CELL / 2, top - 8, columns[k], turned) for x, k in zip(across, order, strict=False)],
+        labels=[(left - 8, y + 15, label) for y, label in zip(down, labels, strict=False)],
+        rules=[*((x, top, x, down[-1]) for x in across), *((left, y, across[-1], y) for y in down)],
+        cells=cells,
+        cell=_CELL,
+        row=_ROW,
+        gold=[one for span in spans for one in _outlines(span, source_tokens, target_tokens, order, left, top)],
+    )
+
+
+def weight_rows(
+    weights: Iterable[Iterable[SupportsFloat]], source: Sequence[str], target: Sequence[str], what: str
+) -> list[list[float]]:
+    """Weights as lists [t][s].
+
+    Raises:
+        ValueError: they are not t rows of s; the message says what expects them.
+    """
+    rows = [[float(weight) for weight in row] for row in weights]
+    if len(rows) != len(target) or any(len(row) != len(source) for row in rows):
+        expected = f"{len(target)} rows (target tokens) of {len(source)} weights (source tokens)"
+        raise ValueError(f"{what} expects {expected}, got rows of {[len(row) for row in rows][:3]}")
+    return rows
 
 
 def gold_cells(
@@ -132,25 +114,16 @@ def gold_cells(
     return token_places(target_tokens, *span.target), token_places(source_tokens, *span.source)
 
 
-def _outline(
+def _outlines(
     span: SpanLike, source: Sequence[str], target: Sequence[str], order: list[int], left: float, top: float
-) -> list[str]:
+) -> Iterator[tuple[float, str, list[tuple[float, float, float]]]]:
+    """For every stretch of rows of a span its place, its name, and the boxes around its columns."""
     rows, columns = gold_cells(span, source, target)
-    if not rows:
-        return []
-    parts = []
-    places = [place for place, k in enumerate(order) if k in columns]
+    places = _stretches([place for place, k in enumerate(order) if k in columns])
     for first, last in _stretches(rows):
-        y, height = top + _ROW * first, _ROW * (last - first + 1)
-        parts.append(
-            element(
-                "text", text(_printable(span.field)), class_="am-muted", x=6, y=y + 15, font_size=12, fill="#59626d"
-            )
-        )
-        for start, end in _stretches(places):
-            box = {"x": left + _CELL * start, "y": y, "width": _CELL * (end - start + 1), "height": height}
-            parts.append(element("rect", class_="am-gold", **box, rx=2, fill="none", stroke=_INK, stroke_width=2))
-    return parts
+        height = _ROW * (last - first + 1.0)
+        boxes = [(left + _CELL * start, _CELL * (end - start + 1.0), height) for start, end in places]
+        yield top + _ROW * first, span.field, boxes
 
 
 def _stretches(places: Sequence[int]) -> list[tuple[int, int]]:
@@ -162,24 +135,3 @@ def _stretches(places: Sequence[int]) -> list[tuple[int, int]]:
         else:
             found.append((place, place))
     return found
-
-
-def _key(left: float, y: float) -> list[str]:
-    parts = [element("text", "0", class_="am-ink", x=left, y=y + 12, font_size=12)]
-    for k in range(6):
-        box = {"x": left + 14 + 18 * k, "y": y + 1, "width": 18, "height": 13}
-        parts.append(element("rect", class_="am-heat", **box, fill=_HEAT, fill_opacity=k / 5))
-    parts.append(
-        element("rect", class_="am-rule", x=left + 14, y=y + 1, width=108, height=13, fill="none", stroke=_RULE)
-    )
-    parts.append(element("text", "1", class_="am-ink", x=left + 128, y=y + 12, font_size=12))
-    return parts
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
-    return element("line", class_="am-rule", x1=x1, y1=y1, x2=x2, y2=y2, stroke=_RULE)
-
-
-def _printable(line: str) -> str:
-    """Without the control characters that XML forbids."""
-    return "".join(char if char.isprintable() or char == " " else "▫" for char in line)

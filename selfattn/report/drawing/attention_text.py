@@ -8,6 +8,7 @@ from typing import SupportsFloat
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from selfattn.report.drawing.attention_svg import weight_rows
 from selfattn.report.drawing.tokens import shown, width
 
 _SHADES = " ░▒▓█"
@@ -42,10 +43,7 @@ def attention_text(
         x █   a 0.95
         ⏎  █  ␣ 0.90
     """
-    rows = [[float(weight) for weight in row] for row in weights]
-    if len(rows) != len(target_tokens) or any(len(row) != len(source_tokens) for row in rows):
-        expected = f"{len(target_tokens)} rows (target tokens) of {len(source_tokens)} weights (source tokens)"
-        raise ValueError(f"attention_text expects {expected}, got rows of {[len(row) for row in rows][:3]}")
+    rows = weight_rows(weights, source_tokens, target_tokens, "attention_text")
     source, target = [shown(token) for token in source_tokens], [shown(token) for token in target_tokens]
     label = max(map(width, target), default=0)
     best = max(map(width, source), default=0)

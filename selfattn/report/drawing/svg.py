@@ -1,8 +1,12 @@
-"""The little SVG writing that the charts need: elements with escaped attributes and text, numbers without noise."""
+"""Pictures and pages from the report's templates: text escaped, numbers without noise, the same bytes each time."""
 
 from __future__ import annotations
 
-from html import escape
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def number(value: float) -> str:
@@ -21,21 +25,23 @@ def percent(share: float) -> str:
     return f"{number(100 * share)}%"
 
 
-def text(content: str) -> str:
-    """Text that is safe between tags."""
-    return escape(content, quote=False)
+def printable(line: str) -> str:
+    """Without the control characters that XML forbids."""
+    return "".join(char if char.isprintable() or char in " \u200d" else "▫" for char in line)
 
 
-def element(tag: str, *children: str, **attributes: str | float) -> str:
-    """One element: children are finished markup, attribute values are escaped; `class_` is class, `_` in names is `-`.
+@cache
+def templates() -> Environment:
+    """The templates of the report; `number`, `percent` and `printable` are filters in them."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    Example:
-        >>> element("text", text("a < b"), x=1.50, text_anchor="end")
-        '<text x="1.5" text-anchor="end">a &lt; b</text>'
-    """
-    parts = [tag]
-    for name, value in attributes.items():
-        shown = value if isinstance(value, str) else number(value)
-        parts.append(f'{name.rstrip("_").replace("_", "-")}="{escape(shown)}"')
-    opening = " ".join(parts)
-    return f"<{opening}>{''.join(children)}</{tag}>" if children else f"<{opening}/>"
+    loader = PackageLoader("selfattn.report", "templates")
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.filters |= {"number": number, "percent": percent, "printable": printable}
+    return found
+
+
+def picture(template: str, **values: object) -> str:
+    """One picture of its own, from `TEMPLATE.svg.j2`, in one line."""
+    drawn = templates().get_template(f"{template}.svg.j2").render(values)
+    return "".join(line.strip() for line in drawn.split("\n"))

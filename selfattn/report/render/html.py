@@ -10,16 +10,15 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from selfattn.figures.record import Record
-from selfattn.report.blocks import Answer, AttentionMaps, Chart, Strip
+from selfattn.report.blocks import AttentionMaps
 from selfattn.report.contents import contents
-from selfattn.report.drawing import charts
-from selfattn.report.drawing.diff import Piece, pieces
+from selfattn.report.drawing.charts import curves, label_margin
+from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.svg import templates
 from selfattn.report.render.explorer import explorer_data, still_maps
 from selfattn.report.render.translator import Translator
 from selfattn.report.sections.first_screen import first_screen
@@ -36,73 +35,33 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     Returns:
         The HTML document.
     """
-    draw, translator = Drawing(Signs([model.name for model in record.models])), Translator(lang)
-    script = _asset("page.js") + _asset("explorer.js")
+    signs, translator = Signs([model.name for model in record.models]), Translator(lang)
     verdict, *below = first_screen(record)
+    parts = contents(record)
+    maps = next((block for part in parts for block in part.blocks if isinstance(block, AttentionMaps)), None)
+    explorer = explorer_data(maps, signs) if maps else {"total": 0, "models": [], "examples": []}
+    script = _asset("page.js") + _asset("explorer.js")
     context = {
         "langs": LANGS,
         "lang": lang,
         "w": translator,
-        "draw": draw,
+        "signs": signs,
         "kind": lambda block: type(block).__name__,
+        "pieces": pieces,
+        "curves_of": curves,
+        "margin_of": label_margin,
+        "still": [(name, said, Markup(svg)) for name, said, svg in still_maps(maps)] if maps else [],
+        "explorer": explorer,
         "css": Markup(_asset("report.css")),
         "script": Markup(script),
         "script_hash": _csp_hash(script),
-        "data": _Late(lambda: _json(_page_data(translator, draw.explorer))),
+        "data": _Late(lambda: _json(_page_data(translator, explorer))),
         "version": record.environment.get("selfattn", ""),
         "verdict": verdict,
         "first": below,
-        "parts": contents(record),
+        "parts": parts,
     }
-    return _templates().get_template("report.html.j2").render(context) + "\n"
-
-
-class Drawing:
-    """What the templates draw: the pictures of blocks, and cells that are more than text.
-
-    Args:
-        signs: of the models.
-
-    Attributes:
-        explorer: what the script of the page draws attention from.
-    """
-
-    def __init__(self, signs: Signs) -> None:
-        self.signs = signs
-        self.explorer: dict[str, Any] = {"total": 0, "models": [], "examples": []}
-
-    def marker(self, name: object) -> Markup:
-        """The sign of a model."""
-        return Markup(charts.marker(self.signs[str(name)]))
-
-    def glyph(self, name: object) -> str:
-        """The sign of a model in one character."""
-        return self.signs[str(name)].glyph
-
-    def axis(self, scale: Scale) -> Markup:
-        """The ticks above a column of strips."""
-        return Markup(charts.axis(scale))
-
-    def strip(self, scale: Scale, cell: Strip) -> Markup:
-        """Dots and intervals."""
-        return Markup(charts.strip(scale, [(self.signs[name], one) for name, one in cell.entries]))
-
-    def pieces(self, cell: Answer) -> tuple[Piece, ...] | None:
-        """An answer in pieces that are right or wrong."""
-        return None if cell.text is None else pieces(cell.text, cell.target)
-
-    def chart(self, chart: Chart) -> Markup:
-        """The lines of a chart."""
-        return Markup(charts.curves(chart, self.signs, f"chart-{chart.name}"))
-
-    def margin(self, chart: Chart) -> int:
-        """Room for the labels beside a chart, px."""
-        return charts.label_margin(chart.lines)
-
-    def still(self, maps: AttentionMaps) -> list[tuple[str, str, Markup]]:
-        """Pictures for pages without JavaScript; with it, the explorer's figures go into the page."""
-        self.explorer = explorer_data(maps, self.signs)
-        return [(name, said, Markup(svg)) for name, said, svg in still_maps(maps)]
+    return templates().get_template("report.html.j2").render(context) + "\n"
 
 
 class _Late:
@@ -133,11 +92,3 @@ def _csp_hash(script: str) -> str:
 @cache
 def _asset(name: str) -> str:
     return resources.files("selfattn.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-@cache
-def _templates() -> Environment:
-    loader = PackageLoader("selfattn.report", "templates")
-    return Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=False
-    )

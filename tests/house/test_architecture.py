@@ -1,0 +1,270 @@
+"""The house, read with `ast`: floors, circles, rooms, and names that stay in the file that owns them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import selfattn
+from selfattn.registry import FAMILIES, METRICS, PRESETS, TASKS, Registry
+
+PACKAGE = Path(selfattn.__file__).parent
+LARGEST_ROOM = 12
+
+# From the ground up: a file may import its own room and every floor below, never one beside or above.
+FLOORS: tuple[frozenset[str], ...] = tuple(
+    map(
+        frozenset,
+        (
+            {"errors", "streams", "console", "files", "codec", "registry"},
+            {"attention", "tokenizers"},
+            {"layers"},
+            {"models"},
+            {"data"},
+            {"figures"},
+            {"training", "convert"},
+            {"decoding"},
+            {"evaluation"},
+            {"runs"},
+            {"report"},
+            {"comparison"},
+            {"tasks"},
+            {"cli"},
+        ),
+    )
+)
+
+# The libraries that a room may import, where that is laid down.
+STANDARD = set(sys.stdlib_module_names)
+LIBRARIES = {
+    "errors": set(),
+    "console": set(),
+    "registry": set(),
+    "files": {"safetensors"},
+    "codec": {"pydantic"},
+    "streams": {"torch"},
+    "attention": {"torch", "einops"},
+}
+_OF_THE_TOP = {"rich", "cyclopts", "jinja2", "datasets"}
+FORBIDDEN = {
+    "cli": {"torch", "numpy"},
+    "training": _OF_THE_TOP,
+    "decoding": _OF_THE_TOP,
+    "models": _OF_THE_TOP | {"babel"},
+    "figures": _OF_THE_TOP | {"torch"},
+}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def short(path: Path) -> str:
+    return str(path.relative_to(PACKAGE.parent))
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def floor(name: str) -> int:
+    found = [number for number, rooms in enumerate(FLOORS) if name in rooms]
+    assert found, f"{name}: a room that the house does not know"
+    return found[0]
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(path: Path, *, for_types: bool = True) -> Iterator[tuple[int, str]]:
+    """Every import of a file, wherever it stands in it: at the top, in a function, under TYPE_CHECKING."""
+    skipped = {
+        inner
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree(path)):
+        if not for_types and node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import; imports name the whole path here"
+            # `from selfattn import models` imports a room as much as `import selfattn.models` does.
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=short)
+def test_imports_run_down_only(path: Path) -> None:
+    here = room(path)
+    if path == PACKAGE / "__init__.py":  # names what users ask for, and loads it when they do
+        return
+    for line, name in imported(path):
+        parts = name.split(".")
+        where = f"{short(path)}:{line}: {here} imports {name}"
+        if parts[0] == "selfattn":
+            if parts[1:] == ["__version__"]:
+                continue
+            assert parts[1] == here or floor(parts[1]) < floor(here) or floor(here) == 0, where
+        elif parts[0] not in STANDARD:
+            if here in LIBRARIES:
+                assert parts[0] in LIBRARIES[here], where
+            assert parts[0] not in FORBIDDEN.get(here, set()), where
+
+
+def file_of(name: str) -> Path | None:
+    """The file that an imported name leads to; None outside the package."""
+    parts = name.split(".")
+    while parts and parts[0] == "selfattn":
+        place = PACKAGE.parent.joinpath(*parts)
+        if place.with_suffix(".py").is_file():
+            return place.with_suffix(".py")
+        if (place / "__init__.py").is_file():
+            return place / "__init__.py"
+        parts.pop()
+    return None
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    leads = {
+        path: {other for _, name in imported(path, for_types=False) if (other := file_of(name)) not in (None, path)}
+        for path in modules()
+        if path != PACKAGE / "__init__.py"
+    }
+    done: set[Path] = set()
+
+    def visit(path: Path, way: tuple[Path, ...]) -> None:
+        assert path not in way, " -> ".join(map(short, [*way[way.index(path) :], path]))
+        if path not in done:
+            for other in sorted(leads.get(path, ())):
+                visit(other, (*way, path))
+            done.add(path)
+
+    for path in leads:
+        visit(path, ())
+
+
+def rooms() -> list[Path]:
+    return sorted({path.parent for path in modules()})
+
+
+@pytest.mark.parametrize("place", rooms(), ids=short)
+def test_a_room_has_few_files(place: Path) -> None:
+    files = [path for path in place.glob("*.py") if path.name not in ("__init__.py", "__main__.py")]
+    folders = [path for path in place.iterdir() if any(path.rglob("*.py"))]
+    assert len(files) <= LARGEST_ROOM, f"{short(place)}: {len(files)} files; a room has at most {LARGEST_ROOM}"
+    assert len(files) + len(folders) >= 2, f"{short(place)}: one file needs no room of its own"
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Every text constant of a file but for docstrings."""
+    documents = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                documents.add(first.value)
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in documents:
+            yield node.lineno, node.value
+
+
+def owners(registry: Registry[object]) -> dict[str, Path]:
+    """For each name the file that puts it into the registry, found by its text beside ``register``."""
+    found: dict[str, Path] = {}
+    names = set(registry.names())
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and "register" in ast.unparse(node.func):
+                for argument in node.args[:1]:
+                    if isinstance(argument, ast.Constant) and argument.value in names:
+                        found.setdefault(argument.value, path)
+    return found
+
+
+# A task may name the models that it compares, and the metrics that it is judged by.
+MAY_NAME = {"task": {"tasks"}, "model": {"tasks"}, "metric": {"tasks"}, "model family": set()}
+DOORS = {"task": TASKS, "model": PRESETS, "metric": METRICS, "model family": FAMILIES}
+
+
+@pytest.mark.parametrize("what", DOORS)
+def test_a_name_stays_in_the_file_that_owns_it(what: str) -> None:
+    names = set(DOORS[what].names())
+    assert names
+    strangers = [
+        f"{short(path)}:{line}: {text!r}"
+        for path in modules()
+        if room(path) not in MAY_NAME[what]
+        for line, text in texts(path)
+        if text in names and not any(text in others for other, others in OWNED.items() if other == path)
+    ]
+    assert not strangers, "\n".join(strangers)
+
+
+def _owned() -> dict[Path, set[str]]:
+    found: dict[Path, set[str]] = {}
+    for registry in DOORS.values():
+        for name, path in owners(registry).items():
+            found.setdefault(path, set()).add(name)
+    return found
+
+
+OWNED = _owned()
+
+
+def loaded_after(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+
+
+def test_importing_the_package_loads_nothing_heavy_and_changes_no_variable() -> None:
+    heavy = {"torch", "numpy", "datasets", "jinja2", "cyclopts", "rich", "babel", "safetensors", "pydantic"}
+    code = "import os; before = dict(os.environ); import selfattn; assert dict(os.environ) == before"
+    assert not loaded_after(code) & heavy
+
+
+def test_no_module_sets_an_environment_variable_when_imported() -> None:
+    code = (
+        "import importlib, os, pathlib; before = dict(os.environ)\n"
+        f"for path in sorted(pathlib.Path({str(PACKAGE)!r}).rglob('*.py')):\n"
+        f"    parts = path.relative_to({str(PACKAGE.parent)!r}).with_suffix('').parts\n"
+        "    if parts[-1] != '__main__' and 'tensorboard' not in parts:\n"
+        "        importlib.import_module('.'.join(parts).removesuffix('.__init__'))\n"
+        "ours = {k: v for k, v in os.environ.items() if before.get(k) != v}\n"
+        "assert not [k for k in ours if k.startswith(('ONEDNN', 'OMP', 'MKL', 'TORCH', 'HF_'))], ours"
+    )
+    loaded_after(code)
+
+
+def test_what_users_ask_for_loads_no_plots_and_no_command_line() -> None:
+    found = loaded_after("import selfattn; selfattn.load, selfattn.attend, selfattn.MultiHeadAttention")
+    assert "torch" in found
+    assert not found & {"datasets", "cyclopts", "rich", "jinja2"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["models"],
+        ["train", "dates", "--help"],
+        ["train", "lm", "--help"],
+        ["compare", "translation", "--help"],
+        ["predict", "--help"],
+        ["--version"],
+        [],
+    ],
+)
+def test_help_and_lists_do_not_wait_for_torch(arguments: list[str]) -> None:
+    code = f"sys.argv = ['selfattn', *{arguments!r}]\nfrom selfattn.cli.main import main\nmain()"
+    assert not loaded_after(code) & {"torch", "numpy", "babel", "jinja2", "safetensors", "pydantic"}
