@@ -9,13 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention
 from selfattn.convert.fill import copied_norm, expect_type, fill, filled
 from selfattn.convert.torch_attention import attention_from_torch, attention_to_torch
 from selfattn.layers import Activation, FeedForward, TransformerBlock
 
 TorchLayer = TypeVar("TorchLayer", nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
+# The norms of a block in the order in which PyTorch numbers them.
+_ENCODER_NORMS = ("self_attn_norm", "feed_forward_norm")
+_DECODER_NORMS = ("self_attn_norm", "cross_attn_norm", "feed_forward_norm")
 _FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 _SAME_FUNCTIONS: dict[Any, Activation] = {torch.relu: "relu", F.relu: "relu", F.gelu: "gelu", F.silu: "silu"}
 
@@ -42,12 +44,7 @@ def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBl
         True
     """
     where = "encoder_layer_from_torch"
-    expect_type(layer, nn.TransformerEncoderLayer, where)
-    dropout = _one_dropout([layer.dropout1, layer.dropout2], where)
-    block = _block(layer, None, dropout, where)
-    block.self_attn_norm = copied_norm(layer.norm1, f"{where}: norm1")
-    block.feed_forward_norm = copied_norm(layer.norm2, f"{where}: norm2")
-    return block.train(layer.training)
+    return _block(expect_type(layer, nn.TransformerEncoderLayer, where), None, _ENCODER_NORMS, where)
 
 
 def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBlock:
@@ -73,12 +70,7 @@ def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBl
     """
     where = "decoder_layer_from_torch"
     expect_type(layer, nn.TransformerDecoderLayer, where)
-    dropout = _one_dropout([layer.dropout1, layer.dropout2, layer.dropout3], where)
-    block = _block(layer, attention_from_torch(layer.multihead_attn), dropout, where)
-    block.self_attn_norm = copied_norm(layer.norm1, f"{where}: norm1")
-    block.cross_attn_norm = copied_norm(layer.norm2, f"{where}: norm2")
-    block.feed_forward_norm = copied_norm(layer.norm3, f"{where}: norm3")
-    return block.train(layer.training)
+    return _block(layer, layer.multihead_attn, _DECODER_NORMS, where)
 
 
 def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLayer:
@@ -94,6 +86,7 @@ def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLaye
         ValueError: the block has something that PyTorch's has not; the message says what.
 
     Example:
+        >>> from selfattn.attention import MultiHeadAttention
         >>> block = TransformerBlock(6, self_attn=MultiHeadAttention(6, num_heads=3), feed_forward=FeedForward(6, 11))
         >>> encoder_layer_to_torch(block).linear1
         Linear(in_features=6, out_features=11, bias=True)
@@ -101,10 +94,7 @@ def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLaye
     where = "encoder_layer_to_torch"
     if block.cross_attn is not None:
         raise ValueError(f"{where}: this block has cross-attention; use decoder_layer_to_torch")
-    theirs = _layer(nn.TransformerEncoderLayer, block, where)
-    theirs.norm1 = copied_norm(block.self_attn_norm, f"{where}: self_attn_norm")
-    theirs.norm2 = copied_norm(block.feed_forward_norm, f"{where}: feed_forward_norm")
-    return theirs.train(block.training)
+    return _layer(nn.TransformerEncoderLayer, block, _ENCODER_NORMS, where)
 
 
 def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLayer:
@@ -120,6 +110,7 @@ def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLaye
         ValueError: the block has something that PyTorch's has not; the message says what.
 
     Example:
+        >>> from selfattn.attention import MultiHeadAttention
         >>> block = TransformerBlock(
         ...     6,
         ...     self_attn=MultiHeadAttention(6, num_heads=3),
@@ -132,55 +123,53 @@ def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLaye
     where = "decoder_layer_to_torch"
     if block.cross_attn is None:
         raise ValueError(f"{where}: this block has no cross-attention; use encoder_layer_to_torch")
-    theirs = _layer(nn.TransformerDecoderLayer, block, where)
-    theirs.multihead_attn = attention_to_torch(block.cross_attn)
+    theirs = _layer(nn.TransformerDecoderLayer, block, _DECODER_NORMS, where)
     if theirs.multihead_attn.kdim != theirs.multihead_attn.embed_dim:
         raise ValueError(
             f"{where}: nn.TransformerDecoderLayer has one width, but the block is "
             f"{theirs.multihead_attn.embed_dim} wide and its memory {theirs.multihead_attn.kdim}"
         )
-    theirs.norm1 = copied_norm(block.self_attn_norm, f"{where}: self_attn_norm")
-    theirs.norm2 = copied_norm(block.cross_attn_norm, f"{where}: cross_attn_norm")
-    theirs.norm3 = copied_norm(block.feed_forward_norm, f"{where}: feed_forward_norm")
     return theirs.train(block.training)
 
 
 def _block(
     layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
-    cross_attn: MultiHeadAttention | None,
-    dropout: float,
+    cross_attn: nn.MultiheadAttention | None,
+    norms: tuple[str, ...],
     where: str,
 ) -> TransformerBlock:
-    """Make the block, all but its norms."""
-    has_bias = layer.linear1.bias is not None
+    """Make the block; each part has a norm and a dropout there, numbered from 1."""
+    dropouts = {getattr(layer, f"dropout{number}").p for number, _ in enumerate(norms, 1)}
+    if len(dropouts) > 1:
+        raise ValueError(
+            f"{where}: a block drops the outputs of its parts with one probability, got {sorted(dropouts)}"
+        )
     activation = _activation(layer.activation, where)
     weights = {
         f"{ours}.{name}": tensor
         for ours, theirs in (("fc1", layer.linear1), ("fc2", layer.linear2))
         for name, tensor in theirs.state_dict().items()
     }
+    dim, ffn_dim = layer.linear1.in_features, layer.linear1.out_features
+    has_bias, inner_dropout = layer.linear1.bias is not None, layer.dropout.p
     feed_forward = filled(
-        lambda: FeedForward(
-            layer.linear1.in_features,
-            layer.linear1.out_features,
-            activation=activation,
-            dropout=layer.dropout.p,
-            bias=has_bias,
-        ),
-        weights,
+        lambda: FeedForward(dim, ffn_dim, activation=activation, dropout=inner_dropout, bias=has_bias), weights
     )
-    return TransformerBlock(
-        layer.linear1.in_features,
+    block = TransformerBlock(
+        dim,
         self_attn=attention_from_torch(layer.self_attn),
-        cross_attn=cross_attn,
+        cross_attn=None if cross_attn is None else attention_from_torch(cross_attn),
         feed_forward=feed_forward,
         norm_first=layer.norm_first,
-        dropout=dropout,
+        dropout=dropouts.pop(),
     )
+    for number, name in enumerate(norms, 1):
+        setattr(block, name, copied_norm(getattr(layer, f"norm{number}"), f"{where}: norm{number}"))
+    return block.train(layer.training)
 
 
-def _layer(kind: type[TorchLayer], block: TransformerBlock, where: str) -> TorchLayer:
-    """Make PyTorch's layer, all but its norms and the cross-attention."""
+def _layer(kind: type[TorchLayer], block: TransformerBlock, norms: tuple[str, ...], where: str) -> TorchLayer:
+    """Make PyTorch's layer."""
     feed_forward = block.feed_forward
     if feed_forward.activation == "swiglu":
         raise ValueError(f"{where}: nn.{kind.__name__} has no gate, and this block's activation is swiglu")
@@ -189,8 +178,9 @@ def _layer(kind: type[TorchLayer], block: TransformerBlock, where: str) -> Torch
         "self_attn": self_attn.in_proj_bias is not None,
         "feed_forward": feed_forward.fc1.bias is not None,
     }
-    if block.cross_attn is not None:
-        biases["cross_attn"] = block.cross_attn.q_proj.bias is not None
+    cross_attn = None if block.cross_attn is None else attention_to_torch(block.cross_attn)
+    if cross_attn is not None:
+        biases["cross_attn"] = cross_attn.in_proj_bias is not None
     if len(set(biases.values())) > 1:
         raise ValueError(f"{where}: nn.{kind.__name__} has biases everywhere or nowhere, this block has: {biases}")
     with torch.device("meta"):
@@ -205,10 +195,14 @@ def _layer(kind: type[TorchLayer], block: TransformerBlock, where: str) -> Torch
             bias=biases["self_attn"],
         )
     theirs.self_attn = self_attn
+    if cross_attn is not None:
+        theirs.multihead_attn = cross_attn
     theirs.dropout.p = feed_forward.dropout.p
     fill(theirs.linear1, feed_forward.fc1.state_dict())
     fill(theirs.linear2, feed_forward.fc2.state_dict())
-    return theirs
+    for number, name in enumerate(norms, 1):
+        setattr(theirs, f"norm{number}", copied_norm(getattr(block, name), f"{where}: {name}"))
+    return theirs.train(block.training)
 
 
 def _activation(function: object, where: str) -> Activation:
@@ -223,11 +217,3 @@ def _activation(function: object, where: str) -> Activation:
         if function is known:
             return name
     raise ValueError(f"{where}: the activation {function} has no counterpart; known: relu, gelu, silu")
-
-
-def _one_dropout(parts: list[nn.Dropout], where: str) -> float:
-    """Return the one probability with which the outputs of a layer's parts are dropped."""
-    found = {part.p for part in parts}
-    if len(found) > 1:
-        raise ValueError(f"{where}: a block drops the outputs of its parts with one probability, got {sorted(found)}")
-    return parts[0].p

@@ -2,4 +2,4 @@
 
 # isort: off
 import selfattn.models.encoder_decoder.presets
-import selfattn.models.decoder_only.presets  # noqa: F401
+import selfattn.models.decoder_only.config  # noqa: F401

@@ -69,7 +69,7 @@ def test_every_part_of_every_preset_learns() -> None:
 def test_an_unknown_name_is_a_user_error_with_the_nearest() -> None:
     with pytest.raises(UserError, match=r"model 'tranformer' is not known; did you mean transformer or "):
         get_preset("tranformer")
-    with pytest.raises(UserError, match="model 'zzz' is not known; known: rnn-plain, "):
+    with pytest.raises(UserError, match=r"model 'zzz' is not known; known: .*rnn-plain, "):
         get_preset("zzz")
     for name in PRESETS:
         assert get_preset(name) is PRESETS[name]

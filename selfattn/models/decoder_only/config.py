@@ -1,12 +1,13 @@
-"""The settings of a decoder-only model. Imports no torch until it builds."""
+"""The settings of a decoder-only model, and its presets. Imports no torch until it builds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from selfattn.errors import UserError
 from selfattn.models.config import Limits, ModelConfig, Width
+from selfattn.models.presets import Preset
 from selfattn.models.transformer_config import TransformerConfig, output_layer
 from selfattn.registry import SCORES, register
 
@@ -78,3 +79,24 @@ class DecoderOnlyConfig(ModelConfig):
         """
         if self.bidirectional_prefix:
             raise UserError("reads in both directions, a language model in one")
+
+
+def _two_blocks(**settings: Any) -> DecoderOnlyConfig:
+    stack = TransformerConfig(dim=96, num_heads=4, num_layers=2, ffn_dim=260)
+    return DecoderOnlyConfig(stack=stack, **settings)
+
+
+register.preset("decoder-only")(
+    Preset(
+        "masked self-attention over source and target as one sequence",
+        "Radford et al. 2018; Liu et al. 2018",
+        _two_blocks,
+    )
+)
+register.preset("decoder-only-prefix")(
+    Preset(
+        "the same, the source read in both directions",
+        "Raffel et al. 2020",
+        lambda: _two_blocks(bidirectional_prefix=True),
+    )
+)
