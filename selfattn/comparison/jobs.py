@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import Plan, Planned, run_name
+from selfattn.comparison.plan import CompareOptions, Plan, Planned, run_name
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.run import load

@@ -28,9 +28,8 @@ from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import WEIGHTS
-from selfattn.runs.run import Run
+from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer

@@ -14,8 +14,7 @@ import torch
 
 import selfattn
 from selfattn.comparison.compare import compare
-from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import choose
+from selfattn.comparison.plan import CompareOptions, choose
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.overfitting import overfitting
