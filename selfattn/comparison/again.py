@@ -11,11 +11,11 @@ from pathlib import Path
 from selfattn.comparison.compare import write_comparison
 from selfattn.comparison.plan import PLAN, Lang, Plan, read_plan, run_name
 from selfattn.comparison.record import make_record
+from selfattn.comparison.testing import Tested
 from selfattn.errors import UserError
 from selfattn.figures.record import Record
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
-from selfattn.runs.testing import Tested
 from selfattn.settings import command_line
 
 

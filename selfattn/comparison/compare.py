@@ -6,19 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.jobs import Jobs
 from selfattn.comparison.matching import match_models
 from selfattn.comparison.plan import PLAN, CompareOptions, Lang, Plan, choose, read_plan, read_to_resume, run_name
 from selfattn.comparison.record import make_record
+from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
 from selfattn.registry import TASKS
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
-from selfattn.runs.diagnostics import batch_shape
 from selfattn.runs.task import Task, make_task
-from selfattn.runs.testing import Tested, is_tested
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 
