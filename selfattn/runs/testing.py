@@ -21,11 +21,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from selfattn.codec import encode
+from selfattn.codec import encode, read, write
 from selfattn.data.pairs import Pair, Span
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.latency import median_ms
-from selfattn.files import read_json, write_atomically, write_json, writing
+from selfattn.files import write_atomically, writing
 from selfattn.runs.diagnostics import Examination
 from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
@@ -36,7 +36,7 @@ from selfattn.training.observer import EpochReport
 SCHEMA = 1
 FIGURES, ANSWERS = "test.json", "test.jsonl"
 _TIMED = 50  # inputs that are timed one by one
-_ADVICE = "test the run again: remove test.json, and compare with --resume"
+_ADVICE = "test the run again: remove test.json, and compare with `resume`"
 _Kinds = Mapping[str, type | tuple[type, ...]]
 _NUMBER = (int, float)
 _OF_FIGURES: _Kinds = {"created": str, "decoding": dict, "headline": dict, "scores": dict, "seconds": _NUMBER,
@@ -76,7 +76,7 @@ class Tested:
         self.name = name or self.config.preset
         if not is_tested(path):
             raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
-        self.figures: dict[str, Any] = read_json(path / FIGURES, _ADVICE)
+        self.figures = read(dict[str, Any], path / FIGURES, advice=_ADVICE)
         if self.figures.get("schema") != SCHEMA:
             found = self.figures.get("schema")
             raise UserError(f"{path / FIGURES}: schema {found!r}, this version reads {SCHEMA}; {_ADVICE}")
@@ -167,7 +167,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
     text = "".join(json.dumps(_to_json(answer), ensure_ascii=False) + "\n" for answer in answers)
     with writing(run.path):
         write_atomically(run.path / ANSWERS, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-        write_json(run.path / FIGURES, figures)
+        write(run.path / FIGURES, figures)
     return Tested(run.path)
 
 
