@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.evaluation.statistics.significance import compare
+from selfattn.evaluation.statistics.significance import compare_scores
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits
 PLACES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
@@ -141,7 +141,7 @@ def measure(world: World, *, repeats: int, seed: int | tuple[int, ...], plain: i
     lead = world.truth(0) - truth
     for number in range(repeats):
         scores = world.draw(generator)
-        found = compare(scores)
+        found = compare_scores(scores)
         pair = found.between("model-0", "model-1")
         mean = found.estimates["model-1"]
         counts += (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -195,6 +195,28 @@ def read_json(path: Path, *, advice: str) -> Any:
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, nesting without end
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise UserError(f"{path}: is not JSON that can be read ({reason}); {advice}") from None
+
+
+def read_lines(kind: type[T], path: Path, *, advice: str) -> list[T]:
+    """Read a file with one JSON value a line as checked values.
+
+    Raises:
+        UserError: the file cannot be read, or a line is not JSON or not as its type says; the message has its number.
+    """
+    found = []
+    for number, line in enumerate(read_bytes(path, advice=advice).removesuffix(b"\n").split(b"\n"), 1):
+        try:
+            data = json.loads(line.decode())
+        except (ValueError, RecursionError):
+            raise UserError(f"{path}:{number}: is not a line of JSON; {advice}") from None
+        found.append(decode(kind, data, file=f"{path}:{number}", advice=advice))
+    return found
+
+
+def write_lines(path: Path, values: Iterable[Any]) -> None:
+    """Write values as JSON, one a line, the whole file or nothing; raises as :func:`write` does."""
+    lines = (json.dumps(encode(value), ensure_ascii=False, allow_nan=False) + "\n" for value in values)
+    write_text(path, "".join(lines))
 
 
 def write(path: Path, value: Any) -> None:

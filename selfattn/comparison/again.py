@@ -10,10 +10,9 @@ from pathlib import Path
 
 from selfattn.comparison.compare import write_comparison
 from selfattn.comparison.options import Lang
-from selfattn.comparison.plan import PLAN, read_plan, run_name
-from selfattn.comparison.record import Frame, make_record
+from selfattn.comparison.plan import PLAN, Plan, read_plan, run_name
+from selfattn.comparison.record import make_record
 from selfattn.errors import UserError
-from selfattn.figures.quality import Headline
 from selfattn.figures.record import Record
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.runs.testing import Tested
@@ -46,7 +45,10 @@ def report(paths: Sequence[Path], out: Path, lang: Lang = "en") -> tuple[Record,
         models.setdefault(_name(run, found), []).append(run)
     runs = {name: sorted(own, key=lambda run: run.seed) for name, own in models.items()}
     command = command_line("report " + " ".join(shlex.quote(str(path)) for path in paths), {"out": out})
-    record = make_record(runs, Frame(command, Headline(**found[0].figures["headline"])))
+    plan = Plan(
+        found[0].config.task, command, quick=False, seeds=1, models={}, few=(), headline=found[0].result.headline
+    )
+    record = make_record(runs, plan)
     # The runs lie elsewhere than beside this report.
     placed = [replace(one, run_dirs=tuple(str(run.path) for run in runs[one.name])) for one in record.models]
     record = replace(record, models=tuple(placed))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.fields import score_fields
 from selfattn.evaluation.metrics.metric import Metric
-from selfattn.evaluation.statistics.buckets import by_length, by_tag, by_training_frequency, score_groups
-from selfattn.evaluation.statistics.significance import estimate, estimate_counts
+from selfattn.evaluation.metrics.word_recall import WordRecall
+from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
+from selfattn.evaluation.statistics.significance import estimate_counts
 from selfattn.figures.buckets import Bucket, BucketGroup
 from selfattn.runs.testing import Tested
 
 _MOST_FIELDS = 12
 _RARE = "share of the references' words that the outputs have, by how often training shows the word"
 _FIELDS = "a field is right where the answer has it as the target has"
+_UNSEEN = "never shown in training"
 _FEW = "trained on so many pairs only, again and again, with the first seed"
 
 Models = Mapping[str, Sequence[Tested]]
@@ -35,16 +35,21 @@ def make_buckets(
         tag_name: what the tags of the pairs tell apart.
     """
     first = next(iter(models.values()))[0]
-    pairs, words = first.pairs, first.figures["words"]
+    pairs, words = first.pairs, first.result.words
     outputs = {name: [run.outputs for run in runs] for name, runs in models.items()}
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    lengths = by_length(sources, words=str.split if words else list)
+    # A score of the whole corpus is one of sentences, whose length is counted in words.
+    unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
+    lengths = score_groups(by_length(sources, words=cut), outputs, references, metric)
     groups = [
         _group(tag_name, metric, score_groups(by_tag(pairs), outputs, references, metric)),
-        _group("length", metric, score_groups(lengths, outputs, references, metric), _length_note(bool(words))),
+        _group("length", metric, lengths, f"{unit} of the source"),
         BucketGroup("field", _fields(outputs, pairs), note=_FIELDS),
-        BucketGroup("rare words", tuple(_rare_words(outputs, references, words)), "word recall", note=_RARE),
-        *(BucketGroup(name, _probe(models, name), note="never shown in training") for name in first.figures["probes"]),
+        BucketGroup("rare words", tuple(_rare_words(outputs, references, words)), WordRecall.name, note=_RARE),
+        *(
+            _group(name, metric, _probe(models, name, metric), "never shown in training")
+            for name in first.result.probes
+        ),
         _group("few examples", metric, tuple(_few(few, metric)), _FEW),
     ]
     return tuple(group for group in groups if group.buckets)
@@ -52,10 +57,6 @@ def make_buckets(
 
 def _group(name: str, metric: Metric, buckets: tuple[Bucket, ...], note: str = "") -> BucketGroup:
     return BucketGroup(name, buckets, metric.name, metric.unit, note, metric.better)
-
-
-def _length_note(words: bool) -> str:
-    return f"{'words' if words else 'characters'} of the source"
 
 
 def _fields(outputs: Outputs, pairs: Sequence[Pair]) -> tuple[Bucket, ...]:
@@ -73,11 +74,12 @@ def _rare_words(outputs: Outputs, references: Sequence[str], words: Mapping[str,
         yield from score_groups([group], outputs, references, recall, resamples=2000)
 
 
-def _probe(models: Models, name: str) -> tuple[Bucket, ...]:
+def _probe(models: Models, name: str, metric: Metric) -> tuple[Bucket, ...]:
     """One bucket: all pairs of a probe."""
-    rights = {model: np.array([run.figures["probes"][name]["right"] for run in runs]) for model, runs in models.items()}
-    items = len(next(iter(rights.values()))[0])
-    return (Bucket(name, items, {model: estimate(right) for model, right in rights.items()}),)
+    answers = {model: [run.result.probes[name] for run in runs] for model, runs in models.items()}
+    references = [answer.target for answer in next(iter(answers.values()))[0]]
+    outputs = {model: [[answer.output for answer in run] for run in runs] for model, runs in answers.items()}
+    return score_groups([ItemGroup(name, tuple(range(len(references))))], outputs, references, metric)
 
 
 def _few(few: Mapping[int, Mapping[str, Tested]], metric: Metric) -> Iterator[Bucket]:

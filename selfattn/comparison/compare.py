@@ -10,7 +10,7 @@ from selfattn.comparison.jobs import Jobs
 from selfattn.comparison.matching import match_models
 from selfattn.comparison.options import CompareOptions, Lang
 from selfattn.comparison.plan import PLAN, Plan, choose, read_plan, read_to_resume, run_name
-from selfattn.comparison.record import Frame, make_record
+from selfattn.comparison.record import make_record
 from selfattn.comparison.tuning import space, tune
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
@@ -121,16 +121,7 @@ def write_comparison(comparison: Path, out: Path, lang: Lang = "en") -> tuple[Re
             models[name].append(tested)
         else:
             few.setdefault(first, {})[name] = tested
-    frame = Frame(
-        plan.command,
-        plan.headline,
-        plan.quick,
-        plan.matching,
-        {name: model.trials for name, model in plan.models.items()},
-        plan.space,
-        plan.floor,
-    )
-    record = make_record(models, frame, few)
+    record = make_record(models, plan, few)
     return record, write_report(record, out, lang)
 
 

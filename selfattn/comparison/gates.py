@@ -31,11 +31,8 @@ def make_gates(
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
         for run in runs:
-            asked = [Gate(**gate) for gate in run.figures["gates"]]
-            if floor is not None:
-                gate = floor_gate(floor, run.figures["scores"][floor.metric])
-                asked += [] if gate is None else [gate]
-            for gate in asked:
+            stated = floor and floor_gate(floor, run.result.scores[floor.metric])
+            for gate in (*run.result.gates, *([stated] if stated else [])):
                 model = "" if gate.name in _OF_THE_DATA else name
                 by_gate.setdefault(gate.name, []).append(replace(gate, model=model, seed=run.seed))
         for results in by_gate.values():
@@ -69,7 +66,7 @@ def _same(models: Mapping[str, Sequence[Tested]]) -> Iterator[Gate]:
         for run in runs:
             if _data(run) != _data(first[0]):
                 apart.append(f"{run.path.name} was trained on other data than {first[0].path.name}")
-            if run.figures["decoding"] != first[0].figures["decoding"]:
+            if run.result.decoding != first[0].result.decoding:
                 apart.append(f"{run.path.name} was decoded otherwise than {first[0].path.name}")
     reason = "; ".join(apart) or "all models had the same pairs in the same order, and were decoded in the same way"
     yield Gate("same data", not apart, reason, value=float(len(apart)), limit=0.0)

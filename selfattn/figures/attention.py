@@ -40,6 +40,14 @@ class ModelAttention(Plain):
 
 
 @dataclass(frozen=True)
+class ShownAttention(Plain):
+    """One model's attention on the test item at a place, counted from 0."""
+
+    place: int
+    model: ModelAttention
+
+
+@dataclass(frozen=True)
 class AttentionExample(Plain):
     """One example whose attention is shown, with its gold alignment where that is known by construction."""
 

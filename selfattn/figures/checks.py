@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -10,7 +11,7 @@ from selfattn.figures.alignment import ModelAlignment
 from selfattn.figures.attention import AttentionExample, AttentionMap, ModelAttention
 from selfattn.figures.buckets import BucketGroup
 from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Unit
+from selfattn.figures.quality import Estimate, Headline
 from selfattn.figures.record import Model, Record
 
 
@@ -48,8 +49,7 @@ def check(record: Record) -> None:
 
 def _check_model(model: Model, record: Record, where: str) -> None:
     for name, metric in model.metrics.items():
-        kind = record.headline.kind if name == record.headline.metric else None
-        _check_estimate(metric, f"{where}.metrics.{name}", kind)
+        _check_estimate(metric, f"{where}.metrics.{name}", record.headline if name == record.headline.metric else None)
         if metric.runs and len(metric.runs) != len(model.seeds):
             problem = f"expected one value a seed ({len(model.seeds)}), found {len(metric.runs)}"
             raise FieldError(f"{where}.metrics.{name}.runs", problem)
@@ -60,7 +60,7 @@ def _check_model(model: Model, record: Record, where: str) -> None:
         if steps != sorted(steps):
             raise FieldError(f"{where}.curves[{k}].points", "steps run backwards")
         for j, point in enumerate(curve.points):
-            _check_range(point.valid, record.headline.kind, f"{where}.curves[{k}].points[{j}].valid")
+            _check_range(point.valid, record.headline, f"{where}.curves[{k}].points[{j}].valid")
     if sum(trial.chosen for trial in model.tuning) > 1:
         raise FieldError(f"{where}.tuning", "more than one trial is chosen")
     if model.alignment:
@@ -85,10 +85,10 @@ def _check_buckets(group: BucketGroup, names: set[str], where: str) -> None:
     for k, bucket in enumerate(group.buckets):
         _check_names(bucket.models, names, f"{where}.buckets[{k}].models")
         for name, estimate in bucket.models.items():
-            _check_estimate(estimate, f"{where}.buckets[{k}].models.{name}", group.kind)
+            _check_estimate(estimate, f"{where}.buckets[{k}].models.{name}", group)
 
 
-def _check_estimate(estimate: Estimate, where: str, kind: Unit | None) -> None:
+def _check_estimate(estimate: Estimate, where: str, of: Headline | BucketGroup | None) -> None:
     if (estimate.low is None) != (estimate.high is None):
         raise FieldError(
             f"{where}.{'low' if estimate.low is None else 'high'}", "expected both ends of the interval, or none"
@@ -98,12 +98,15 @@ def _check_estimate(estimate: Estimate, where: str, kind: Unit | None) -> None:
         if not estimate.low - slack <= estimate.mean <= estimate.high + slack:
             raise FieldError(f"{where}.mean", f"{estimate.mean} lies outside [{estimate.low}, {estimate.high}]")
     for value in (estimate.mean, *estimate.runs):  # the ends of an interval may lie outside of what can be
-        _check_range(value, kind, where)
+        _check_range(value, of, where)
 
 
-def _check_range(value: float | None, kind: Unit | None, where: str) -> None:
-    top = {"share": 1, "points": 100, None: None}[kind]
-    if value is not None and top is not None and not 0 <= value <= top:
+def _check_range(value: float | None, of: Headline | BucketGroup | None, where: str) -> None:
+    """Hold a score against what its metric can be; what counts errors may be above its unit's end."""
+    if value is None or of is None:
+        return
+    top = math.inf if of.better == "lower" else {"share": 1, "points": 100}[of.kind]
+    if not 0 <= value <= top:
         raise FieldError(where, f"{value} lies outside 0 to {top}")
 
 

@@ -4,8 +4,8 @@ A comparison is made from these files alone, so one that was stopped goes on whe
 again without a model.
 
 ===================== =====================================================================================
-test.jsonl            one object for each test pair: source, target, tag, spans, what the model wrote
-test.json             gates, cost, attention against gold, examples of attention, answers to probes
+test.jsonl            one `Answer` for each test pair
+test.json             the `TestResult`: scores, gates, cost, attention against gold, examples of attention, probes
 ===================== =====================================================================================
 
 `test.json` is written last: a run that has it is done.
@@ -13,50 +13,101 @@ test.json             gates, cost, attention against gold, examples of attention
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from selfattn.codec import encode, read, write
+from selfattn import codec
+from selfattn.codec import Plain
 from selfattn.data.pairs import Pair, Span
+from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.latency import median_ms
-from selfattn.files import write_atomically, writing
-from selfattn.runs.diagnostics import Examination
+from selfattn.figures.alignment import ModelAlignment
+from selfattn.figures.attention import ShownAttention
+from selfattn.figures.cost import Cost
+from selfattn.figures.curves import Curve, Point
+from selfattn.figures.gates import Gate
+from selfattn.figures.quality import Headline
+from selfattn.files import writing
+from selfattn.runs.diagnostics import align_with_gold, ask_gates, measure_cost, show_attention
 from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
 from selfattn.training.observer import EpochReport
 
-SCHEMA = 1
-FIGURES, ANSWERS = "test.json", "test.jsonl"
+SCHEMA = 2
+RESULT, ANSWERS = "test.json", "test.jsonl"
 _TIMED = 50  # inputs that are timed one by one
 _ADVICE = "test the run again: remove test.json, and compare with `resume`"
-_Kinds = Mapping[str, type | tuple[type, ...]]
-_NUMBER = (int, float)
-_OF_FIGURES: _Kinds = {"created": str, "decoding": dict, "headline": dict, "scores": dict, "seconds": _NUMBER,
-                       "predict_ms": _NUMBER, "gates": list, "attention": list, "cost": dict, "probes": dict,
-                       "words": dict, "alignment": (dict, type(None))}  # fmt: skip
+
+Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Plain):
     """A test pair and what a model made of it.
 
     Attributes:
-        pair: what was asked, and what is right.
+        source: what was asked.
+        target: what is right.
+        tag: of the pair.
+        spans: of the pair: field, range in the source, range in the target.
         output: what the model wrote.
         finished: whether it came to an end by itself.
     """
 
-    pair: Pair
+    source: str
+    target: str
+    tag: str
+    spans: tuple[tuple[str, Range, Range], ...]
     output: str
     finished: bool
+
+    @property
+    def pair(self) -> Pair:
+        """What was asked, and what is right."""
+        return Pair(self.source, self.target, self.tag, tuple(Span(*span) for span in self.spans))
+
+
+@dataclass(frozen=True)
+class TestResult(Plain):
+    """What a test of a run found besides its answers.
+
+    Attributes:
+        created: ISO 8601 date and time at which the test ended.
+        headline: the metric that decides.
+        scores: every metric of the task by name.
+        decoding: how outputs were decoded: `beam`, `length_penalty`.
+        seconds: of decoding the test pairs in batches.
+        predict_ms: milliseconds for one input alone, median.
+        gates: all that were asked of this run.
+        cost: operations, memory, disk, decoding.
+        alignment: attention against gold; None where there is no gold or no attention.
+        attention: on some of the test pairs; empty where there is no attention.
+        probes: answers to further pairs, such as years that training never showed.
+        words: how often training's targets have each word of the test's targets; empty where words do not matter.
+    """
+
+    __test__ = False  # is not a test
+
+    schema: int
+    created: str
+    headline: Headline
+    scores: Mapping[str, float]
+    decoding: Mapping[str, int | float]
+    seconds: float
+    predict_ms: float
+    gates: tuple[Gate, ...]
+    cost: Cost
+    alignment: ModelAlignment | None = None
+    attention: tuple[ShownAttention, ...] = ()
+    probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)
 
 
 class Tested:
@@ -67,7 +118,7 @@ class Tested:
         name: what the model is called in a comparison; default its preset.
 
     Raises:
-        UserError: there is no tested run.
+        UserError: there is no tested run, or what is known of it cannot be read.
     """
 
     def __init__(self, path: Path, name: str | None = None) -> None:
@@ -76,11 +127,12 @@ class Tested:
         self.name = name or self.config.preset
         if not is_tested(path):
             raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
-        self.figures = read(dict[str, Any], path / FIGURES, advice=_ADVICE)
-        if self.figures.get("schema") != SCHEMA:
-            found = self.figures.get("schema")
-            raise UserError(f"{path / FIGURES}: schema {found!r}, this version reads {SCHEMA}; {_ADVICE}")
-        _check(self.figures, _OF_FIGURES, f"{path / FIGURES}", _ADVICE)
+        file = path / RESULT
+        data = codec.read_json(file, advice=_ADVICE)
+        found = data.get("schema") if isinstance(data, dict) else None
+        if found != SCHEMA:
+            raise UserError(f"{file}: schema {found!r}, this version reads {SCHEMA}; {_ADVICE}")
+        self.result: TestResult = codec.decode(TestResult, data, file=file, advice=_ADVICE)
 
     @property
     def seed(self) -> int:
@@ -97,17 +149,28 @@ class Tested:
         """What ``metrics.jsonl`` says: one report for each validation."""
         return self.directory.metrics()
 
+    def curve(self, metric: str) -> Curve:
+        """Return how it learned, with this metric on the validation items where it was measured."""
+        per_token = self.result.cost.training_flops_per_token or 0.0
+        points = (
+            Point(
+                report.epoch,
+                report.step,
+                report.tokens,
+                report.seconds,
+                per_token * report.tokens,
+                report.train_loss,
+                report.valid_loss,
+                report.measures.get(metric),
+            )
+            for report in self.metrics
+        )
+        return Curve(self.seed, tuple(points))
+
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
         """Every test pair with the model's output."""
-        path = self.path / ANSWERS
-        try:
-            lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
-            return tuple(_to_answer(json.loads(line)) for line in lines)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror}); {_ADVICE}") from None
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f"{path}: a line is not a tested pair; {_ADVICE}") from None
+        return tuple(codec.read_lines(Answer, self.path / ANSWERS, advice=_ADVICE))
 
     @property
     def pairs(self) -> list[Pair]:
@@ -120,18 +183,9 @@ class Tested:
         return [answer.output for answer in self.answers]
 
 
-def _check(data: Mapping[str, Any], kinds: _Kinds, where: str, advice: str) -> None:
-    """Make sure that everything is there that a report is made from."""
-    for name, kind in kinds.items():
-        if name not in data:
-            raise UserError(f"{where}: {name} is missing; {advice}")
-        if not isinstance(data[name], kind):
-            raise UserError(f"{where}: {name} is of the wrong type; {advice}")
-
-
 def is_tested(path: Path) -> bool:
     """Whether a run directory holds everything that a test leaves."""
-    return (path / FIGURES).is_file() and (path / ANSWERS).is_file()
+    return (path / RESULT).is_file() and (path / ANSWERS).is_file()
 
 
 def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
@@ -143,48 +197,51 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         tests: of the run's seed.
         thorough: also measure cost, and whether a fresh model of its kind can learn at all.
     """
-    pairs, decoding = tests.pairs, task.decoding
-    started = datetime.now(UTC)
-    outputs = [found[0] for found in run.decode([pair.source for pair in pairs], decoding)]
-    seconds = (datetime.now(UTC) - started).total_seconds()
-    examination = Examination(run, task, tests)
-    answers = [Answer(pair, output.text, output.finished) for pair, output in zip(pairs, outputs, strict=True)]
-    figures = {
-        "schema": SCHEMA,
-        "decoding": {"beam": decoding.beam, "length_penalty": decoding.length_penalty},
-        "headline": asdict(task.headline),
-        "scores": task.scores([answer.output for answer in answers], [pair.target for pair in pairs]),
-        "seconds": seconds,
-        "predict_ms": median_ms(run.predict, [pair.source for pair in pairs[:_TIMED]]),
-        "gates": [encode(gate) for gate in examination.gates(answers, thorough=thorough)],
-        "alignment": examination.alignment(),
-        "attention": examination.attention(),
-        "cost": examination.cost(thorough=thorough),
-        "probes": {name: _probe(run, task, asked) for name, asked in tests.probes.items()},
-        "words": dict(tests.seen.words),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    text = "".join(json.dumps(_to_json(answer), ensure_ascii=False) + "\n" for answer in answers)
+    directory, decoding = RunDirectory(run.path), task.decoding
+    started = time.perf_counter()
+    outputs = [found[0] for found in run.decode([pair.source for pair in tests.pairs], decoding)]
+    seconds = time.perf_counter() - started
+    answers = _answers(tests.pairs, outputs)
+    result = TestResult(
+        schema=SCHEMA,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        headline=task.headline,
+        scores=task.scores([output.text for output in outputs], [pair.target for pair in tests.pairs]),
+        decoding={"beam": decoding.beam, "length_penalty": decoding.length_penalty},
+        seconds=seconds,
+        predict_ms=median_ms(run.predict, [pair.source for pair in tests.pairs[:_TIMED]]),
+        gates=ask_gates(run, task, tests, outputs, thorough=thorough),
+        cost=measure_cost(
+            run,
+            tests,
+            tokens=directory.metrics()[-1].tokens,
+            seconds=directory.record().train_seconds,
+            thorough=thorough,
+        ),
+        alignment=align_with_gold(run, tests),
+        attention=show_attention(run, tests.pairs),
+        probes={name: _probe(run, task, pairs) for name, pairs in tests.probes.items()},
+        words=tests.seen.words,
+    )
     with writing(run.path):
-        write_atomically(run.path / ANSWERS, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-        write(run.path / FIGURES, figures)
+        codec.write_lines(run.path / ANSWERS, answers)
+        codec.write(run.path / RESULT, result)
     return Tested(run.path)
 
 
-def _probe(run: Run, task: Task, pairs: Sequence[Pair]) -> dict[str, Any]:
-    outputs = [found[0].text for found in run.decode([pair.source for pair in pairs], task.decoding)]
-    right = [output == pair.target for output, pair in zip(outputs, pairs, strict=True)]
-    return {"items": len(pairs), "right": [int(one) for one in right]}
+def _probe(run: Run, task: Task, pairs: Sequence[Pair]) -> tuple[Answer, ...]:
+    return _answers(pairs, [found[0] for found in run.decode([pair.source for pair in pairs], task.decoding)])
 
 
-def _to_json(answer: Answer) -> dict[str, Any]:
-    pair = answer.pair
-    spans = [[span.field, list(span.source), list(span.target)] for span in pair.spans]
-    given = {"source": pair.source, "target": pair.target, "tag": pair.tag, "spans": spans}
-    return given | {"output": answer.output, "finished": answer.finished}
-
-
-def _to_answer(data: Mapping[str, Any]) -> Answer:
-    spans = tuple(Span(field, (a, b), (c, d)) for field, (a, b), (c, d) in data["spans"])
-    pair = Pair(data["source"], data["target"], data["tag"], spans)
-    return Answer(pair, str(data["output"]), bool(data["finished"]))
+def _answers(pairs: Sequence[Pair], outputs: Sequence[Output]) -> tuple[Answer, ...]:
+    return tuple(
+        Answer(
+            pair.source,
+            pair.target,
+            pair.tag,
+            tuple((span.field, span.source, span.target) for span in pair.spans),
+            output.text,
+            output.finished,
+        )
+        for pair, output in zip(pairs, outputs, strict=True)
+    )

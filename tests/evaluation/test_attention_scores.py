@@ -18,9 +18,10 @@ from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.alignment import alignments
 from selfattn.evaluation.alignment.attention_gold import Gold, characters, gold_from_links, gold_from_spans, to_words
-from selfattn.evaluation.alignment.attention_scores import AttentionScores, HeadScore, diagonal_counts, score_attention
+from selfattn.evaluation.alignment.attention_scores import best_head, diagonal_counts, score_attention
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, count_alignment
 from selfattn.evaluation.alignment.pharaoh import Links
+from selfattn.figures.alignment import HeadAlignment, ModelAlignment
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
@@ -53,7 +54,7 @@ class Fixed(Seq2Seq):
         return AttentionMaps((), (), self.maps)
 
 
-def score(maps: Sequence[Tensor], gold: Gold) -> AttentionScores:
+def score(maps: Sequence[Tensor], gold: Gold) -> ModelAlignment:
     """Score the maps ``[h t s]`` of one example, one a layer."""
     t, s = gold.possible.shape
     example = Example([5] * (s - 1) + [EOS], [6] * (t - 1) + [EOS])
@@ -83,40 +84,39 @@ def test_the_diagonal_is_that_of_a_head_that_attends_along_it() -> None:
     for token in range(5):
         along[0, token, (2 * token + 1) * 7 // 10] = 1.0
     (head,) = score([along], gold).heads
-    assert diagonal_counts([gold]) == head.unshifted.alignment
+    assert diagonal_counts([gold]).aer == head.aer
 
 
 def test_a_head_by_hand() -> None:
     (head,) = score([RIGHT[None]], CROSSED).heads
     assert (head.layer, head.head) == (0, 0)
-    assert head.unshifted.gold_share == (0.5 + 1.0) / 2
-    assert head.unshifted.alignment == AlignmentCounts(links=2, sure=2, in_sure=2, in_possible=2)
-    assert head.unshifted.alignment.aer == 0
+    assert head.gold_share == (0.5 + 1.0) / 2
+    assert head.aer == AlignmentCounts(links=2, sure=2, in_sure=2, in_possible=2).aer
+    assert head.aer == 0
     assert head.eos_share == pytest.approx((0.25 + 0 + 1) / 3)
     entropy = (0.25 * math.log(4) + 0.5 * math.log(2) + 0.25 * math.log(4)) / 3  # the other two rows are certain
     assert head.entropy == pytest.approx(entropy)
     assert head.entropy_share == pytest.approx(entropy / math.log(3))
-    assert head.source_share == pytest.approx(1)
 
 
 def test_shifted_rows_are_those_of_the_steps_that_read_a_token() -> None:
     (late,) = score([LATE[None]], CROSSED).heads
     (right,) = score([RIGHT[None]], CROSSED).heads
-    assert late.shifted == right.unshifted
-    assert late.unshifted.gold_share == (0.0 + 0.25) / 2
+    assert (late.shifted_gold_share, late.shifted_aer) == (right.gold_share, right.aer)
+    assert late.gold_share == (0.0 + 0.25) / 2
     # The first row looks at nothing but <eos>, which links nothing; the second at the second word, which is wrong.
-    assert late.unshifted.alignment == AlignmentCounts(links=1, sure=2, in_sure=0, in_possible=0)
-    assert late.unshifted.alignment.aer == 1
+    assert late.aer == AlignmentCounts(links=1, sure=2, in_sure=0, in_possible=0).aer
+    assert late.aer == 1
 
 
 def test_the_best_head_and_the_mean_of_heads() -> None:
     scores = score([torch.stack([LATE, RIGHT]), torch.stack([LATE, LATE])], CROSSED)
     assert [(head.layer, head.head) for head in scores.heads] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert [(mean.layer, mean.head) for mean in scores.means] == [(0, None), (1, None)]
-    assert scores.best() == scores.heads[1]
-    assert scores.best(shifted=True) == scores.heads[0]  # the first of equals
+    assert best_head(scores) == (0, 1)
+    assert best_head(scores, shifted=True) == (0, 0)  # the first of equals
     mean = scores.means[0]
-    assert mean.unshifted.gold_share == pytest.approx((0.75 + 0.125) / 2)
+    assert mean.gold_share == pytest.approx((0.75 + 0.125) / 2)
     assert mean.entropy > (scores.heads[0].entropy + scores.heads[1].entropy) / 2  # mixing heads spreads them
     assert replace(scores.means[1], head=0) == scores.heads[2]
 
@@ -124,19 +124,17 @@ def test_the_best_head_and_the_mean_of_heads() -> None:
 def test_possible_links_are_no_mistakes() -> None:
     links = Links(sure=frozenset({(0, 1)}), possible=frozenset({(1, 0)}))
     (head,) = score([RIGHT[None]], gold_from_links(links, 3, 3)).heads
-    assert head.unshifted.alignment == AlignmentCounts(links=2, sure=1, in_sure=1, in_possible=2)
-    assert head.unshifted.alignment.aer == 0
+    assert head.aer == AlignmentCounts(links=2, sure=1, in_sure=1, in_possible=2).aer
+    assert head.aer == 0
 
 
 def test_attention_that_goes_elsewhere_as_well() -> None:
     """A decoder-only model spends some of its attention on the target; the shares are of what the source gets."""
     (whole,) = score([RIGHT[None]], CROSSED).heads
     (half,) = score([RIGHT[None] / 2], CROSSED).heads
-    assert half.source_share == pytest.approx(0.5)
-    assert replace(half, source_share=whole.source_share) == whole
+    assert half == whole
     (nothing,) = score([RIGHT[None] * 0], CROSSED).heads
-    assert nothing.unshifted.gold_share == nothing.entropy == nothing.source_share == 0
-    assert nothing.unshifted.alignment.links == 0
+    assert nothing.gold_share == nothing.entropy == nothing.eos_share == 0
 
 
 @given(st.integers(1, 5), st.integers(2, 7), st.integers(0, 2**16))
@@ -149,7 +147,7 @@ def test_uniform_and_certain_attention_are_the_ends_of_the_scale(heads: int, len
     for head in score([uniform], gold).heads:
         assert head.entropy_share == pytest.approx(1)
         assert head.eos_share == pytest.approx(1 / length)
-        assert head.unshifted.gold_share == pytest.approx(1 / length)
+        assert head.gold_share == pytest.approx(1 / length)
     for head in score([certain], gold).heads:
         assert head.entropy == 0
 
@@ -168,10 +166,9 @@ def test_examples_are_added_up_whatever_the_batches() -> None:
         for other in scores[1:]:
             assert other is not None
             for first, second in zip(scores[0].heads, other.heads, strict=True):
-                assert first.unshifted.alignment == second.unshifted.alignment
-                assert first.shifted.gold_share == pytest.approx(second.shifted.gold_share)
+                assert first.aer == second.aer
+                assert first.shifted_gold_share == pytest.approx(second.shifted_gold_share)
                 assert first.entropy == pytest.approx(second.entropy)
-                assert first.source_share == pytest.approx(second.source_share)
 
 
 def gold_of(pair: Pair) -> Gold:
@@ -194,14 +191,14 @@ def test_the_alignment_is_the_one_that_decoding_gives(shifted: bool) -> None:
     batch = collate(examples, 0, 1, range(3))
     tensors = batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask
 
-    def counts(head: HeadScore) -> AlignmentCounts:
-        return (head.shifted if shifted else head.unshifted).alignment
+    def error_rate(head: HeadAlignment) -> float | None:
+        return head.shifted_aer if shifted else head.aer
 
     for number in range(4):
         found = alignments(model, *tensors, eos_id=EOS, head=number, shifted=shifted)
-        assert counts(scores.heads[number]) == count_alignment([set(own) for own in found], links)
+        assert error_rate(scores.heads[number]) == count_alignment([set(own) for own in found], links).aer
     found = alignments(model, *tensors, eos_id=EOS, shifted=shifted)
-    assert counts(scores.means[0]) == count_alignment([set(own) for own in found], links)
+    assert error_rate(scores.means[0]) == count_alignment([set(own) for own in found], links).aer
 
 
 def test_a_model_that_points_right_scores_full_on_dates() -> None:
@@ -212,11 +209,10 @@ def test_a_model_that_points_right_scores_full_on_dates() -> None:
     weights[0, [3, 4], 0] = 1.0
     weights[0, [2, 5], 5] = 1.0
     (head,) = score([weights], gold).heads
-    assert head.unshifted.gold_share == pytest.approx(1)
-    assert head.unshifted.alignment == AlignmentCounts(links=4, sure=0, in_sure=0, in_possible=4)
-    assert head.unshifted.alignment.aer == 0
-    assert head.unshifted.alignment.recall is None
-    assert head.shifted.gold_share == pytest.approx((1 + 0 + 1 + 0) / 4)
+    assert head.gold_share == pytest.approx(1)
+    assert head.aer == AlignmentCounts(links=4, sure=0, in_sure=0, in_possible=4).aer
+    assert head.aer == 0
+    assert head.shifted_gold_share == pytest.approx((1 + 0 + 1 + 0) / 4)
 
 
 def test_dates_know_where_every_digit_comes_from() -> None:
@@ -253,8 +249,8 @@ def test_a_model_without_attention_has_no_scores() -> None:
 
 def test_an_empty_source_has_nowhere_to_point() -> None:
     (head,) = score([torch.ones(1, 2, 1)], gold_from_links(Links(), 1, 2)).heads
-    assert head.unshifted.alignment == AlignmentCounts()
-    assert head.unshifted.gold_share is None
+    assert head.aer == AlignmentCounts().aer
+    assert head.gold_share is None
     assert (head.entropy, head.entropy_share, head.eos_share) == (0, 0, 1)
 
 

@@ -11,7 +11,8 @@ import torch
 from selfattn.decoding.beam import beam_search
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import decoding as cost
-from selfattn.evaluation.cost.decoding import NO_END, DecodingTime, DiskSize, decoding_times, disk_size, peak_memory
+from selfattn.evaluation.cost.decoding import NO_END, DiskSize, decoding_times, disk_size, peak_memory
+from selfattn.figures.cost import DecodingCost
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
@@ -40,8 +41,8 @@ def test_times_are_taken_of_the_lengths_asked_for(model: Seq2Seq, monkeypatch: p
         model, vocab_size=VOCAB, source_length=7, target_lengths=[1, 4], batch=3, decode=decode, repeats=2
     )
     assert found == [
-        DecodingTime(3, 7, 1, first_token_ms=5000, per_token_ms=None, tokens_per_second=3 / 5),
-        DecodingTime(3, 7, 4, first_token_ms=5000, per_token_ms=2000, tokens_per_second=12 / 11),
+        DecodingCost("greedy", 3, 1, first_ms=5000, token_ms=0),
+        DecodingCost("greedy", 3, 4, first_ms=5000, token_ms=2000),
     ]
     assert [length for _, length in calls] == [1, 1, 1, 1, 1, 1, 4, 1, 4]  # one to warm up
     assert {shape for shape, _ in calls} == {(3, 7)}
@@ -68,8 +69,8 @@ def test_greedy_and_beam_search_are_timed_to_full_length(model: Seq2Seq) -> None
         )
         assert len(steps) == 1 + 6
         assert max(steps) == 2 * (beam or 1)
-        assert found.target_length == 6
-        assert found.tokens_per_second > 0
+        assert found.length == 6
+        assert found.first_ms > 0
 
 
 @pytest.mark.parametrize("wrong", [{"repeats": 0}, {"batch": 0}, {"target_lengths": [0]}, {"warm_up": -1}])

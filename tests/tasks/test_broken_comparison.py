@@ -45,9 +45,17 @@ def refused(cli: Cli, *runs: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "key", "value", "reason"),
     [
-        (f"{RUN}/test.json", "created", None, "created is missing"),
-        (f"{RUN}/test.json", "headline", None, "headline is missing"),
-        (f"{RUN}/test.json", "gates", 3, "gates is of the wrong type"),
+        (f"{RUN}/test.json", "created", None, "created: is missing"),
+        (f"{RUN}/test.json", "headline", None, "headline: is missing"),
+        (f"{RUN}/test.json", "gates", 3, "gates: expected a list, found 3"),
+        (f"{RUN}/test.json", "schema", 1, "schema 1, this version reads 2"),
+        (
+            f"{RUN}/test.json",
+            "scores",
+            {"exact_match": "much"},
+            'scores.exact_match: expected a finite number, found "much"',
+        ),
+        (f"{RUN}/test.jsonl", "output", None, "output: is missing"),
         (f"{RUN}/run.json", "parameters", None, "parameters: is missing"),
         (f"{RUN}/run.json", "machine", [], "machine: expected an object, found []"),
         (f"{RUN}/metrics.jsonl", "tokens", None, "tokens: is missing"),

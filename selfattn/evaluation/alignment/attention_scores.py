@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -19,74 +19,27 @@ from selfattn.data.examples import Example
 from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import Gold
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
+from selfattn.figures.alignment import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
 
 
-@dataclass(frozen=True)
-class Pointing:
-    """How well one row of attention a token points to where the token comes from.
+def best_head(found: ModelAlignment, *, shifted: bool = False) -> tuple[int, int]:
+    """Return layer and number of the head with the largest share of attention on gold; the first of equals.
 
-    Attributes:
-        gold_share: mean share of the attention on possible links, over the tokens that have any; None without such.
-        alignment: of the links that each judged token has with the source token it attends to most.
+    The best of many is flattered by the choice. Choose on validation data, and report the same head on the test.
+
+    Args:
+        found: every head of a model.
+        shifted: go by the rows of the steps that read a token; default False.
     """
 
-    gold_share: float | None
-    alignment: AlignmentCounts
+    def share(head: HeadAlignment) -> float:
+        found = head.shifted_gold_share if shifted else head.gold_share
+        return -math.inf if found is None else found
 
-
-@dataclass(frozen=True)
-class HeadScore:
-    """What one head, or the mean of a layer's heads, attends to.
-
-    Attributes:
-        layer: counted from 0.
-        head: counted from 0; None for the mean of the heads.
-        unshifted: by the row of the step that writes a token.
-        shifted: by the row of the step that reads it.
-        entropy: mean over all rows, nats: how widely the attention is spread.
-        entropy_share: mean of the entropy as a share of what it can be at most, the logarithm of the source's length.
-        eos_share: mean share on the source's ``<eos>``.
-        source_share: mean attention that goes to the source at all; below 1 only where a model attends to source and
-            target at once. The other shares are shares of it.
-    """
-
-    layer: int
-    head: int | None
-    unshifted: Pointing
-    shifted: Pointing
-    entropy: float
-    entropy_share: float
-    eos_share: float
-    source_share: float
-
-
-@dataclass(frozen=True)
-class AttentionScores:
-    """The scores of a model's attention to its source.
-
-    Attributes:
-        heads: every head of every layer.
-        means: for each layer the mean of its heads.
-    """
-
-    heads: tuple[HeadScore, ...]
-    means: tuple[HeadScore, ...]
-
-    def best(self, *, shifted: bool = False) -> HeadScore:
-        """Return the head with the largest share of attention on gold; the first of equals.
-
-        The best of many is flattered by the choice. Choose on validation data, and report the same head on the test.
-
-        Args:
-            shifted: go by the rows of the steps that read a token; default False.
-        """
-
-        def share(head: HeadScore) -> float:
-            found = (head.shifted if shifted else head.unshifted).gold_share
-            return -math.inf if found is None else found
-
-        return max(self.heads, key=share)
+    best = max(found.heads, key=share)
+    assert best.head is not None
+    return best.layer, best.head
 
 
 @torch.inference_mode()
@@ -98,7 +51,7 @@ def score_attention(
     pad_id: int,
     bos_id: int,
     batch_size: int = 64,
-) -> AttentionScores | None:
+) -> ModelAlignment | None:
     """Let a model write given targets and score where it looks.
 
     Args:
@@ -110,7 +63,8 @@ def score_attention(
         batch_size: examples read together; default 64.
 
     Returns:
-        None where the model has no attention to its source.
+        The scores, with the diagonal's beside them; None where the model has no attention to its source. Shares and
+        entropy are of the attention that goes to the source at all, for a model that attends to the target at once.
 
     Raises:
         ValueError: no examples, or gold that is not as large as its example.
@@ -123,7 +77,7 @@ def score_attention(
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> gold = gold_from_spans([Span("day", (0, 2), (0, 2))], characters(2), characters(2))
         >>> scores = score_attention(model, [Example([5, 6, 2], [7, 8, 2])], [gold], pad_id=0, bos_id=1)
-        >>> len(scores.heads), len(scores.means), 0 < scores.best().unshifted.gold_share < 1
+        >>> len(scores.heads), len(scores.means), 0 < scores.heads[0].gold_share < 1
         (4, 1, True)
     """
     if not examples or len(examples) != len(gold):
@@ -150,9 +104,10 @@ def score_attention(
     if not sums:
         return None
     scores = {layer: [_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()}
-    return AttentionScores(
+    return ModelAlignment(
         tuple(replace(score, head=head) for own in scores.values() for head, score in enumerate(own[:-1])),
         tuple(own[-1] for own in scores.values()),
+        diagonal_aer=diagonal_counts(gold).aer,
     )
 
 
@@ -181,13 +136,13 @@ def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
 
 
 def _sums(weights: Tensor, gold: Gold) -> Tensor:
-    """Score one example: for each head ``[h t s]``, and last for their mean, sums over its target ``[h + 1, 17]``."""
+    """Score one example: for each head ``[h t s]``, and last for their mean, sums over its target ``[h + 1, 16]``."""
     heads = torch.cat([weights, weights.mean(dim=0, keepdim=True)])
     mass = heads.sum(dim=-1, keepdim=True)
     shares = torch.where(mass > 0, heads / mass, 0.0)
     rows, length = heads.shape[1:]
     entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
-    of_rows = [entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1), mass.sum(dim=(1, 2))]
+    of_rows = [entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
     judged = gold.judged.nonzero()[:, 0]
     found = [torch.full_like(entropy, rows), *of_rows]
     for shift in (0, 1):
@@ -208,10 +163,19 @@ def _pointing_sums(shares: Tensor, sure: Tensor, possible: Tensor) -> list[Tenso
     return [on_gold, counts[0], is_link.sum(dim=1).double(), counts[1], *(hit.double() for hit in hits)]
 
 
-def _score(layer: int, sums: list[float]) -> HeadScore:
-    rows, entropy, entropy_share, eos, source = sums[:5]
-    unshifted, shifted = (
-        Pointing(on_gold / tokens if tokens else None, AlignmentCounts(*map(int, counts)))
-        for on_gold, tokens, *counts in (sums[5:11], sums[11:])
+def _score(layer: int, sums: list[float]) -> HeadAlignment:
+    rows, entropy, entropy_share, eos = sums[:4]
+    (gold_share, aer), (shifted_gold_share, shifted_aer) = (
+        (on_gold / tokens if tokens else None, AlignmentCounts(*map(int, counts)).aer)
+        for on_gold, tokens, *counts in (sums[4:10], sums[10:])
     )
-    return HeadScore(layer, None, unshifted, shifted, entropy / rows, entropy_share / rows, eos / rows, source / rows)
+    return HeadAlignment(
+        layer,
+        gold_share=gold_share,
+        aer=aer,
+        shifted_gold_share=shifted_gold_share,
+        shifted_aer=shifted_aer,
+        entropy=entropy / rows,
+        entropy_share=entropy_share / rows,
+        eos_share=eos / rows,
+    )

@@ -14,7 +14,7 @@ from typing import Literal
 
 from selfattn.decoding.alignment import Link
 from selfattn.errors import UserError
-from selfattn.files import write_atomically
+from selfattn.files import write_text
 
 Base = Literal[0, 1]
 
@@ -129,6 +129,6 @@ def write_links(path: str | Path, sentences: Iterable[Links], *, base: Base = 0)
     """
     text = "".join(format_links(links, base=base) + "\n" for links in sentences)
     try:
-        write_atomically(Path(path), lambda aside: aside.write_text(text, encoding="utf-8"))
+        write_text(Path(path), text)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror}); choose another place") from None

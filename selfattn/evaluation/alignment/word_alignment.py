@@ -24,6 +24,7 @@ from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import to_words
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
 from selfattn.evaluation.alignment.gold_files import GoldPair
+from selfattn.figures.alignment import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -172,6 +173,47 @@ def report_alignment(
     return AlignmentReport(len(gold), sure, possible, ahead, behind, symmetrised)
 
 
+def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) -> ModelAlignment | None:
+    """Hold attention, read as links between words, against hand-made links.
+
+    The best head is the one with the lowest error on the first half of the pairs; figures are of the second half.
+
+    Args:
+        model: any of the protocol.
+        tokenizer: of it.
+        gold: at least two pairs.
+
+    Returns:
+        None where the model has no attention to its source.
+    """
+    links, half = word_links(model, tokenizer, gold), len(gold) // 2
+    if not links:
+        return None
+    right = [pair.links for pair in gold]
+    reported = {way: count_alignment(found[half:], right[half:]).aer for way, found in links.items()}
+
+    def error(way: Way) -> float:
+        return _error(count_alignment(links[way][:half], right[:half]))
+
+    def row(way: Way) -> HeadAlignment:
+        return HeadAlignment(way.layer, way.head, aer=reported[way], shifted_aer=reported[way._replace(shifted=True)])
+
+    ways = [way for way in links if not way.shifted]
+    best = min((way for way in ways if way.head is not None), key=error)
+    along = [diagonal(len(pair.source), len(pair.target)) for pair in gold[half:]]
+    return ModelAlignment(
+        heads=tuple(row(way) for way in ways if way.head is not None),
+        means=tuple(row(way) for way in ways if way.head is None),
+        best=(best.layer, best.head or 0),
+        diagonal_aer=count_alignment(along, right[half:]).aer,
+    )
+
+
+def _error(counts: AlignmentCounts) -> float:
+    """The alignment error rate, as something to choose by."""
+    return math.inf if counts.aer is None else counts.aer
+
+
 def _turned(links: set[Link]) -> set[Link]:
     return {(source, target) for target, source in links}
 
@@ -185,12 +227,7 @@ def _directed(
         raise ValueError(f"no attention at {way}")
     right = [pair.links for pair in gold]
     counts = {way: count_alignment(some, right) for way, some in links.items()}
-
-    def error(way: Way) -> float:
-        aer = counts[way].aer
-        return math.inf if aer is None else aer
-
-    chosen = min(counts, key=error) if way is None else way
+    chosen = min(counts, key=lambda way: _error(counts[way])) if way is None else way
     return Directed(counts, chosen, way is None, count_alignment(along, right))
 
 

@@ -20,32 +20,12 @@ from torch.utils._pytree import tree_leaves
 
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
+from selfattn.figures.cost import DecodingCost
 from selfattn.models.protocol import Seq2Seq
 
 NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
 
 Decode = Callable[[Seq2Seq, Tensor, Tensor, int], object]
-
-
-@dataclass(frozen=True)
-class DecodingTime:
-    """How long targets of one length take.
-
-    Attributes:
-        batch: sources decoded together.
-        source_length: tokens of each source.
-        target_length: tokens written for each.
-        first_token_ms: from the sources to the first token of all of them, median in milliseconds.
-        per_token_ms: for each further token of all of them, median in milliseconds; None where only one is written.
-        tokens_per_second: written for all sources, the first token counted.
-    """
-
-    batch: int
-    source_length: int
-    target_length: int
-    first_token_ms: float
-    per_token_ms: float | None
-    tokens_per_second: float
 
 
 def greedy_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
@@ -61,13 +41,15 @@ def decoding_times(
     target_lengths: Sequence[int],
     batch: int = 1,
     decode: Decode = greedy_to_length,
+    method: str = "greedy",
     repeats: int = 5,
     warm_up: int = 1,
-) -> list[DecodingTime]:
+) -> list[DecodingCost]:
     """Time decoding against the target's length.
 
     The decoder runs once for one token and once for all of them; the difference, shared out, is what a further token
-    costs. A decoder whose steps grow with the prefix shows it in a ``per_token_ms`` that grows with the length.
+    costs, in median; it is 0 where only one is written. A decoder whose steps grow with the prefix shows it in a
+    ``token_ms`` that grows with the length.
 
     Args:
         model: any model of the protocol, on any device.
@@ -77,6 +59,7 @@ def decoding_times(
         batch: sources decoded together; default 1.
         decode: ``decode(model, source, source_mask, length)`` writes exactly ``length`` tokens, by any search; default
             greedily.
+        method: what to call the search in the results; default ``greedy``.
         repeats: measurements of each, of which the median counts; default 5.
         warm_up: runs before, not counted; default 1.
 
@@ -88,7 +71,7 @@ def decoding_times(
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
         >>> times = decoding_times(model, vocab_size=11, source_length=5, target_lengths=[2, 3], repeats=1)
-        >>> [time.target_length for time in times], times[0].first_token_ms > 0
+        >>> [time.length for time in times], times[0].first_ms > 0
         ([2, 3], True)
     """
     if min(vocab_size, source_length, batch, repeats, *target_lengths) < 1 or not target_lengths or warm_up < 0:
@@ -111,14 +94,9 @@ def decoding_times(
     for length in target_lengths:
         # One token and all of them by turns, so that a busy moment of the machine meets both.
         pairs = [(seconds(1), seconds(length)) for _ in range(repeats)]
-        first, whole = (statistics.median(times) for times in zip(*pairs, strict=True))
-        further = [(all_of_them - one) / (length - 1) for one, all_of_them in pairs] if length > 1 else []
-        per_token = 1000 * statistics.median(further) if further else None
-        found.append(
-            DecodingTime(
-                batch, source_length, length, 1000 * first, per_token, tokens_per_second=batch * length / whole
-            )
-        )
+        first = statistics.median(one for one, _ in pairs)
+        further = statistics.median((all_of_them - one) / max(1, length - 1) for one, all_of_them in pairs)
+        found.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further if length > 1 else 0.0))
     return found
 
 
