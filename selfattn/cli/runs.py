@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
 from selfattn.console import say
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import UserError
+from selfattn.errors import UserError, as_options
 from selfattn.models.presets import PRESETS
 from selfattn.report.words.catalogue import LANGS, SOURCE
 
@@ -109,6 +109,7 @@ def predict(
         too_long=too_long,
         numbered=decoding.n_best is not None,
         at_once=sys.stdin.isatty(),
+        tell=lambda line: say(as_options(line)),
     )
 
 

@@ -10,10 +10,10 @@ import torch
 from selfattn.data.pairs import Pair
 from selfattn.streams import generator, seed_for
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 
-def repeated(items: Sequence[Item], count: int, *, start: int, seed: int) -> list[Item]:
+def repeated(items: Sequence[_Item], count: int, *, start: int, seed: int) -> list[_Item]:
     """Take the next ``count`` items of an endless run through them, every pass in an order of its own.
 
     Args:
@@ -26,7 +26,7 @@ def repeated(items: Sequence[Item], count: int, *, start: int, seed: int) -> lis
         >>> sorted(repeated("abc", 2, start=0, seed=0) + repeated("abc", 1, start=2, seed=0))
         ['a', 'b', 'c']
     """
-    found: list[Item] = []
+    found: list[_Item] = []
     while len(found) < count:
         number, place = divmod(start + len(found), len(items))
         order = torch.randperm(len(items), generator=generator(seed, f"data/lap/{number}")).tolist()

@@ -23,7 +23,7 @@ _SPLIT_SEED = 0  # the same for every run, so that all runs have the same parts
 _SAMPLE = 5_000  # generated pairs that the vocabulary and the longest output are taken from
 _IN_VAIN = 20_000  # draws without a new pair, after which there are taken to be no more
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 
 class Splits(ABC):
@@ -135,8 +135,8 @@ def _part_of(source: str) -> str:
 
 
 def hold_out(
-    items: Sequence[Item], key: Callable[[Item], Hashable], most: int | None = None
-) -> tuple[list[Item], list[Item]]:
+    items: Sequence[_Item], key: Callable[[_Item], Hashable], most: int | None = None
+) -> tuple[list[_Item], list[_Item]]:
     """Shuffle, and hold a tenth of the distinct keys out; what has the same key stays together.
 
     Args:

@@ -233,24 +233,21 @@ class Task:
         """The metric that the verdict is about."""
         from selfattn.evaluation.metrics.metric import make_metric
 
-        return make_metric(self._first(self.metrics)[0], self.language).headline
+        return make_metric(self.metric_names()[0], self.language).headline
 
     def scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
         """Score outputs by every metric."""
         from selfattn.evaluation.metrics.metric import score_outputs
 
-        return score_outputs(self._first(self.metrics), outputs, targets, self.language)
+        return score_outputs(self.metric_names(), outputs, targets, self.language)
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Name the metrics of a test, the one that decides first."""
+        return self._first(self.metrics)
 
     def validation_names(self) -> tuple[str, ...]:
         """Name the metrics of a validation, the one that decides first."""
         return self._first(self.validation_metrics)
-
-    def signatures(self) -> dict[str, str]:
-        """Return how the scores are computed, by the name of the metric, where that is not plain."""
-        from selfattn.evaluation.metrics.metric import make_metric
-
-        found = {name: make_metric(name, self.language).signature for name in self._first(self.metrics)}
-        return {name: signature for name, signature in found.items() if signature}
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The metrics with the one in front that was asked for to decide."""

@@ -113,7 +113,7 @@ def test_a_stream_gives_the_same_but_for_repeats(files: CorpusFiles) -> None:
 
 
 def test_a_stream_needs_its_held_out_parts(files: CorpusFiles) -> None:
-    with pytest.raises(UserError, match="give valid and test too, or leave --streaming out"):
+    with pytest.raises(UserError, match="give valid and test too, or leave `streaming` out"):
         read_corpus(CorpusFiles(files.train), streaming=True)
 
 
@@ -220,7 +220,7 @@ def test_a_broken_record_is_one_line_that_names_it(files: CorpusFiles, cache: Pa
 
 
 def test_too_many_files_are_refused() -> None:
-    with pytest.raises(UserError, match="--test: 3 files; give one with both sides, or two"):
+    with pytest.raises(UserError, match="`test`: 3 files; give one with both sides, or two"):
         CorpusFiles((Path("a"),), test=(Path("a"), Path("b"), Path("c")))
 
 

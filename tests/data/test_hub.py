@@ -93,7 +93,7 @@ def test_what_is_not_there_is_said_in_a_line(nested: Path, flat: Path, tmp_path:
     (tmp_path / "broken" / "train.jsonl").write_text('{"en": "a", "ko": "b"}\n{"en": \n')
     en_ko = ("en", "ko")
     for corpus, message in (
-        (HubCorpus(str(nested)), "no columns 'source' and 'target'; choose two of en, ko with --columns"),
+        (HubCorpus(str(nested)), "no columns 'source' and 'target'; choose two of en, ko with `columns`"),
         (HubCorpus(str(nested), columns=en_ko, test="dev"), "no split 'dev'; choose among train, validation, test"),
         (HubCorpus(str(flat), columns=en_ko), "Config name is missing"),
         (HubCorpus(str(flat), config="de", columns=en_ko), "'de' not found. Available: "),
@@ -236,5 +236,5 @@ def test_out_of_reach_and_not_in_the_cache(tmp_path: Path, environment: dict[str
     assert found.stderr == (
         "someone/captions: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network (and "
         "HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), or give files "
-        "with --train\n"
+        "with `train`\n"
     )

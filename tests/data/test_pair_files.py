@@ -110,7 +110,7 @@ def test_the_text_of_a_tsv_is_kept_as_it_is(tmp_path: Path) -> None:
         (
             "pairs.csv",
             b"en,ko\na,b\n",
-            "pairs.csv:1: no columns 'source' and 'target'; choose two of en, ko with --col",
+            "pairs.csv:1: no columns 'source' and 'target'; choose two of en, ko with `col",
         ),
         ("pairs.csv", b'source,target\na,"b\n', "pairs.csv:2: unexpected end of data"),
         ("date.txt", BOOK + b"3/4/05 2005-03-04\n", "date.txt:3: no separator (_) between input and target"),

@@ -14,7 +14,7 @@ from selfattn.data.phrases.kinds import Phrases
 from selfattn.data.phrases.moments import Moment
 from selfattn.data.phrases.names import codes
 from selfattn.data.phrases.source import CldrSource, part_of
-from selfattn.data.phrases.text import Chance, Segment, fill, pair_of, text_of
+from selfattn.data.phrases.text import Chance, Segment, aligned_pair, fill_pattern, text_of
 from selfattn.errors import UserError
 
 KINDS = (
@@ -109,7 +109,7 @@ def phrases(languages: str) -> Phrases:
 def test_two_ends_of_an_interval_have_fields_of_their_own() -> None:
     form = next(form for form in interval_forms((Locale("en"), Locale("ko"))) if form.name == "yMMMd M")
     ends = (Moment(2008, 9, 3), Moment(2008, 11, 13))
-    pair = pair_of(form.write(ends, 0), form.write(ends, 1), "interval")
+    pair = aligned_pair(form.write(ends, 0), form.write(ends, 1), "interval")
     assert (pair.source, pair.target) == ("Sep 3 – Nov 13, 2008", "2008년 9월 3일 ~ 11월 13일")
     assert [(s.field, pair.source[slice(*s.source)], pair.target[slice(*s.target)]) for s in pair.spans] == [
         ("month", "Sep", "9"),
@@ -123,7 +123,7 @@ def test_two_ends_of_an_interval_have_fields_of_their_own() -> None:
 def test_a_month_at_both_ends_of_one_side_only_has_two_spans() -> None:
     form = next(form for form in interval_forms((Locale("en"), Locale("de"))) if form.name == "yMd d")
     ends = (Moment(2008, 9, 3), Moment(2008, 9, 5))
-    pair = pair_of(form.write(ends, 0), form.write(ends, 1), "interval")
+    pair = aligned_pair(form.write(ends, 0), form.write(ends, 1), "interval")
     assert (pair.source, pair.target) == ("9/3/2008 – 9/5/2008", "03.–05.09.2008")
     months = [(span.source, span.target) for span in pair.spans if span.field == "month"]
     assert months == [((0, 1), (7, 9)), ((11, 12), (7, 9))]
@@ -149,12 +149,12 @@ def test_a_clock_that_looks_like_a_number_is_left_out() -> None:
 def test_a_field_in_two_pieces_has_two_spans_and_a_joint_one_both_fields() -> None:
     source = [Segment("2", ("number",)), Segment(" "), Segment("km/h", ("unit",))]
     target = [Segment("시속", ("unit",)), Segment(" "), Segment("2", ("number",)), Segment("킬로미터", ("unit",))]
-    assert [(s.field, s.source, s.target) for s in pair_of(source, target, "unit").spans] == [
+    assert [(s.field, s.source, s.target) for s in aligned_pair(source, target, "unit").spans] == [
         ("number", (0, 1), (3, 4)),
         ("unit", (2, 6), (0, 2)),
         ("unit", (2, 6), (4, 8)),
     ]
-    dual = pair_of([*source[:1], Segment(" days", ("unit",))], [Segment("يومان", ("number", "unit"))], "unit")
+    dual = aligned_pair([*source[:1], Segment(" days", ("unit",))], [Segment("يومان", ("number", "unit"))], "unit")
     assert [(s.field, s.source, s.target) for s in dual.spans] == [("number", (0, 1), (0, 5)), ("unit", (1, 6), (0, 5))]
 
 
@@ -189,8 +189,13 @@ def test_what_is_not_told_apart_is_left_out() -> None:
 
 def test_a_pattern_is_filled_in_its_own_order() -> None:
     parts = [[Segment("3", ("number",))], [Segment("day", ("unit",))]]
-    assert text_of(fill((1, "당 ", 0), parts)) == "day당 3"
-    assert fill((" per ", 1), parts, ("per",)) == [Segment(" "), Segment("per", ("per",)), Segment(" "), *parts[1]]
+    assert text_of(fill_pattern((1, "당 ", 0), parts)) == "day당 3"
+    assert fill_pattern((" per ", 1), parts, ("per",)) == [
+        Segment(" "),
+        Segment("per", ("per",)),
+        Segment(" "),
+        *parts[1],
+    ]
 
 
 def test_only_for_training_is_what_stands_alone() -> None:

@@ -28,7 +28,7 @@ from selfattn.data.corpus.components import components_of, digest, first_of_each
 from selfattn.data.corpus.hub import quiet
 from selfattn.data.corpus.mapped import ArrowFile, MappedPairs, write_pairs
 from selfattn.data.corpus.sources import PairSource
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 HELD_OUT = ("valid", "test")
 _VERSION = 2  # of what lies in the cache; another one for every change of cleaning or of the split
@@ -230,19 +230,19 @@ def _hold_out(
 ) -> NDArray[np.int8]:
     """Return for each pair that is kept its part: 0 for training, then the missing ones."""
     kept = len(components)
-    flags = " and ".join(f"--{name}" for name in missing)
+    arguments = " and ".join(f"`{name}`" for name in missing)
     size = min(kept // 20, 2000) if held_out is None else held_out
     if not size:
-        raise UserError(
+        raise SettingError(
             f"{label}: {kept:,} pairs are left after cleaning, too few to hold {' and '.join(missing)} out; "
-            f"give 20 or more, or files with {flags}"
+            f"give 20 or more, or files with {arguments}"
         )
     parts = hold_out_components(components, (size,) * len(missing), seed)
     for code, name in enumerate(["train", *missing]):
         if not (parts == code).any():
-            raise UserError(
+            raise SettingError(
                 f"{label}: cannot hold {size:,} of {kept:,} pairs out for {name} so that no sentence is in two parts; "
-                f"give files with {flags}, or another number with --held-out"
+                f"give files with {arguments}, or another number with `held_out`"
             )
     return parts
 

@@ -14,7 +14,7 @@ from selfattn.data.corpus.hub import HubCorpus, hub_sources
 from selfattn.data.corpus.sources import CorpusFiles, PairSource, file_sources
 from selfattn.data.corpus.stream import PairStream, open_stream
 from selfattn.data.pairs import Pair
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def read_corpus(
     settings |= {"columns": corpus.columns and list(corpus.columns)}
     settings |= {"sources": {name: source.settings for name, source in sources.items()}}
     if len(sources) == 3 and (held_out is not None or split_seed):
-        raise UserError("valid and test are both there, so nothing is held out: leave --held-out and --split-seed out")
+        raise SettingError(
+            "valid and test are both there, so nothing is held out: leave `held_out` and `split_seed` out"
+        )
     if streaming:
         return _stream(sources, options, settings)
     if len(sources) < 3:
@@ -91,8 +93,8 @@ def read_corpus(
 def _stream(sources: Mapping[str, PairSource], options: CleaningOptions, settings: dict[str, Any]) -> CleanCorpus:
     missing = [name for name in HELD_OUT if name not in sources]
     if missing:
-        raise UserError(
-            f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave --streaming out"
+        raise SettingError(
+            f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave `streaming` out"
         )
     train, held, report = open_stream(sources, options)
     return CleanCorpus(train, held["valid"], held["test"], report, settings | {"length_ratio": report.length_ratio})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from selfattn.data.corpus.availability import is_reachable
 from selfattn.data.corpus.sources import PairSource
 from selfattn.data.readers.records import BadRecord, RawPair, columns_of, has_columns, missing_columns, pair_of
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -152,7 +152,7 @@ def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -
     if not first:
         raise UserError(f"{label}: the split is empty; choose another")
     if not has_columns(first, corpus.columns):
-        raise UserError(missing_columns(label, corpus.columns, columns_of(first)))
+        raise SettingError(missing_columns(label, corpus.columns, columns_of(first)))
 
     def rows() -> Iterator[RawPair | BadRecord]:
         with _errors_named(corpus):
@@ -183,10 +183,10 @@ def _errors_named(corpus: HubCorpus) -> Iterator[None]:
         ) from None
     except Exception as error:
         if _out_of_reach(error):
-            raise UserError(
+            raise SettingError(
                 f"{corpus.name}: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network "
                 "(and HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), "
-                "or give files with --train"
+                "or give files with `train`"
             ) from None
         raise UserError(f"{corpus.name}: cannot be loaded: {_first_line(_root(error))}") from None
 

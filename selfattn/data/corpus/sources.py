@@ -10,7 +10,7 @@ from typing import Any
 
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.records import BadRecord, RawPair, file_records
-from selfattn.errors import UserError
+from selfattn.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class CorpusFiles:
         for part in ("train", "valid", "test"):
             paths = getattr(self, part)
             if paths is not None and len(paths) not in (1, 2):
-                raise UserError(f"--{part}: {len(paths)} files; give one with both sides, or two: source and target")
+                raise SettingError(f"`{part}`: {len(paths)} files; give one with both sides, or two: source and target")
 
 
 def file_sources(files: CorpusFiles) -> dict[str, PairSource]:

@@ -40,7 +40,7 @@ _LETTERS: dict[str, tuple[tuple[str, ...], int, list[datetime]]] = (
 
 
 @dataclass(frozen=True)
-class Piece:
+class PatternPiece:
     """A piece of a pattern: a field with the text for each of its values, or fixed text (no fields).
 
     Args:
@@ -80,7 +80,7 @@ class Piece:
         return tuple(sorted({len(text) for text in self.readings}))
 
 
-def compile_pieces(pattern: str, locale: Locale) -> tuple[Piece, ...] | None:
+def compile_pieces(pattern: str, locale: Locale) -> tuple[PatternPiece, ...] | None:
     """Cut a CLDR pattern into its pieces, each of its texts rendered by Babel itself.
 
     Args:
@@ -98,7 +98,7 @@ def compile_pieces(pattern: str, locale: Locale) -> tuple[Piece, ...] | None:
     pieces = []
     for _, value in tokenize_pattern(pattern):
         if isinstance(value, str):
-            pieces.append(Piece((), (value,)))
+            pieces.append(PatternPiece((), (value,)))
         elif value[0] in _LETTERS or value[0] == "y":
             pieces.append(_field(*value, str(locale)))
         else:
@@ -107,12 +107,12 @@ def compile_pieces(pattern: str, locale: Locale) -> tuple[Piece, ...] | None:
 
 
 @lru_cache(maxsize=512)
-def _field(letter: str, count: int, name: str) -> Piece:
+def _field(letter: str, count: int, name: str) -> PatternPiece:
     years = TWO_DIGIT_YEARS if count == 2 else YEARS
     of_years = ("year",), years.start, [_START.replace(year=year) for year in years]
     fields, first, moments = _LETTERS.get(letter, of_years)
     pattern, locale = parse_pattern(letter * count), Locale.parse(name)
-    return Piece(fields, tuple(pattern.apply(moment, locale) for moment in moments), first)
+    return PatternPiece(fields, tuple(pattern.apply(moment, locale) for moment in moments), first)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class DatePattern:
         {datetime.date(2008, 1, 3)}
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PatternPiece, ...]
 
     @cached_property
     def years(self) -> range:

@@ -19,7 +19,7 @@ from selfattn.data.dates.formats import casings, date_patterns, find_locale, par
 from selfattn.data.dates.patterns import YEARS, DatePattern
 from selfattn.data.dates.source import DateFormat, DateSource, Readers, days_of, formats_of, split_days, write_pair
 from selfattn.data.pairs import Pair, indices
-from selfattn.data.readers.lines import read_lines
+from selfattn.data.readers.lines import read_text_lines
 from selfattn.errors import UserError
 
 BEFORE, AFTER = range(1800, 1900), range(2100, 2200)
@@ -99,7 +99,7 @@ def read_foreign_dates(path: str | os.PathLike[str], languages: Sequence[str] | 
     Raises:
         UserError: the file cannot be read, lacks a column, or has a row with another number of columns.
     """
-    head, *rows = read_lines(Path(path), "give a table of dates")
+    head, *rows = read_text_lines(Path(path), "give a table of dates")
     columns = head.split("\t")
     if missing := [name for name in _COLUMNS if name not in columns]:
         raise UserError(f"{path}:1: no column {missing[0]!r}; name the columns in the first line, tabs between")

@@ -29,7 +29,7 @@ _IN_DAILY_USE = {
     "frequency": "megahertz",
 }
 UNITS = tuple(f"{quantity}-{unit}" for quantity, units in _IN_DAILY_USE.items() for unit in units.split())
-TIMES = ("year", "month", "week", "day", "hour", "minute", "second")
+TIME_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 _SAMPLES = (*(Amount(number) for number in range(104)), *(Amount(number, 1) for number in (1, 5, 11, 15, 25)))
 
 Forms = dict[str, tuple[Segments, bool, Segments]]

@@ -8,7 +8,7 @@ from itertools import chain
 
 from selfattn.data.phrases import calendars as days
 from selfattn.data.phrases.counts import (
-    TIMES,
+    TIME_UNITS,
     UNITS,
     Counted,
     countables,
@@ -21,7 +21,18 @@ from selfattn.data.phrases.counts import (
 )
 from selfattn.data.phrases.names import Name, Which, codes, list_patterns, names
 from selfattn.data.phrases.numbers import Amount, Numbers, modest
-from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segment, Segments, cut, fill, in_slot, tables
+from selfattn.data.phrases.text import (
+    Chance,
+    Draft,
+    Locales,
+    Pattern,
+    Segment,
+    Segments,
+    cut,
+    fill_pattern,
+    in_slot,
+    tables,
+)
 
 Draw = Callable[[Chance], Draft | None]
 
@@ -65,9 +76,11 @@ class Phrases:
             return countables(self.numbers, names, lambda n, name: unit_forms(n.locale, name, length))
 
         def spans(direction: str, length: str) -> list[Counted]:
-            return countables(self.numbers, TIMES, lambda n, name: relative_forms(n.locale, name, length, direction))
+            return countables(
+                self.numbers, TIME_UNITS, lambda n, name: relative_forms(n.locale, name, length, direction)
+            )
 
-        times = [f"duration-{name}" for name in TIMES]
+        times = [f"duration-{name}" for name in TIME_UNITS]
         self._times = {length: {item.name: item for item in units(times, length)} for length in UNIT_LENGTHS}
         self._units = distinct(units(UNITS, "long"), seen)
         long_times = distinct(self._times["long"].values(), seen)
@@ -167,7 +180,7 @@ class Phrases:
         amount = self._amount(item, chance)
         if not item.tells(amount):
             return None
-        return Draft(lambda side: fill(patterns[side], [item.write(amount, side)], ("per",)))
+        return Draft(lambda side: fill_pattern(patterns[side], [item.write(amount, side)], ("per",)))
 
     def _amount(self, item: Counted, chance: Chance) -> Amount:
         if item.places is None:
@@ -245,12 +258,12 @@ class Phrases:
 
 def _listed(patterns: tuple[Pattern, Pattern], members: list[tuple[Counted, Amount]], side: int) -> Segments:
     parts = [in_slot(item.write(amount, side), slot) for slot, (item, amount) in enumerate(members)]
-    return fill(patterns[side], parts)
+    return fill_pattern(patterns[side], parts)
 
 
 def _named(patterns: tuple[Pattern, Pattern], members: list[Name], side: int) -> Segments:
     parts = [[Segment(name.texts[side], (name.field,), slot)] for slot, name in enumerate(members)]
-    return fill(patterns[side], parts)
+    return fill_pattern(patterns[side], parts)
 
 
 def _locales(patterns: tuple[Pattern, Pattern], some: list[tuple[Name, Name]], side: int) -> Segments:
@@ -263,4 +276,4 @@ def _locales(patterns: tuple[Pattern, Pattern], some: list[tuple[Name, Name]], s
         ]
         for slot, (language, territory) in enumerate(some)
     ]
-    return parts[0] if len(parts) == 1 else fill(patterns[side], parts)
+    return parts[0] if len(parts) == 1 else fill_pattern(patterns[side], parts)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from babel import Locale
 
-from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, Piece, compile_pieces
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, PatternPiece, compile_pieces
 from selfattn.data.phrases.text import Segment, Segments, tidy
 
 
@@ -49,7 +49,7 @@ class Writer:
         '13 Nov 2008, 3:00 PM'
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PatternPiece, ...]
 
     def write(self, moment: Moment, second: frozenset[str] = frozenset()) -> Segments:
         """Write a moment, the fields named `second` in slot 1, others in slot 0."""

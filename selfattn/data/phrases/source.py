@@ -15,7 +15,7 @@ from selfattn.data.dates.formats import find_locale
 from selfattn.data.pairs import Pair, indices
 from selfattn.data.phrases.kinds import Phrases
 from selfattn.data.phrases.names import Which
-from selfattn.data.phrases.text import Chance, Draft, pair_of, text_of
+from selfattn.data.phrases.text import Chance, Draft, aligned_pair, text_of
 from selfattn.data.splits import Split
 from selfattn.errors import UserError
 
@@ -146,7 +146,7 @@ class CldrSource:
             text = text_of(target)
             if self.split != ("train" if draft.closed else part_of(text)):
                 continue
-            pair = pair_of(draft.write(0), target, kind)
+            pair = aligned_pair(draft.write(0), target, kind)
             if _proper(pair.source) and _proper(pair.target):
                 return pair
         raise AssertionError  # pragma: no cover

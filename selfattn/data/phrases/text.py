@@ -12,7 +12,7 @@ from babel import Locale
 
 from selfattn.data.pairs import Pair, Span
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u202f\u2009\u3000", " "))
 
@@ -68,12 +68,12 @@ class Chance:
         self._bits, value = divmod(self._bits, count)
         return value
 
-    def pick(self, items: Sequence[Item]) -> Item:
+    def pick(self, items: Sequence[_Item]) -> _Item:
         """Return one of the items."""
         self._bits, value = divmod(self._bits, len(items))
         return items[value]
 
-    def several(self, items: Sequence[Item], count: int) -> list[Item]:
+    def several(self, items: Sequence[_Item], count: int) -> list[_Item]:
         """Return `count` different items in any order."""
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in range(count)]
@@ -106,7 +106,7 @@ def cut(pattern: str) -> Pattern:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts) if part)
 
 
-def fill(pattern: Pattern, parts: Sequence[Segments], fields: tuple[str, ...] = ()) -> Segments:
+def fill_pattern(pattern: Pattern, parts: Sequence[Segments], fields: tuple[str, ...] = ()) -> Segments:
     """Put segments into the places of a pattern; its own words stand for `fields`."""
     found: Segments = []
     for piece in pattern:
@@ -139,13 +139,13 @@ def text_of(segments: Segments) -> str:
     return "".join([segment[0] for segment in segments])
 
 
-def pair_of(source: Segments, target: Segments, tag: str) -> Pair:
+def aligned_pair(source: Segments, target: Segments, tag: str) -> Pair:
     """Write both sides down, with a span for every two places that stand for the same field in the same slot.
 
     What is in two pieces on one side (``in 3 days``) has a span for each of them.
 
     Example:
-        >>> pair = pair_of([Segment("3", ("number",)), Segment(" days", ("unit",))],
+        >>> pair = aligned_pair([Segment("3", ("number",)), Segment(" days", ("unit",))],
         ...                [Segment("3", ("number",)), Segment("일", ("unit",))], "unit")
         >>> pair.target, [(span.field, span.source, span.target) for span in pair.spans]
         ('3일', [('number', (0, 1), (0, 1)), ('unit', (1, 6), (1, 2))])

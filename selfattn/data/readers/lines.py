@@ -62,7 +62,7 @@ def count_lines(path: Path) -> int:
     return sum(1 for _ in lines_of(path))
 
 
-def read_lines(path: Path, advice: str) -> list[str]:
+def read_text_lines(path: Path, advice: str) -> list[str]:
     """Read the lines of a text in UTF-8, unpacked where its name ends in ``.gz``.
 
     Args:
@@ -121,7 +121,7 @@ def read_texts(path: str | os.PathLike[str]) -> TextFile:
         TextFile(lines=['To be,', 'or not to be'], empty=1)
     """
     path = Path(path)
-    rows = read_lines(path, "give at least one line of text")
+    rows = read_text_lines(path, "give at least one line of text")
     lines = [unicodedata.normalize("NFC", row) for row in rows if row.strip()]
     if not lines:
         raise UserError(f"{path}: only spaces in it; give at least one line of text")

@@ -40,9 +40,9 @@ def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None =
         [Pair(source='2/10/93', target='1993-02-10', tag='', spans=())]
     """
     if len(paths) not in (1, 2):
-        raise UserError(f"--data: expected two parallel files or one file of pairs, got {len(paths)}")
+        raise SettingError(f"`data`: expected two parallel files or one file of pairs, got {len(paths)}")
     if len(paths) == 2 and columns is not None:
-        raise UserError("--columns is for one file of pairs, two parallel files have none; leave it out")
+        raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
     files = tuple(map(Path, paths))
     named = ", ".join(map(str, files))
     pairs = []

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from selfattn.data.readers.lines import count_lines, lines_of
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 FileFormat = Literal["tsv", "csv", "jsonl", "book"]
 _SUFFIXES: dict[str, FileFormat] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -102,7 +102,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
         case "book" if columns is None:
             return _book(path)
         case "book":
-            raise UserError(f"{path}: input_target, which has no columns to choose; leave --columns out")
+            raise SettingError(f"{path}: input_target, which has no columns to choose; leave `columns` out")
     raise UserError(
         f"{path}: neither TSV, CSV, JSON lines nor input_target; name it .tsv, .csv or .jsonl, or give two files, "
         "source and target"
@@ -274,7 +274,7 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
             yield BadRecord(number, "not a JSON object")
             continue
         if not known and not has_columns(record, columns):
-            raise UserError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
+            raise SettingError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
         known = True
         yield pair_of(number, record, columns)
 
@@ -293,22 +293,22 @@ def missing_columns(where: str, columns: tuple[str, str], there: list[str]) -> s
 
     Example:
         >>> missing_columns("x.csv", ("source", "target"), ["en", "ko"])
-        "x.csv: no columns 'source' and 'target'; choose two of en, ko with --columns"
+        "x.csv: no columns 'source' and 'target'; choose two of en, ko with `columns`"
     """
     names = ", ".join(name if name.isprintable() else repr(name) for name in there[:_NAMES])
     more = ", ..." if len(there) > _NAMES else ""
-    return f"{where}: no columns {columns[0]!r} and {columns[1]!r}; choose two of {names}{more} with --columns"
+    return f"{where}: no columns {columns[0]!r} and {columns[1]!r}; choose two of {names}{more} with `columns`"
 
 
 def _places(path: Path, columns: tuple[str, str], header: list[str] | None, width: int) -> tuple[int, int]:
     if header is not None:
         if not set(columns) <= set(header):
-            raise UserError(missing_columns(f"{path}:1", columns, header))
+            raise SettingError(missing_columns(f"{path}:1", columns, header))
         return header.index(columns[0]), header.index(columns[1])
     first, second = int(columns[0]) - 1, int(columns[1]) - 1
     if max(first, second) >= width:
-        raise UserError(
+        raise SettingError(
             f"{path}: {width} column(s) a line, so there is no column {max(first, second) + 1}; "
-            "choose two others with --columns, or correct the file"
+            "choose two others with `columns`, or correct the file"
         )
     return first, second

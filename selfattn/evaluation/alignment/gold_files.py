@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfattn.data.readers.lines import read_lines
+from selfattn.data.readers.lines import read_text_lines
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.pharaoh import Base, Links, parse_links
 
@@ -73,7 +73,7 @@ _Row = tuple[tuple[str, ...], tuple[str, ...], str]
 
 def _one_file(path: Path) -> list[_Row]:
     rows = []
-    for number, line in enumerate(read_lines(path, _ADVICE), 1):
+    for number, line in enumerate(read_text_lines(path, _ADVICE), 1):
         cells = line.split("\t")
         if len(cells) != 3:
             raise UserError(
@@ -85,7 +85,7 @@ def _one_file(path: Path) -> list[_Row]:
 
 
 def _two_files(path: Path, sentences: Path) -> list[_Row]:
-    texts, links = read_lines(sentences, _ADVICE), read_lines(path, _ADVICE)
+    texts, links = read_text_lines(sentences, _ADVICE), read_text_lines(path, _ADVICE)
     if len(texts) != len(links):
         raise UserError(
             f"{sentences} has {len(texts)} lines and {path} {len(links)}; one line of links a pair is needed"
