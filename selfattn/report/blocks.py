@@ -175,7 +175,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Answer:
+class MarkedAnswer:
     """What a model said, None if it was not asked, drawn in pieces that the target shows to be right or wrong."""
 
     text: str | None
@@ -187,7 +187,7 @@ class Answer:
         return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
-Cell = Said | Noted | Stacked | Quality | Strip | Drawn | Answer
+Cell = Said | Noted | Stacked | Quality | Strip | Drawn | MarkedAnswer
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """A line of a chart; one that has the name of a model has its sign."""
 
     name: str
@@ -277,7 +277,7 @@ class Chart:
 
     name: str
     caption: Said
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     scale: Scale
     unit: Said
     show: Callable[[float], str] = "{:g}".format
@@ -294,11 +294,14 @@ class Charts:
 
 
 @dataclass(frozen=True)
-class AttentionMaps:
-    """Examples with the attention of models, best first: an explorer, or the first example where nothing moves."""
+class AttentionExplorer:
+    """Examples with the attention of models, best first: an explorer, or the first example where nothing moves.
+
+    At most one a report, and not folded away.
+    """
 
     examples: tuple[AttentionExample, ...]
     models: tuple[str, ...]
 
 
-Block = Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | Charts | AttentionMaps
+Block = Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | Charts | AttentionExplorer

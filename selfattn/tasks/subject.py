@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from selfattn.figures.record import Subject
-from selfattn.report.words.catalogue import words_of
+from selfattn.report.words.catalogue import own_words
 
 PAIR = ("transformer", "rnn-attention")
 
@@ -17,4 +17,4 @@ def subject_of(task: str) -> Subject:
         >>> subject_of("dates").words["en"]["items"]
         '{count} unseen dates'
     """
-    return Subject(PAIR, words_of(resources.files("selfattn.tasks") / "words", task))
+    return Subject(PAIR, own_words(resources.files("selfattn.tasks") / "words", task))

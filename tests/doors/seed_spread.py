@@ -1,7 +1,7 @@
 """A stranger's section: how far the runs of a model lie apart, as a table and a chart."""
 
 from selfattn.registry import register
-from selfattn.report.blocks import Chart, Column, Line, Paragraph, Quality, Row, Spot, Strip, Table
+from selfattn.report.blocks import Chart, ChartLine, Column, Paragraph, Quality, Row, Spot, Strip, Table
 from selfattn.report.drawing.numbers import interval_text, mean_text, value_text
 from selfattn.report.verdict.ranking import quality, ranked, record_scale
 from selfattn.report.words.messages import phrase
@@ -38,7 +38,7 @@ class SeedSpread:
             for model, found in measured
         )
         lines = tuple(
-            Line(model.name, tuple(Spot(seed, run) for seed, run in zip(model.seeds, found.runs, strict=True)))
+            ChartLine(model.name, tuple(Spot(seed, run) for seed, run in zip(model.seeds, found.runs, strict=True)))
             for model, found in measured
         )
         return (

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.figures.reading import record_from_dict
-from selfattn.report.blocks import AttentionMaps
+from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.render.explorer import SINGLES, SYMBOLS, explorer_data, pack
 from selfattn.report.render.html import render_html
@@ -289,7 +289,7 @@ def test_a_bare_record_says_what_it_does_not_hold() -> None:
 
 def test_examples_are_left_out_rather_than_a_page_too_large() -> None:
     record = record_from_dict(RECORDS["dates"]())
-    maps = AttentionMaps(record.attention.examples, ("transformer", "rnn-attention"))
+    maps = AttentionExplorer(record.attention.examples, ("transformer", "rnn-attention"))
     whole = explorer_data(maps, Signs([]))
     size = len(json.dumps(whole["examples"][0], ensure_ascii=False, separators=(",", ":")))
     assert len(explorer_data(maps, Signs([]), budget=size)["examples"]) == 1

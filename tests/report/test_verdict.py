@@ -19,7 +19,7 @@ from selfattn.figures.record import NO_SUBJECT, Record
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.sections.statistics import pair_table
 from selfattn.report.verdict.comparability import badges, obstacles
-from selfattn.report.verdict.ranking import Outcome, interval_outcome, quality, ranked, relation, turned
+from selfattn.report.verdict.ranking import PairOutcome, interval_outcome, quality, ranked, relation, turned
 from selfattn.report.verdict.verdict import question, standing, verdict
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
@@ -81,20 +81,20 @@ def with_pair(record: Record, **changes: Any) -> Record:
 @pytest.mark.parametrize(
     ("first", "second", "outcome"),
     [
-        ((0.9, 0.85, 0.95), (0.7, 0.6, 0.8), Outcome.BETTER),
-        ((0.7, 0.6, 0.8), (0.9, 0.85, 0.95), Outcome.WORSE),
-        ((0.9, 0.8, 0.95), (0.7, 0.6, 0.8), Outcome.SAME),  # they touch
-        ((0.9, 0.8, 0.95), (0.85, 0.7, 0.9), Outcome.SAME),
-        ((0.9, None, None), (0.1, 0.0, 0.2), Outcome.UNKNOWN),
+        ((0.9, 0.85, 0.95), (0.7, 0.6, 0.8), PairOutcome.BETTER),
+        ((0.7, 0.6, 0.8), (0.9, 0.85, 0.95), PairOutcome.WORSE),
+        ((0.9, 0.8, 0.95), (0.7, 0.6, 0.8), PairOutcome.SAME),  # they touch
+        ((0.9, 0.8, 0.95), (0.85, 0.7, 0.9), PairOutcome.SAME),
+        ((0.9, None, None), (0.1, 0.0, 0.2), PairOutcome.UNKNOWN),
     ],
 )
-def test_intervals_decide_where_there_is_no_test(first: Any, second: Any, outcome: Outcome) -> None:
+def test_intervals_decide_where_there_is_no_test(first: Any, second: Any, outcome: PairOutcome) -> None:
     assert interval_outcome(Estimate(*first), Estimate(*second)) is outcome
 
 
 def test_nothing_measured_nothing_known() -> None:
-    assert interval_outcome(None, Estimate(0.5, 0.4, 0.6)) is Outcome.UNKNOWN
-    assert interval_outcome(Estimate(0.5, 0.4, 0.6), None) is Outcome.UNKNOWN
+    assert interval_outcome(None, Estimate(0.5, 0.4, 0.6)) is PairOutcome.UNKNOWN
+    assert interval_outcome(Estimate(0.5, 0.4, 0.6), None) is PairOutcome.UNKNOWN
 
 
 shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
@@ -102,16 +102,20 @@ shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambd
 
 @given(shares, shares)
 def test_outcomes_mirror_each_other(first: Estimate, second: Estimate) -> None:
-    mirror = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER, Outcome.SAME: Outcome.SAME}
+    mirror = {
+        PairOutcome.BETTER: PairOutcome.WORSE,
+        PairOutcome.WORSE: PairOutcome.BETTER,
+        PairOutcome.SAME: PairOutcome.SAME,
+    }
     assert interval_outcome(second, first) is mirror[interval_outcome(first, second)]
-    assert interval_outcome(first, first) is Outcome.SAME
+    assert interval_outcome(first, first) is PairOutcome.SAME
 
 
 def test_tests_decide_before_intervals_whichever_model_they_name_first(rich: Record) -> None:
     apart = with_pair(rich, word="better", p_holm=0.01)
     transformer, rnn = ranked(apart)[:2]
-    assert relation(apart, transformer, rnn).outcome is Outcome.BETTER
-    assert relation(apart, rnn, transformer).outcome is Outcome.WORSE
+    assert relation(apart, transformer, rnn).outcome is PairOutcome.BETTER
+    assert relation(apart, rnn, transformer).outcome is PairOutcome.WORSE
     found = relation(apart, rnn, transformer).test
     assert found is not None
     assert (found.first, found.second) == ("rnn-attention", "transformer")

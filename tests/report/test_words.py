@@ -11,7 +11,7 @@ from babel.messages.pofile import read_po
 
 from selfattn.errors import UserError
 from selfattn.figures.record import Subject
-from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue, words_of
+from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue, own_words
 from selfattn.report.words.messages import Message, message, phrase
 
 NAMES = {"BLEU", "chrF", "TER", "AER"}  # the same in every language
@@ -109,13 +109,13 @@ def test_korean_uses_one_word_for_one_thing() -> None:
 
 @pytest.mark.parametrize("task", ["dates", "translation"])
 def test_tasks_bring_words_of_their_own(task: str) -> None:
-    found = words_of(PACKAGE / "tasks" / "words", task)
+    found = own_words(PACKAGE / "tasks" / "words", task)
     assert set(found) == set(LANGS)
     assert {key for texts in found.values() for key in texts} <= set(catalogue(SOURCE)), "words that nobody asks for"
 
 
 def test_values_may_be_messages() -> None:
-    own = {lang: texts["items"] for lang, texts in words_of(PACKAGE / "tasks" / "words", "dates").items()}
+    own = {lang: texts["items"] for lang, texts in own_words(PACKAGE / "tasks" / "words", "dates").items()}
     items = Message("items", {"count": "5,000"}, own)
     text = message("verdict.alone", scores="x 50 %", items=items, metric=message("metric.exact_match"))
     assert text.say("en").startswith("x 50 %, exact match on 5,000 unseen dates")

@@ -8,35 +8,20 @@ its value on hover. The same input gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, SupportsFloat
+from typing import SupportsFloat
 
+from selfattn.data.pairs import Span
 from selfattn.report.drawing.svg import picture
 from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order, width
 
 _CELL, _ROW = 19, 21  # px
 
 
-class SpanLike(Protocol):
-    """A piece of gold alignment, such as a `selfattn.data.pairs.Span`: half-open ranges of characters."""
-
-    @property
-    def field(self) -> str:
-        """Name of the field."""
-
-    @property
-    def source(self) -> tuple[int, int]:
-        """Characters of the source."""
-
-    @property
-    def target(self) -> tuple[int, int]:
-        """Characters of the target."""
-
-
 def attention_svg(
     weights: Iterable[Iterable[SupportsFloat]],
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
-    gold: Iterable[SpanLike] | None = None,
+    gold: Iterable[Span] | None = None,
     title: str = "",
 ) -> str:
     """Draw attention weights.
@@ -107,15 +92,13 @@ def weight_rows(
     return rows
 
 
-def gold_cells(
-    span: SpanLike, source_tokens: Sequence[str], target_tokens: Sequence[str]
-) -> tuple[list[int], list[int]]:
+def gold_cells(span: Span, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> tuple[list[int], list[int]]:
     """The rows and columns of a map that a gold span covers (indices of target and source tokens)."""
     return token_places(target_tokens, *span.target), token_places(source_tokens, *span.source)
 
 
 def _outlines(
-    span: SpanLike, source: Sequence[str], target: Sequence[str], order: list[int], left: float, top: float
+    span: Span, source: Sequence[str], target: Sequence[str], order: list[int], left: float, top: float
 ) -> Iterator[tuple[float, str, list[tuple[float, float, float]]]]:
     """For every stretch of rows of a span its place, its name, and the boxes around its columns."""
     rows, columns = gold_cells(span, source, target)

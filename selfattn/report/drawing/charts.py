@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from selfattn.figures.quality import Estimate
-from selfattn.report.blocks import Chart, Column, Drawn, Line, Row, Table
+from selfattn.report.blocks import Chart, ChartLine, Column, Drawn, Row, Table
 from selfattn.report.drawing.numbers import value_text
 from selfattn.report.drawing.palette import Sign
 from selfattn.report.drawing.scale import Scale, even_ticks
@@ -96,7 +96,7 @@ def _direct_labels(ends: list[tuple[float, float, str]], height: float, sign_of:
     return [Label(name, sign_of[name], x, y, at) for (y, x, name), at in zip(order, places, strict=True)]
 
 
-def label_margin(lines: Sequence[Line]) -> int:
+def label_margin(lines: Sequence[ChartLine]) -> int:
     """Room that the direct labels need to the right of the curves, px."""
     return min(190, 30 + 7 * max(len(line.name) for line in lines))
 
@@ -140,12 +140,12 @@ def chart_table(chart: Chart) -> Table:
     return Table(chart.name, columns, tuple(rows))
 
 
-def spark(line: Line, scale: Scale, highest: float, columns: int = 28) -> str:
+def spark(line: ChartLine, scale: Scale, highest: float, columns: int = 28) -> str:
     """The height of a line at even steps up to `highest`, in characters.
 
     Example:
         >>> from selfattn.report.blocks import Spot
-        >>> spark(Line("a", (Spot(0, 0.1), Spot(5, 0.5), Spot(10, 1.0))), Scale(), 10, columns=5)
+        >>> spark(ChartLine("a", (Spot(0, 0.1), Spot(5, 0.5), Spot(10, 1.0))), Scale(), 10, columns=5)
         '▁▁▅▅█'
     """
     found = []

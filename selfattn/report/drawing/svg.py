@@ -25,19 +25,19 @@ def percent(share: float) -> str:
     return f"{number(100 * share)}%"
 
 
-def printable(line: str) -> str:
+def xml_text(line: str) -> str:
     """Without the control characters that XML forbids."""
     return "".join(char if char.isprintable() or char in " \u200d" else "▫" for char in line)
 
 
 @cache
 def templates() -> Environment:
-    """The templates of the report; `number`, `percent` and `printable` are filters in them."""
+    """The templates of the report; `number`, `percent` and `xml_text` are filters in them."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("selfattn.report", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    found.filters |= {"number": number, "percent": percent, "printable": printable}
+    found.filters |= {"number": number, "percent": percent, "xml_text": xml_text}
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from selfattn.data.pairs import Span
 from selfattn.figures.attention import AttentionExample, ModelAttention
-from selfattn.report.blocks import AttentionMaps
+from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.drawing.attention_svg import attention_svg, gold_cells
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
@@ -24,7 +24,7 @@ SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<
 SINGLES = len(SYMBOLS) - 12
 
 
-def explorer_data(maps: AttentionMaps, signs: Signs, budget: int = BUDGET) -> dict[str, Any]:
+def explorer_data(maps: AttentionExplorer, signs: Signs, budget: int = BUDGET) -> dict[str, Any]:
     """Examples for the explorer, as many as fit, in the order given.
 
     Args:
@@ -47,7 +47,7 @@ def explorer_data(maps: AttentionMaps, signs: Signs, budget: int = BUDGET) -> di
     return {"total": len(maps.examples), "models": models, "examples": examples}
 
 
-def first_maps(maps: AttentionMaps) -> list[tuple[str, ModelAttention, list[list[float]]]]:
+def first_maps(maps: AttentionExplorer) -> list[tuple[str, ModelAttention, list[list[float]]]]:
     """The first example for where nothing can be chosen: by model the mean over the heads of its last layer."""
     found = []
     for name in maps.models:
@@ -60,7 +60,7 @@ def first_maps(maps: AttentionMaps) -> list[tuple[str, ModelAttention, list[list
     return found[:STILL]
 
 
-def still_maps(maps: AttentionMaps) -> list[tuple[str, str, str]]:
+def still_maps(maps: AttentionExplorer) -> list[tuple[str, str, str]]:
     """The same as pictures for pages without JavaScript: model, prediction, picture."""
     return [
         (

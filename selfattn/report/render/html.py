@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from selfattn.figures.record import Record
-from selfattn.report.blocks import AttentionMaps
+from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.contents import contents
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.diff import pieces
@@ -38,8 +37,10 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     signs, translator = Signs([model.name for model in record.models]), Translator(lang)
     verdict, *below = first_screen(record)
     parts = contents(record)
-    maps = next((block for part in parts for block in part.blocks if isinstance(block, AttentionMaps)), None)
+    maps = next((block for part in parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
     explorer = explorer_data(maps, signs) if maps else {"total": 0, "models": [], "examples": []}
+    words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
+    data = {"langs": LANGS, "words": words, "explorer": explorer}
     script = _asset("page.js") + _asset("explorer.js")
     context = {
         "langs": LANGS,
@@ -54,8 +55,9 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
         "explorer": explorer,
         "css": Markup(_asset("report.css")),
         "script": Markup(script),
-        "script_hash": _csp_hash(script),
-        "data": _Late(lambda: _json(_page_data(translator, explorer))),
+        "script_hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        # Called at the end of the page, for only then its words are known.
+        "data": lambda: _json({"texts": translator.table} | data),
         "version": record.environment.get("selfattn", ""),
         "verdict": verdict,
         "first": below,
@@ -64,29 +66,10 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     return templates().get_template("report.html.j2").render(context) + "\n"
 
 
-class _Late:
-    """Text made when the template reaches it: the words of the page are known only after it is written."""
-
-    def __init__(self, make: Callable[[], str]) -> None:
-        self._make = make
-
-    def __html__(self) -> str:
-        return self._make()
-
-
-def _page_data(translator: Translator, explorer: dict[str, Any]) -> dict[str, Any]:
-    words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
-    return {"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}
-
-
-def _json(data: Any) -> str:
+def _json(data: Any) -> Markup:
     """JSON that cannot end its script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _csp_hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 @cache

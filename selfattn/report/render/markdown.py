@@ -86,7 +86,7 @@ class _Page:
             case b.Charts():
                 others = message("chart.others") if len(block.charts) > 1 else None
                 return self.all([block.charts[0], b.Paragraph(others)])
-            case b.AttentionMaps():
+            case b.AttentionExplorer():
                 return self.say(message("markdown.maps"))
 
     def verdict(self, block: b.Verdict) -> str:
@@ -126,7 +126,7 @@ class _Page:
                 small = self.say(cell.small)
                 between = " " if small.startswith("(") else ", "
                 return self.cell(cell.text) + (between + small if small else "")
-            case b.Answer():
+            case b.MarkedAnswer():
                 return self.say(cell.marked)
             case b.Drawn():
                 return f"`{cell.text}`"

@@ -92,7 +92,7 @@ class _Screen:
                 self.all([b.Paragraph(block.caption), chart_table(block)])
             case b.Charts():
                 self.draw(block.charts[0])
-            case b.AttentionMaps():
+            case b.AttentionExplorer():
                 self.attention(block)
 
     def list(self, texts: Iterable[Said], bullet: str = "", style: str = "") -> None:
@@ -145,7 +145,7 @@ class _Screen:
             case b.Stacked():
                 text, small = self.cell(cell.text), said(cell.small, self.lang)
                 return text.append(f"\n{small}", style="not bold italic dim") if small else text
-            case b.Answer():
+            case b.MarkedAnswer():
                 return Text(cell.marked)
             case b.Strip():
                 return Text("\n").join(self.strip(axis or Scale(), name, one) for name, one in cell.entries)
@@ -159,7 +159,7 @@ class _Screen:
         drawn.stylize(f"not dim {ANSI[sign.colour]}", start, end)
         return drawn
 
-    def attention(self, block: b.AttentionMaps) -> None:
+    def attention(self, block: b.AttentionExplorer) -> None:
         """Print the maps of the first example."""
         self.list([f"{block.examples[0].source} → {block.examples[0].target}"])
         for name, one, weights in first_maps(block):

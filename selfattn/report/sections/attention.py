@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from selfattn.figures.record import Record
 from selfattn.registry import register
-from selfattn.report.blocks import AttentionMaps, Block, Paragraph
+from selfattn.report.blocks import AttentionExplorer, Block, Paragraph
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
 
@@ -22,7 +22,7 @@ class AttentionSection:
         if not names:
             return (Paragraph(message("attention.nothing"), without_maps(record)),)
         text = Paragraph(message("attention.text"), without_maps(record))
-        return text, AttentionMaps(record.attention.examples, names)
+        return text, AttentionExplorer(record.attention.examples, names)
 
 
 def without_maps(record: Record) -> Message | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from selfattn.figures.record import Record
 from selfattn.registry import register
-from selfattn.report.blocks import Answer, Block, Column, Paragraph, Row, Stacked, Table
+from selfattn.report.blocks import Block, Column, MarkedAnswer, Paragraph, Row, Stacked, Table
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import message
 
@@ -27,7 +27,7 @@ class Differences:
                 (
                     Stacked(one.source, one.format, quoted=True),
                     Stacked(one.target, quoted=True),
-                    *(Answer(one.predictions.get(name), one.target) for name in names),
+                    *(MarkedAnswer(one.predictions.get(name), one.target) for name in names),
                 )
             )
             for one in record.differences

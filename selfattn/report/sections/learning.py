@@ -12,7 +12,7 @@ from selfattn.figures.curves import Point
 from selfattn.figures.quality import Unit
 from selfattn.figures.record import Model, Record
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, Charts, Column, Heading, Line, Paragraph, Row, Spot, Table
+from selfattn.report.blocks import Block, Chart, ChartLine, Charts, Column, Heading, Paragraph, Row, Spot, Table
 from selfattn.report.drawing.charts import MOST_BANDS
 from selfattn.report.drawing.numbers import amount, compact, value_text
 from selfattn.report.verdict.names import headline_name, headline_unit
@@ -66,7 +66,7 @@ class Learning:
 def _chart(record: Record, spending: Spending) -> Chart:
     unit, kind = message(f"spent.{spending.name}"), record.headline.kind
     caption = message("learning.caption", metric=headline_name(record), scale=headline_unit(record), unit=unit)
-    lines = tuple(Line(model.name, mean_curve(model, spending.of, kind)) for model in record.models)
+    lines = tuple(ChartLine(model.name, mean_curve(model, spending.of, kind)) for model in record.models)
     choice = message(f"against.{spending.name}")
     return Chart(spending.name, caption, lines, record_scale(record), unit, spending.show, choice)
 

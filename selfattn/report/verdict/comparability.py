@@ -5,7 +5,7 @@ from __future__ import annotations
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import Model, Record
 from selfattn.report.blocks import Badge
-from selfattn.report.drawing.numbers import amount, compact
+from selfattn.report.drawing.numbers import amount
 from selfattn.report.verdict.names import named
 from selfattn.report.verdict.ranking import judged_pair, ranked
 from selfattn.report.words.messages import Message, message
@@ -107,18 +107,11 @@ def matched_statement(record: Record) -> Message:
     return message("badge.unmatched.asked" if asked else "badge.unmatched", budget=budget, percent=_percent(apart))
 
 
-def matched_sentence(record: Record) -> Message:
-    """The same as a sentence, with the budget that models were sized for."""
-    if record.matching.target is None:
-        return message("fairness.statement", statement=matched_statement(record))
-    target = record.matching.target
-    text = f"{1000 * target:.3g}\u00a0ms" if record.matching.budget == "seconds" else compact(target)
-    return message("fairness.target", statement=matched_statement(record), target=text)
-
-
 def badges(record: Record) -> tuple[Badge, ...]:
     """Facts that decide how far the verdict can be believed."""
-    found = [_gates_badge(record)]
+    passed, asked = sum(gate.passed for gate in record.gates), len(record.gates)
+    gates = message("badge.gates", passed=passed, asked=asked) if asked else message("badge.gates.none")
+    found = [Badge("note" if not asked else "ok" if passed == asked else "bad", gates)]
     if len(record.models) > 1:
         near = matched_within(record) <= record.matching.limit
         found.append(Badge("ok" if near else "bad" if too_far_apart(record) else "warn", matched_statement(record)))
@@ -129,13 +122,6 @@ def badges(record: Record) -> tuple[Badge, ...]:
     if record.settings.get("quick"):
         found.append(Badge("warn", message("badge.quick")))
     return tuple(found)
-
-
-def _gates_badge(record: Record) -> Badge:
-    passed, asked = sum(gate.passed for gate in record.gates), len(record.gates)
-    if not asked:
-        return Badge("note", message("badge.gates.none"))
-    return Badge("ok" if passed == asked else "bad", message("badge.gates", passed=passed, asked=asked))
 
 
 def tuning_badge(record: Record) -> Badge:

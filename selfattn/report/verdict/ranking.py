@@ -16,7 +16,7 @@ _LISTED = 5  # models that a sentence names with their figures
 _TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
 
 
-class Outcome(StrEnum):
+class PairOutcome(StrEnum):
     """How one model stands to another."""
 
     BETTER = "better"
@@ -26,11 +26,11 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"  # one of the two, its interval, or the test was not measured
 
 
-OUTCOMES: dict[Word, Outcome] = {
-    "better": Outcome.BETTER,
-    "worse": Outcome.WORSE,
-    "no difference seen": Outcome.SAME,
-    "too few seeds to tell": Outcome.FEW,
+OUTCOMES: dict[Word, PairOutcome] = {
+    "better": PairOutcome.BETTER,
+    "worse": PairOutcome.WORSE,
+    "no difference seen": PairOutcome.SAME,
+    "too few seeds to tell": PairOutcome.FEW,
 }
 
 
@@ -38,7 +38,7 @@ OUTCOMES: dict[Word, Outcome] = {
 class Relation:
     """What may be said of a model beside another, with the test that says it, where there is one."""
 
-    outcome: Outcome
+    outcome: PairOutcome
     test: PairTest | None = None
 
 
@@ -79,7 +79,7 @@ def record_scale(record: Record) -> Scale:
     return quality_scale(max(tops, default=None), items, kind)
 
 
-def interval_outcome(first: Estimate | None, second: Estimate | None, better: Better = "higher") -> Outcome:
+def interval_outcome(first: Estimate | None, second: Estimate | None, better: Better = "higher") -> PairOutcome:
     """How the first stands to the second: better or worse only if their intervals do not touch.
 
     That is stricter than a test of the difference; it is what can be said where no test was made.
@@ -91,12 +91,12 @@ def interval_outcome(first: Estimate | None, second: Estimate | None, better: Be
         'same'
     """
     if first is None or first.low is None or first.high is None:
-        return Outcome.UNKNOWN
+        return PairOutcome.UNKNOWN
     if second is None or second.low is None or second.high is None:
-        return Outcome.UNKNOWN
+        return PairOutcome.UNKNOWN
     if first.low <= second.high and second.low <= first.high:
-        return Outcome.SAME
-    return Outcome.BETTER if (first.low > second.high) == (better == "higher") else Outcome.WORSE
+        return PairOutcome.SAME
+    return PairOutcome.BETTER if (first.low > second.high) == (better == "higher") else PairOutcome.WORSE
 
 
 def turned(test: PairTest) -> PairTest:
@@ -120,7 +120,7 @@ def relation(record: Record, first: Model, second: Model) -> Relation:
         if test.metric == record.headline.metric and {test.first, test.second} == {first.name, second.name}:
             test = test if test.first == first.name else turned(test)
             return Relation(OUTCOMES[test.word], test)
-    return Relation(Outcome.UNKNOWN)
+    return Relation(PairOutcome.UNKNOWN)
 
 
 def scores(record: Record, models: tuple[Model, ...]) -> str:

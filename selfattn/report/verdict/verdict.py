@@ -12,7 +12,7 @@ from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
 from selfattn.report.verdict.comparability import badges, comparable, obstacles, parameter_spread, set_aside, sound
 from selfattn.report.verdict.names import asked, headline_name
-from selfattn.report.verdict.ranking import Outcome, asked_pair, judged_pair, quality, ranked, relation, scores
+from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
@@ -94,7 +94,7 @@ def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, 
     if missing:
         return message("verdict.missing", names=", ".join(m.name for m in missing), **_what(record)), None
     found = relation(record, first, second)
-    decided = found.outcome in (Outcome.BETTER, Outcome.WORSE)
+    decided = found.outcome in (PairOutcome.BETTER, PairOutcome.WORSE)
     values = {
         "first": first.name,
         "second": second.name,
@@ -115,12 +115,12 @@ def _field_sentence(record: Record) -> tuple[Message, PairTest | None]:
     if not others:
         return message("verdict.alone", scores=scores(record, (best,)), **what), None
     found = {model.name: relation(record, model, best) for model in others}
-    near = tuple(model for model in others if found[model.name].outcome is not Outcome.WORSE)
+    near = tuple(model for model in others if found[model.name].outcome is not PairOutcome.WORSE)
     if not near:
         values = {"best": scores(record, (best,)), "next": scores(record, others[:1]), **what}
         return Message(f"verdict.field.best{_scope(record, order)}", values), relation(record, best, others[0]).test
     outcomes = {found[model.name].outcome for model in near}
-    kind = "unknown" if Outcome.UNKNOWN in outcomes else "few" if Outcome.FEW in outcomes else "same"
+    kind = "unknown" if PairOutcome.UNKNOWN in outcomes else "few" if PairOutcome.FEW in outcomes else "same"
     return message(f"verdict.field.{kind}", scores=scores(record, (best, *near)), **what), None
 
 
@@ -128,7 +128,7 @@ def _scope(record: Record, models: tuple[Model, ...]) -> str:
     """What a difference holds for: one run, these seeds, or (with a test, or intervals over seeds) any seed."""
     if record.pairs:
         return ""
-    if max(map(_seeds, models)) == 1:
+    if max(len(model.seeds) for model in models) == 1:
         return ".one"
     return "" if record.interval and record.interval.over == "seeds and items" else ".these"
 
@@ -137,15 +137,11 @@ def _test_sentence(record: Record, test: PairTest | None) -> list[Message]:
     if test is None:
         return []
     pairs = sum(other.metric == test.metric for other in record.pairs)
-    values: dict[str, str | int | Message] = {
-        "first": test.first,
-        "second": test.second,
-        "difference": difference_text(test, record.headline.kind),
-        "unit": message(f"difference.{record.headline.kind}"),
-        "p": p_text(test.p_holm),
-        "pairs": pairs,
-    }
-    return [Message("verdict.test" if pairs > 1 else "verdict.test.alone", values)]
+    kind = record.headline.kind
+    of, unit = {"first": test.first, "second": test.second}, message(f"difference.{kind}")
+    difference, p = difference_text(test, kind), p_text(test.p_holm)
+    key = "verdict.test" if pairs > 1 else "verdict.test.alone"
+    return [message(key, **of, difference=difference, unit=unit, p=p, pairs=pairs)]
 
 
 def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
@@ -153,17 +149,9 @@ def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
     a, b = first.timing.train_seconds, second.timing.train_seconds
     if a is None or b is None or b.mean <= 0:
         return []
-    one_run = ".one" if max(len(a.runs), len(b.runs)) <= 1 else ""
-    return [
-        message(
-            f"verdict.time{one_run}",
-            first=first.name,
-            second=second.name,
-            a=measure_text(a),
-            b=measure_text(b),
-            ratio=amount(a.mean / b.mean),
-        )
-    ]
+    key = "verdict.time.one" if max(len(a.runs), len(b.runs)) <= 1 else "verdict.time"
+    of, ratio = {"first": first.name, "second": second.name}, amount(a.mean / b.mean)
+    return [message(key, **of, a=measure_text(a), b=measure_text(b), ratio=ratio)]
 
 
 def _baseline_sentence(record: Record) -> list[Message]:
@@ -179,16 +167,11 @@ def _baseline_sentence(record: Record) -> list[Message]:
 
 
 def _seed_sentence(record: Record) -> Message:
-    counts = sorted({_seeds(model) for model in record.models})
+    counts = sorted({len(model.seeds) for model in record.models})
     if counts[-1] > 1:
         span = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-        over = {None: "", "items": ".items", "seeds and items": ".both"}[
-            record.interval.over if record.interval else None
-        ]
-        return message(f"verdict.seeds{over}", count=span)
+        if record.interval is None:
+            return message("verdict.seeds", count=span)
+        return message("verdict.seeds.items" if record.interval.over == "items" else "verdict.seeds.both", count=span)
     seeds = sorted({seed for model in record.models for seed in model.seeds})
     return message("verdict.seed", seed=", ".join(map(str, seeds)))
-
-
-def _seeds(model: Model) -> int:
-    return len(model.seeds)

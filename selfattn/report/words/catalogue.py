@@ -38,7 +38,7 @@ def read_catalogue(path: Traversable) -> dict[str, str]:
         return {str(one.context): str(one.string or one.id) for one in read_po(file) if one.context}
 
 
-def words_of(folder: Traversable, name: str) -> dict[str, dict[str, str]]:
+def own_words(folder: Traversable, name: str) -> dict[str, dict[str, str]]:
     """Read the catalogues of a part that brings words of its own, such as a task.
 
     Args:
