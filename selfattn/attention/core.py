@@ -78,8 +78,8 @@ def attend(
 
     Raises:
         ValueError: query, key or value is not 4-dimensional; batch sizes or key lengths differ; the key-value heads
-            do not divide the query heads; mask or bias does not broadcast to ``[b h i j]``; ``dropout_p`` is
-            outside ``[0, 1)``.
+            do not divide the query heads; mask or bias does not broadcast to ``[b h i j]``; the score gives another
+            shape than ``[b h i j]``; ``dropout_p`` is outside ``[0, 1)``.
         TypeError: the dtypes of query, key and value differ outside autocast; the mask is not bool; the bias is not
             floating point.
 
@@ -117,11 +117,15 @@ def attend(
     weights: Tensor | None = None
     fused = None if need_weights or _is_slow(query) else score.as_dot(query, key)
     if fused is not None:
+        found, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in ((fused[0], fused[1]), (query, key)))
+        _check_made(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", found, expected)
         output = _fused(*fused, value, allowed, bias, causal_in_kernel, dropout_p)
     else:
         if causal_in_kernel:
             allowed = causal_mask(i, j, device=query.device)
-        weights = _distribution(score(query, key), allowed, bias).to(value.dtype)
+        scores = score(query, key)
+        _check_made(score, "forward", "scores [b h i j]", [*scores.shape], [*query.shape[:3], j])
+        weights = _distribution(scores, allowed, bias).to(value.dtype)
         if empty is not None:
             weights = weights.masked_fill(empty, 0)
         output = F.dropout(weights, dropout_p, training=dropout_p > 0) @ value
@@ -169,6 +173,14 @@ def _fused(
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=causal, scale=scale
     )
+
+
+def _check_made(score: Score, method: str, what: str, found: list[int], expected: list[int]) -> None:
+    """Hold what a score made against the sizes it must have: broadcasting would hide a missing or swapped axis."""
+    if found != expected:
+        raise ValueError(
+            f"attend: expected {type(score).__name__}.{method} to return {what} of sizes {expected}, got {found}"
+        )
 
 
 def _four_axes(extra: Tensor | None) -> Tensor | None:

@@ -61,10 +61,17 @@ class MultiHeadAttention(nn.Module):
         bias: whether the projections have biases; default True.
         dropout: probability of dropping an attention weight while training; default 0.
         qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.
+        q_proj: a module to project with in place of a linear layer, such as one with a low-rank adapter or of quantised
+            weights: ``[b i query_dim]`` to ``[b i (h e)]``; its ``out_features``, where it has them, decide what
+            ``head_dim`` is by default.
+        k_proj: likewise, ``[b j context_dim]`` to ``[b j (g e)]`` for ``g`` key-value heads.
+        v_proj: likewise, ``[b j context_dim]`` to ``[b j (g c)]``; by default ``c`` is ``e``.
+        out_proj: likewise, ``[b i (h c)]`` to ``[b i query_dim]``.
 
     Raises:
         ValueError: a width is not divisible by its number of heads; the key-value heads do not divide the heads;
-            ``head_dim`` is given where nothing is projected; ``dropout`` is outside ``[0, 1)``.
+            ``head_dim`` or a projection is given where nothing is projected; a projection says that its width is
+            another; ``dropout`` is outside ``[0, 1)``.
 
     Example:
         >>> layer = MultiHeadAttention(8, num_heads=2)
@@ -88,6 +95,10 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         qk_norm: bool = False,
+        q_proj: nn.Module | None = None,
+        k_proj: nn.Module | None = None,
+        v_proj: nn.Module | None = None,
+        out_proj: nn.Module | None = None,
     ) -> None:
         super().__init__()
         context_dim = query_dim if context_dim is None else context_dim
@@ -96,32 +107,40 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
         if head_dim is not None and not project:
             raise ValueError(f"MultiHeadAttention: head_dim={head_dim} needs project=True; without, heads are slices")
-        if head_dim is None and query_dim % num_heads:
-            raise ValueError(f"MultiHeadAttention: query_dim {query_dim} is not divisible by {num_heads} heads")
-        if not project and context_dim % num_kv_heads:
-            raise ValueError(f"MultiHeadAttention: context_dim {context_dim} is not divisible by {num_kv_heads} heads")
+        given = {"q_proj": q_proj, "k_proj": k_proj, "v_proj": v_proj, "out_proj": out_proj}
+        if not project and any(module is not None for module in given.values()):
+            raise ValueError("MultiHeadAttention: projections are handed in, and project=False leaves them out")
+        if head_dim is None:
+            whose = "query_dim" if q_proj is None else "width of q_proj,"
+            head_dim = _divided(getattr(q_proj, "out_features", query_dim), num_heads, whose)
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"MultiHeadAttention: dropout must be in [0, 1), got {dropout}")
-        self.num_heads, self.num_kv_heads, self.project, self.dropout = (
-            num_heads,
-            num_kv_heads,
-            project,
-            dropout,
-        )
+        self.num_heads, self.num_kv_heads, self.project, self.dropout = num_heads, num_kv_heads, project, dropout
         if project:
-            head_dim = query_dim // num_heads if head_dim is None else head_dim
-            self.q_proj = nn.Linear(query_dim, num_heads * head_dim, bias=bias)
-            self.k_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
-            self.v_proj = nn.Linear(context_dim, num_kv_heads * head_dim, bias=bias)
-            self.out_proj = nn.Linear(num_heads * head_dim, query_dim, bias=bias)
-            query_width = key_width = head_dim
-            self.output_dim = query_dim
+            values = getattr(v_proj, "out_features", num_kv_heads * head_dim)
+            value_dim = _divided(values, num_kv_heads, "width of v_proj,")
+
+            def projection(name: str, inside: int, outside: int) -> nn.Module:
+                module = given[name]
+                made = nn.Linear(inside, outside, bias=bias) if module is None else module
+                for what, expected in (("in_features", inside), ("out_features", outside)):
+                    if getattr(made, what, expected) != expected:
+                        raise ValueError(
+                            f"MultiHeadAttention: expected {name} with {what}={expected}, got {getattr(made, what)}"
+                        )
+                return made
+
+            self.q_proj = projection("q_proj", query_dim, num_heads * head_dim)
+            self.k_proj = projection("k_proj", context_dim, num_kv_heads * head_dim)
+            self.v_proj = projection("v_proj", context_dim, num_kv_heads * value_dim)
+            self.out_proj = projection("out_proj", num_heads * value_dim, query_dim)
+            key_width, self.output_dim = head_dim, query_dim
         else:
-            query_width, key_width = query_dim // num_heads, context_dim // num_kv_heads
+            key_width = _divided(context_dim, num_kv_heads, "context_dim")
             self.output_dim = num_heads * key_width
-        self.q_norm = nn.RMSNorm(query_width) if qk_norm else None
+        self.q_norm = nn.RMSNorm(head_dim) if qk_norm else None
         self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
-        self.score = make_score(score, query_width, key_width) if isinstance(score, str) else score
+        self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score
         self.position = position
 
     def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
@@ -149,7 +168,7 @@ class MultiHeadAttention(nn.Module):
         if positions is None:
             positions = torch.arange(context.shape[1], device=context.device)
         _check_positions(positions, context.shape[1], "keys")
-        return KeyValue(self.position.rotate(key, positions), value, positions)
+        return KeyValue(self._rotated(key, positions), value, positions)
 
     def forward(
         self,
@@ -195,8 +214,11 @@ class MultiHeadAttention(nn.Module):
             if positions is None:
                 positions = context.positions[..., max(0, context.positions.shape[-1] - x.shape[1]) :]
             _check_positions(positions, x.shape[1], "queries")
-            query = self.position.rotate(query, positions)
+            query = self._rotated(query, positions)
             bias = self.position.bias(positions, context.positions)
+            if bias is not None:
+                rows = max(positions.dim(), context.positions.dim()) - 1
+                _check_bias(self.position, bias, [*query.shape[1 - rows : 3], context.key.shape[2]])
         output, weights = attend(
             query,
             context.key,
@@ -210,6 +232,14 @@ class MultiHeadAttention(nn.Module):
         )
         joined = rearrange(output, "b h i c -> b i (h c)")
         return Attended(self.out_proj(joined) if self.project else joined, weights)
+
+    def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
+        assert self.position is not None
+        rotated = self.position.rotate(x, positions)
+        if rotated.shape != x.shape:
+            name, found = type(self.position).__name__, tuple(rotated.shape)
+            raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {found}")
+        return rotated
 
     def _without_unread(
         self, x: Tensor, context: Tensor | KeyValue, mask: Tensor, causal: bool
@@ -234,6 +264,22 @@ def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:
     """Normalise in the dtype of the norm's weight, which autocast leaves wider than that of ``x``."""
     normed: Tensor = norm(x.to(norm.weight.dtype))
     return normed.to(x.dtype)
+
+
+def _divided(width: int, heads: int, name: str) -> int:
+    if width % heads:
+        raise ValueError(f"MultiHeadAttention: {name} {width} is not divisible by {heads} heads")
+    return width // heads
+
+
+def _check_bias(position: AttentionPosition, bias: Tensor, full: list[int]) -> None:
+    """Hold a bias against its axes: with as many rows as heads ``[b i j]`` would pass for ``[h i j]``."""
+    if bias.dim() != len(full) or any(size not in (1, whole) for size, whole in zip(bias.shape, full, strict=True)):
+        axes = "[h i j]" if len(full) == 3 else "[b h i j]"
+        raise ValueError(
+            f"MultiHeadAttention: expected {type(position).__name__}.bias to return {axes} {tuple(full)} for these "
+            f"positions, got {tuple(bias.shape)}"
+        )
 
 
 def _check_positions(positions: Tensor, expected: int, of: str) -> None:

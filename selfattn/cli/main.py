@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             load_plugin(plugin)
         app = make_commands()
     except UserError as error:
-        fail(str(error))
+        fail(error.as_options())
     run_app(app, rest)
 
 

@@ -13,7 +13,7 @@ from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
 from selfattn.comparison.options import Lang
 from selfattn.console import say
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import UserError
+from selfattn.errors import UserError, as_options
 from selfattn.models.presets import PRESETS
 
 # Where no number of outputs is given, one is written for each input, and no number in front.
@@ -108,6 +108,7 @@ def predict(
         too_long=too_long,
         numbered=decoding.n_best is not None,
         at_once=sys.stdin.isatty(),
+        tell=lambda line: say(as_options(line)),
     )
 
 

@@ -77,6 +77,7 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         A module with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
 
     Raises:
+        TypeError: a projection is no linear layer.
         ValueError: the layer has something that PyTorch's has not; the message says what.
 
     Example:
@@ -84,9 +85,9 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         torch.Size([18, 6])
     """
     _check(layer)
-    dim, context_dim = layer.q_proj.in_features, layer.k_proj.in_features
-    has_bias = layer.q_proj.bias is not None
-    parts = (layer.q_proj, layer.k_proj, layer.v_proj)
+    parts = [part for part in (layer.q_proj, layer.k_proj, layer.v_proj) if isinstance(part, nn.Linear)]
+    dim, context_dim = parts[0].in_features, parts[1].in_features
+    has_bias = parts[0].bias is not None
     weights = {f"out_proj.{name}": tensor for name, tensor in layer.out_proj.state_dict().items()}
     if context_dim == dim:
         weights["in_proj_weight"] = torch.cat([part.weight for part in parts])
@@ -113,6 +114,8 @@ def _check(layer: MultiHeadAttention) -> None:
     where = "attention_to_torch"
     if not layer.project:
         raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
+    for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
+        expect_type(part, nn.Linear, where)
     for found, what in (
         (layer.num_kv_heads != layer.num_heads, f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads"),
         (type(layer.score) is not ScaledDot, f"the score {type(layer.score).__name__}"),

@@ -12,7 +12,8 @@ weight                                first values
 ``LayerNorm``, ``RMSNorm``            weight one, bias zero
 ====================================  ==================================================================
 
-A weight that an embedding and an output layer share is initialised as the embedding.
+Any other module has a method ``initialise(generator)`` that gives its own parameters their first values. A weight that
+an embedding and an output layer share is initialised as the embedding.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
     """Give every parameter of ``model`` its first value, in place.
 
     Args:
-        model: any module made of the kinds in the table above.
+        model: any module made of the kinds in the table above; others have a method ``initialise(generator)`` that
+            fills the parameters that are theirs, and not those of modules within them.
         generator: where the draws come from; the model's global state is not touched.
 
     Raises:
-        ValueError: a parameter belongs to a module that the table does not know.
+        ValueError: a parameter belongs to a module that the table does not know and that has no such method.
 
     Example:
         >>> layer = nn.Linear(2, 3)
@@ -41,6 +43,10 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
     modules = sorted(model.modules(), key=lambda module: not isinstance(module, nn.Embedding))  # shared weights first
     with torch.no_grad():
         for module in modules:
+            own_rule = getattr(module, "initialise", None)
+            if own_rule is not None:
+                own_rule(generator)
+                done |= {id(parameter) for parameter in module.parameters(recurse=False)}
             for name, parameter in module.named_parameters(recurse=False):
                 if id(parameter) not in done:
                     done.add(id(parameter))
@@ -62,7 +68,9 @@ def _fill(module: nn.Module, name: str, parameter: Tensor, generator: torch.Gene
     elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
         parameter.fill_(1.0 if name == "weight" else 0.0)
     else:
-        raise ValueError(f"initialise: no rule for {name!r} of {type(module).__name__}")
+        raise ValueError(
+            f"initialise: no rule for {name!r} of {type(module).__name__}; give it a method initialise(generator)"
+        )
 
 
 def _fill_recurrent(module: nn.LSTM | nn.GRU, name: str, parameter: Tensor, generator: torch.Generator) -> None:

@@ -74,17 +74,24 @@ class EncoderMemory(Memory):
 
 @dataclass(frozen=True)
 class Decoded:
-    """A whole target decoded at once.
+    """Target tokens, read: all that a model says but for its last product, which may be most of what a step moves.
 
     Attributes:
         states: ``[b t d]``, what the output layer maps to logits.
-        self_weights: by layer, each ``[b h t t]``; empty where not asked for, or where a decoder has none.
+        output: that layer.
+        self_weights: by layer, each ``[b h t j]``; empty where not asked for, or where a decoder has none.
         cross_weights: by layer, each ``[b h t s]``; likewise.
     """
 
     states: Tensor
+    output: nn.Linear
     self_weights: tuple[Tensor, ...] = ()
     cross_weights: tuple[Tensor, ...] = ()
+
+    def logits(self) -> Tensor:
+        """Compute the logits ``[b t v]``."""
+        logits: Tensor = self.output(self.states)
+        return logits
 
 
 @dataclass(frozen=True)
@@ -104,28 +111,11 @@ class AttentionMaps:
     cross: tuple[Tensor, ...]
 
 
-@dataclass(frozen=True)
-class PreLogits:
-    """What a model says before its last product: with a large vocabulary logits are most of what a step moves.
-
-    Attributes:
-        states: ``[b t d]``.
-        output: the layer that maps them to logits ``[b t v]``.
-    """
-
-    states: Tensor
-    output: nn.Linear
-
-    def logits(self) -> Tensor:
-        """Compute them all."""
-        logits: Tensor = self.output(self.states)
-        return logits
-
-
 class Seq2Seq(nn.Module, ABC):
     """A model that reads a source and writes a target, token ids in and logits out.
 
-    ``forward`` equals stacked ``step`` calls; a sentence gives the same alone, in a batch, with any padding.
+    ``forward`` equals stacked ``step`` calls; a sentence gives the same alone, in a batch, with any padding. A model
+    says how it encodes, and how it advances by any number of tokens; all else follows, and may be said otherwise.
 
     Attributes:
         reads_one_sequence: whether it reads source and target as one sequence from left to right, and so can go on
@@ -138,28 +128,43 @@ class Seq2Seq(nn.Module, ABC):
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Read sources: ids ``[b s]`` int64 and mask ``[b s]`` bool (True = real token), padded on the right."""
 
-    @abstractmethod
     def start(self, memory: Memory) -> DecoderState:
-        """Return the state before the first target token."""
+        """Return the state before the first target token; by default the memory, where it is a state as well."""
+        assert isinstance(memory, DecoderState)
+        return memory
 
-    @abstractmethod
+    def advance(
+        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
+    ) -> tuple[Decoded, DecoderState]:
+        """Read target tokens ``[b t]`` on from a state; return what is said at each of them, and the new state."""
+        raise NotImplementedError(f"{type(self).__name__} has no method advance")
+
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Read one target token ``[b]``; return logits ``[b v]`` for the next, and the new state."""
+        decoded, new = self.advance(token[:, None], state)
+        return decoded.logits()[:, 0], new
 
-    @abstractmethod
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b t v]`` for given target inputs ``[b t]``, which begin with ``<bos>``."""
-
-    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> PreLogits | None:
+    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded | None:
         """Do what ``forward`` does but for the output layer, which a loss may apply to some tokens at a time.
 
         Returns:
-            None where a model does not say (the default): its loss is computed from ``forward``.
+            None where a model has no method ``advance``: its loss is computed from ``forward``.
         """
-        return None
+        if type(self).advance is Seq2Seq.advance:
+            return None
+        return self.advance(target_in, self.start(self.encode(source, source_mask)))[0]
 
-    @abstractmethod
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b t v]`` for given target inputs ``[b t]``, which begin with ``<bos>``."""
+        decoded = self.pre_logits(source, target_in, source_mask=source_mask)
+        if decoded is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither a method advance nor forward")
+        return decoded.logits()
+
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        """Return every attention weight computed while reading ``source`` and ``target_in``."""
+        """Return every attention weight computed while reading ``source`` and ``target_in``; here the target's."""
+        state = self.start(self.encode(source, source_mask))
+        decoded, _ = self.advance(target_in, state, need_weights=True)
+        return AttentionMaps((), decoded.self_weights, decoded.cross_weights)
 
     __call__: Callable[..., Any]

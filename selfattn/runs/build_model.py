@@ -29,5 +29,5 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
             source_vocab_size=len(tokenizer.source),
         )
     except ValueError as error:
-        advice = "leave --separate out"
+        advice = "leave `separate` out"
         raise UserError(f"this model has one vocabulary for source and target: {error}; {advice}") from None

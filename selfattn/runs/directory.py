@@ -131,7 +131,7 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
             tokenizer.save(path / TOKENIZER)
         except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
+            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another `out`") from None
         write(path / CONFIG, {"schema": SCHEMA} | encode(config))
         run.write_record(record)
         return run
@@ -242,13 +242,13 @@ def check_is_free(path: Path) -> None:
         if not path.exists():
             return
         if not path.is_dir():
-            raise UserError(f"{path}: is a file; choose another --out")
+            raise UserError(f"{path}: is a file; choose another `out`")
         names = {found.name for found in path.iterdir()}
     except OSError as error:
-        raise UserError(f"{path}: cannot be looked into ({error.strerror}); choose another --out") from None
+        raise UserError(f"{path}: cannot be looked into ({error.strerror}); choose another `out`") from None
     if names & {CONFIG, RECORD, WEIGHTS}:
         raise UserError(
-            f"{path}: already holds a run, which is never overwritten; choose another --out, or go on with it: --resume"
+            f"{path}: already holds a run, which is never overwritten; choose another `out`, or go on with it: `resume`"
         )
     if names:
-        raise UserError(f"{path}: holds other files; choose another --out, or an empty directory")
+        raise UserError(f"{path}: holds other files; choose another `out`, or an empty directory")

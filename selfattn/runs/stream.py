@@ -7,7 +7,7 @@ import sys
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -49,8 +49,9 @@ def predict_stream(
     too_long: TooLong = "empty",
     numbered: bool = False,
     at_once: bool = False,
+    tell: Callable[[str], None] = say,
 ) -> None:
-    """Write the outputs for each line. Progress, and what the model could not read, are told on standard error.
+    """Write the outputs for each line. Progress, and what the model could not read, is said on standard error.
 
     Args:
         run: the model.
@@ -61,6 +62,7 @@ def predict_stream(
         too_long: what becomes of a longer one: its output is empty, or the model reads what fits of it.
         numbered: put the number of the line and the score before each output; default False.
         at_once: answer each line before the next is read, as for somebody who types them; default False.
+        tell: says one line; default on standard error. Settings are named in backquotes.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (what stands before the broken line is written then), the
@@ -78,7 +80,7 @@ def predict_stream(
                 texts.append(line.text if fits else _cut(run, line.text, limit) if too_long == "cut" else None)
                 if not fits:
                     progress.interrupt()
-                    say(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
+                    tell(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
             taken = ["" if text is None else text for text in texts]
             unknown += run.unknown(taken)
             decoded = run.decode(taken, options, first=count)
@@ -92,7 +94,7 @@ def predict_stream(
         progress.interrupt()
     if unknown:
         shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(10))
-        say(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
+        tell(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
 
 
 def read_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
@@ -185,7 +187,7 @@ def _cut(run: Run, text: str, limit: int) -> str:
 def _what_was_done(line: Line, text: str | None, limit: int) -> str:
     far = "" if line.whole else "far "  # its tokens are not counted
     done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
-    return f"{far}longer than {limit:,} tokens (--max-input); {done}"
+    return f"{far}longer than {limit:,} tokens (`max_input`); {done}"
 
 
 def _rows(outputs: Sequence[Sequence[Output]], first: int | None) -> bytes:

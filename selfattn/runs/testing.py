@@ -43,7 +43,7 @@ from selfattn.training.observer import EpochReport
 SCHEMA = 2
 RESULT, ANSWERS = "test.json", "test.jsonl"
 _TIMED = 50  # inputs that are timed one by one
-_ADVICE = "test the run again: remove test.json, and compare with --resume"
+_ADVICE = "test the run again: remove test.json, and compare with `resume`"
 
 Range = tuple[int, int]
 

@@ -4,5 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from strangers import MODELS, Made, Strangers
+from zoo import Zoo
+
 HERE = Path(__file__).parent
 collect_ignore = [path.name for path in HERE.glob("*.py") if not path.name.startswith(("test_", "conftest"))]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "variant" in metafunc.fixturenames and not any(
+        mark.args[0] == "variant" for mark in metafunc.definition.iter_markers("parametrize")
+    ):
+        metafunc.parametrize("variant", MODELS)
+    if "decoder_only_variant" in metafunc.fixturenames:
+        metafunc.parametrize("decoder_only_variant", [name for name in MODELS if name.startswith("decoder-only")])
+
+
+@pytest.fixture(scope="session")
+def zoo() -> Zoo:
+    return Zoo(Made())
+
+
+@pytest.fixture(scope="session")
+def _strangers() -> Strangers:
+    return Strangers(HERE)
+
+
+@pytest.fixture(autouse=True)
+def strangers(_strangers: Strangers, monkeypatch: pytest.MonkeyPatch) -> Strangers:
+    """Let the strangers' parts be there for one test; other rooms' tests never see them."""
+    _strangers.bring(monkeypatch)
+    return _strangers

@@ -97,7 +97,7 @@ def test_asking_for_maps_changes_no_output(close: Close, zoo: Any, variant: str)
     watched += [model.decoder] if hasattr(model, "decoder") else []
     hooks = [
         module.register_forward_hook(
-            lambda _, __, output: outputs.append(output.states if isinstance(output, Decoded) else output.x)
+            lambda _, __, output: outputs.append(output[0].states if isinstance(output[0], Decoded) else output.x)
         )
         for module in watched
     ]

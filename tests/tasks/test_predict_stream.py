@@ -206,7 +206,7 @@ def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tup
     assert input_limit(config, GREEDY) == limit
     assert input_limit(config, GREEDY, 5) == 5
     if limit < Task.max_input:
-        with pytest.raises(UserError, match=f"--max-input {limit + 1}: the model can read {limit} tokens"):
+        with pytest.raises(UserError, match=f"`max_input` {limit + 1}: the model can read {limit} tokens"):
             input_limit(config, GREEDY, limit + 1)
     else:
         assert limit == 7000 or input_limit(config, GREEDY, 5000) == 5000

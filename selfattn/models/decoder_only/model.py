@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
 from selfattn.layers import TokenEmbedding, TransformerBlock
-from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, PreLogits, Seq2Seq
+from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
 
 
 @dataclass(frozen=True)
@@ -87,22 +87,21 @@ class DecoderOnly(Seq2Seq):
         assert isinstance(memory, PrefixMemory)
         return PrefixState(memory.caches, memory.mask, _positions(memory.mask))
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, PrefixState]:
-        """Read one token ``[b]``; everything before it is in the caches."""
+    def advance(
+        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
+    ) -> tuple[Decoded, PrefixState]:
+        """Read tokens ``[b t]``; everything before them is in the caches."""
         assert isinstance(state, PrefixState)
-        mask = torch.cat([state.mask, torch.ones_like(token, dtype=torch.bool)[:, None]], dim=1)
-        positions = torch.cat([state.positions, state.mask.sum(dim=1, keepdim=True)], dim=1)
-        x, caches, _ = self._read(token[:, None], mask, positions, caches=state.caches)
-        return self.output(x)[:, 0], PrefixState(caches, mask, positions)
+        mask = torch.cat([state.mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
+        new = state.mask.sum(dim=1, keepdim=True) + torch.arange(tokens.shape[1], device=tokens.device)
+        positions = torch.cat([state.positions, new], dim=1)
+        x, caches, weights = self._read(tokens, mask, positions, caches=state.caches, need_weights=need_weights)
+        return Decoded(x, self.output, weights), PrefixState(caches, mask, positions)
 
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b t v]`` for the target's positions, source and target read in one pass."""
-        return self.pre_logits(source, target_in, source_mask=source_mask).logits()
-
-    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> PreLogits:
-        """Return what the output layer reads at the target's positions, and that layer."""
+    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded:
+        """Read source and target in one pass."""
         x, _, _ = self._read_pair(source, target_in, source_mask)
-        return PreLogits(x[:, source.shape[1] :], self.output)
+        return Decoded(x[:, source.shape[1] :], self.output)
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights, cut into source to source, target to target, and target to source.

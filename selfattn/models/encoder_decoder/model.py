@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, EncoderMemory, Memory, PreLogits, Seq2Seq
+from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, EncoderMemory, Memory, Seq2Seq
 
 
 class Encoder(nn.Module, ABC):
@@ -43,12 +43,10 @@ class Decoder(nn.Module, ABC):
         """Return the state before the first target token."""
 
     @abstractmethod
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Read one token ``[b]``; return logits ``[b v]`` and the new state."""
-
-    @abstractmethod
-    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
-        """Read all positions of ``target_in [b t]``; the logits are ``output`` of the states returned."""
+    def forward(
+        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
+    ) -> tuple[Decoded, DecoderState]:
+        """Read target tokens ``[b t]`` on from a state; return what is said at each of them, and the new state."""
 
     __call__: Callable[..., Any]
 
@@ -76,21 +74,15 @@ class EncoderDecoder(Seq2Seq):
         assert isinstance(memory, EncoderMemory)
         return self.decoder.start(memory)
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Step the decoder."""
-        return self.decoder.step(token, state)
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b t v]``."""
-        return self.pre_logits(source, target_in, source_mask=source_mask).logits()
-
-    def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> PreLogits:
-        """Return what the decoder's output layer reads, and that layer."""
-        decoded: Decoded = self.decoder(self.encode(source, source_mask), target_in)
-        return PreLogits(decoded.states, self.decoder.output)
+    def advance(
+        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
+    ) -> tuple[Decoded, DecoderState]:
+        """Run the decoder."""
+        read: tuple[Decoded, DecoderState] = self.decoder(tokens, state, need_weights=need_weights)
+        return read
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights; a part without attention contributes nothing."""
         memory: EncoderMemory = self.encoder(source, source_mask, need_weights=True)
-        decoded: Decoded = self.decoder(memory, target_in, need_weights=True)
+        decoded, _ = self.advance(target_in, self.decoder.start(memory), need_weights=True)
         return AttentionMaps(memory.weights, decoded.self_weights, decoded.cross_weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -145,17 +146,9 @@ class PlainDecoder(Decoder):
         """Take over the encoder's final state."""
         return RNNState(self.bridge(memory), memory.summary() if self.peeky else None, None, memory.mask)
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, RNNState]:
-        """Read one token ``[b]``."""
+    def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
+        """Read tokens ``[b t]`` with one call of the RNN; there are no attention weights."""
         assert isinstance(state, RNNState)
-        h, new = self._advance(token[:, None], state)
-        return self.output(h)[:, 0], new
-
-    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
-        """Decode all positions with one call of the RNN; there are no attention weights."""
-        return Decoded(self._advance(target_in, self.start(memory))[0])
-
-    def _advance(self, tokens: Tensor, state: RNNState) -> tuple[Tensor, RNNState]:
         x = self.embed(tokens)
         summary = None if state.fed is None else state.fed[:, None].expand(-1, tokens.shape[1], -1)
         if summary is not None:
@@ -163,7 +156,7 @@ class PlainDecoder(Decoder):
         h, recurrent = self.stack(x, state.recurrent)
         if summary is not None:
             h = torch.cat([summary, h], dim=-1)
-        return self.dropout(h), RNNState(recurrent, state.fed, None, state.source_mask)
+        return Decoded(self.dropout(h), self.output), RNNState(recurrent, state.fed, None, state.source_mask)
 
 
 class AttentionDecoder(Decoder):
@@ -216,29 +209,17 @@ class AttentionDecoder(Decoder):
             fed = memory.states.new_zeros(memory.states.shape[0], self.combine.out_features)
         return RNNState(self.bridge(memory), fed, self.cross_attn.project_context(memory.states), memory.mask)
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, RNNState]:
-        """Read one token ``[b]``."""
+    def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
+        """Read tokens ``[b t]``: at once, or with input feeding one after the other."""
         assert isinstance(state, RNNState)
-        h, new, _ = self._advance(self.embed(token[:, None]), state, need_weights=False)
-        return self.output(h)[:, 0], new
-
-    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
-        """Decode all positions: at once, or with input feeding one after the other."""
-        x, state = self.embed(target_in), self.start(memory)
-        if not self.input_feeding:
-            h, _, weights = self._advance(x, state, need_weights=need_weights)
+        x = self.embed(tokens)
+        if self.input_feeding:
+            h, weights, new = _one_by_one(self._advance, x, state, need_weights=need_weights)
         else:
-            vectors: list[Tensor] = []
-            rows: list[Tensor] = []
-            for token in x.split(1, dim=1):
-                h, state, row = self._advance(token, state, need_weights=need_weights)
-                vectors.append(h)
-                if row is not None:
-                    rows.append(row)
-            h, weights = torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if rows else None
-        return Decoded(h, cross_weights=() if weights is None else (weights,))
+            h, weights, new = self._advance(x, state, need_weights=need_weights)
+        return Decoded(h, self.output, cross_weights=() if weights is None else (weights,)), new
 
-    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, RNNState, Tensor | None]:
+    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
         """Map embedded tokens ``[b t e]`` to what the output layer reads ``[b t d]``."""
         if state.fed is not None:
             x = torch.cat([x, state.fed[:, None]], dim=-1)
@@ -249,7 +230,7 @@ class AttentionDecoder(Decoder):
             joined = torch.tanh(self.combine(joined))
         joined = self.dropout(joined)
         fed = joined[:, -1] if self.input_feeding else None
-        return joined, RNNState(recurrent, fed, state.memory, state.source_mask), weights
+        return joined, weights, RNNState(recurrent, fed, state.memory, state.source_mask)
 
 
 class BahdanauDecoder(Decoder):
@@ -290,26 +271,15 @@ class BahdanauDecoder(Decoder):
         """Make the first state, and project the encoder's states for the attention, once."""
         return RNNState(self.bridge(memory), None, self.cross_attn.project_context(memory.states), memory.mask)
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, RNNState]:
-        """Read one token ``[b]``."""
+    def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
+        """Read tokens ``[b t]``, one after the other."""
         assert isinstance(state, RNNState)
-        h, new, _ = self._advance(self.embed(token[:, None]), state, need_weights=False)
-        return self.output(self._deep(h))[:, 0], new
+        joined, weights, new = _one_by_one(self._advance, self.embed(tokens), state, need_weights=need_weights)
+        pairs = self.maxout(joined).unflatten(-1, (-1, 2))
+        h = self.dropout(pairs.amax(dim=-1))
+        return Decoded(h, self.output, cross_weights=() if weights is None else (weights,)), new
 
-    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
-        """Decode all positions, one after the other."""
-        state = self.start(memory)
-        vectors: list[Tensor] = []
-        rows: list[Tensor] = []
-        for token in self.embed(target_in).split(1, dim=1):
-            h, state, row = self._advance(token, state, need_weights=need_weights)
-            vectors.append(h)
-            if row is not None:
-                rows.append(row)
-        weights = (torch.cat(rows, dim=2),) if rows else ()
-        return Decoded(self._deep(torch.cat(vectors, dim=1)), cross_weights=weights)
-
-    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, RNNState, Tensor | None]:
+    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, Tensor | None, RNNState]:
         if state.recurrent is None:
             query = x.new_zeros(x.shape[0], 1, self.stack.hidden_dim)
         else:
@@ -319,9 +289,18 @@ class BahdanauDecoder(Decoder):
         )
         h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
         joined = torch.cat([h, context, x], dim=-1)
-        return joined, RNNState(recurrent, None, state.memory, state.source_mask), weights
+        return joined, weights, RNNState(recurrent, None, state.memory, state.source_mask)
 
-    def _deep(self, joined: Tensor) -> Tensor:
-        pairs = self.maxout(joined).unflatten(-1, (-1, 2))
-        dropped: Tensor = self.dropout(pairs.amax(dim=-1))
-        return dropped
+
+def _one_by_one(
+    advance: Callable[..., tuple[Tensor, Tensor | None, RNNState]], x: Tensor, state: RNNState, *, need_weights: bool
+) -> tuple[Tensor, Tensor | None, RNNState]:
+    """Advance by the embedded tokens ``[b t e]`` one at a time, and join what comes of it along ``t``."""
+    vectors: list[Tensor] = []
+    rows: list[Tensor] = []
+    for token in torch.split(x, 1, dim=1):
+        vector, row, state = advance(token, state, need_weights=need_weights)
+        vectors.append(vector)
+        if row is not None:
+            rows.append(row)
+    return torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if rows else None, state

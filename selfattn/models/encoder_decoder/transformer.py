@@ -95,23 +95,15 @@ class TransformerDecoder(Decoder):
         position = torch.zeros(memory.mask.shape[0], dtype=torch.int64, device=memory.mask.device)
         return TransformerState((None,) * len(projected), projected, memory.mask, position)
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, TransformerState]:
-        """Read one token ``[b]``; the prefix is in the caches."""
-        assert isinstance(state, TransformerState)
-        decoded, new = self._advance(token[:, None], state, need_weights=False)
-        return self.output(decoded.states)[:, 0], new
-
-    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
-        """Decode all positions of ``target_in [b t]`` at once."""
-        return self._advance(target_in, self.start(memory), need_weights=need_weights)[0]
-
     def blocks(self) -> list[TransformerBlock]:
         """Return the blocks, typed."""
         return [layer for layer in self.layers if isinstance(layer, TransformerBlock)]
 
-    def _advance(
-        self, tokens: Tensor, state: TransformerState, *, need_weights: bool
+    def forward(
+        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
     ) -> tuple[Decoded, TransformerState]:
+        """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
+        assert isinstance(state, TransformerState)
         t = tokens.shape[1]
         positions = state.position[:, None] + torch.arange(t, device=tokens.device)
         x = self.embed(tokens, positions)
@@ -139,4 +131,4 @@ class TransformerDecoder(Decoder):
         if self.norm is not None:
             x = self.norm(x)
         new_state = TransformerState(tuple(caches), state.memory, state.source_mask, state.position + t)
-        return Decoded(x, tuple(self_weights), tuple(cross_weights)), new_state
+        return Decoded(x, self.output, tuple(self_weights), tuple(cross_weights)), new_state

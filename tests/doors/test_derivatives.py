@@ -1,0 +1,25 @@
+"""The derivatives of a score and of a position of one's own, against finite differences in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from strangers import laws
+
+from selfattn.attention import make_position
+
+_PATH = "gradients/test_gradcheck.py"
+globals().update(laws(_PATH, about="name", SCORES=["cosine"]))
+globals().update(laws(_PATH, about="score", SCORES=["cosine"]))
+globals().update(
+    laws(_PATH, about="position", POSITIONS={"kerple": lambda: make_position("kerple", dim=4, num_heads=2)})
+)
+
+
+@pytest.fixture(autouse=True)
+def _float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

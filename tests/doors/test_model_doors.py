@@ -1,0 +1,250 @@
+"""A score, a position and a family of one's own: held to every law of the built-in ones, sized, saved, and trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import training_parts
+from strangers import MODELS, Strangers, laws
+from torch import Tensor
+from zoo import Zoo
+
+from selfattn.attention import EmbeddingPosition, MultiHeadAttention, Score, attend, make_position, make_score
+from selfattn.data.examples import Example
+from selfattn.errors import UserError
+from selfattn.evaluation.cost.flops import BatchShape, training_flops
+from selfattn.evaluation.gates.overfitting import overfitting
+from selfattn.models import Limits, ModelConfig, Seq2Seq, config_from_dict, config_to_dict, get_preset, match, override
+from selfattn.models.build import build, count_parameters
+from selfattn.models.sizing import parameters
+from selfattn.registry import POSITIONS, SCORES, register
+from selfattn.runs.directory import RunDirectory
+from selfattn.runs.run import load
+from selfattn.runs.train import train
+from selfattn.training.config import TrainingConfig
+
+VOCAB = 47
+
+# Laws 1 and 4 to 8 of whole models, laws 2 and 4 to 8 of attention with this score and of layers with this position.
+for _path in ("properties/test_model_laws.py", "properties/test_decoding_laws.py", "properties/test_gates.py"):
+    globals().update(laws(_path, about="variant"))
+globals().update(laws("properties/test_attend_laws.py", SCORES=["cosine"], DOTS=["cosine"]))
+globals().update(
+    laws(
+        "properties/test_attention_layer_laws.py",
+        POSITIONS={"kerple": lambda num_heads: make_position("kerple", dim=4 * num_heads, num_heads=num_heads)},
+    )
+)
+
+
+def size(config: ModelConfig) -> float:
+    return parameters(config, VOCAB)
+
+
+def test_the_files_are_short(strangers: Strangers) -> None:
+    for name, path in strangers.files.items():
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 60, name
+
+
+@pytest.mark.parametrize("variant", MODELS)
+def test_a_configuration_travels_as_json(zoo: Zoo, variant: str) -> None:
+    config = zoo.variants[variant]
+    assert config_from_dict(json.loads(json.dumps(config_to_dict(config), allow_nan=False))) == config
+
+
+def test_a_name_that_is_not_there_is_told_with_its_neighbours() -> None:
+    for settings, message in (
+        ({"decoder.score": "cosin"}, r"RNNDecoderConfig\.score: score 'cosin' is not known; did you mean cosine\?"),
+        ({"decoder.score": 3}, r"RNNDecoderConfig\.score: score 3 is not known"),
+    ):
+        with pytest.raises(UserError, match=message):
+            override(get_preset("rnn-attention").config, settings)
+    with pytest.raises(UserError, match=r"position 'kerpel' is not known; did you mean kerple\?"):
+        override(get_preset("transformer").config, {"encoder.position": "kerpel"})
+    with pytest.raises(UserError, match="there is one of this name already"):
+        register.score("cosine")(object)
+
+
+def test_a_score_says_whether_it_needs_equal_widths() -> None:
+    settings = {"encoder.hidden_dim": 64, "decoder.initial_state": "project", "decoder.score": "cosine"}
+    with pytest.raises(UserError, match="'cosine' needs equal widths, but the encoder's is 64 and the decoder's 128"):
+        override(get_preset("rnn-attention").config, settings)
+
+
+# --- sizes and limits -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [60_000, 182_000, 2_000_000])
+def test_a_family_is_sized_for_a_budget(budget: int) -> None:
+    sized = match(get_preset("convolutional").config, budget, size)
+    assert abs(size(sized) / budget - 1) <= 0.02
+    model = build(sized, vocab_size=VOCAB, pad_id=0, seed=0)
+    assert count_parameters(model)[1] == size(sized)
+    assert training_flops(sized, VOCAB, BatchShape(2, 7, 5)) > 0
+
+
+def test_a_family_has_answers_to_what_the_engine_asks() -> None:
+    config = get_preset("convolutional").config
+    assert config.limits() == Limits()
+    assert vars(config.enlarged(width=128, dropout=0.3, longest=512)) == {
+        "dim": 128,
+        "embed_dim": 128,
+        "num_layers": 4,
+        "dropout": 0.3,
+    }
+    assert config.architecture == ""
+    with pytest.raises(UserError, match="a language model has no source"):
+        config.check_language_model()
+    with pytest.raises(ValueError, match="share one embedding"):
+        build(config, vocab_size=VOCAB, pad_id=0, seed=0, source_vocab_size=5)
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+class Headless(Score):
+    """Forgets the axis of the heads, which broadcasting would take for that of the batch."""
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return (query @ key.transpose(-2, -1)).mean(dim=1)
+
+
+class Flat(Score):
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.transpose(-2, -1)
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+        return query[:, :1], key, 1.0
+
+
+class Rows(EmbeddingPosition):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, positions: Tensor) -> Tensor:
+        return torch.zeros(self.dim)
+
+
+@pytest.mark.parametrize("b", [2, 3])
+def test_scores_of_another_shape_are_an_error_even_where_they_would_fit(b: int) -> None:
+    x = torch.randn(b, 3, 5, 7)  # with three rows and three heads [b i j] passes for [h i j]
+    with pytest.raises(ValueError, match=rf"expected Headless\.forward to return scores .* \[{b}, 3, 5, 5\], got"):
+        attend(x, x, x, score=Headless())
+    with pytest.raises(ValueError, match=r"expected Flat\.as_dot to return queries .*, got"):
+        attend(x, x, x, score=Flat())
+    attend(x, x, x, score=Flat(), need_weights=True)
+
+
+def test_a_bias_of_another_shape_is_an_error_even_where_it_would_fit() -> None:
+    position = make_position("kerple", dim=12, num_heads=3)
+    layer, x = MultiHeadAttention(12, num_heads=3, position=position), torch.randn(3, 5, 12)
+    positions = torch.arange(5).expand(3, 5)
+    layer(x, positions=positions)
+    position.bias = lambda queries, keys: torch.zeros(3, 5, 5)  # type: ignore[method-assign]  # [b i j] for [b h i j]
+    layer(x)  # [h i j]
+    with pytest.raises(ValueError, match=r"expected Kerple\.bias to return \[b h i j\] \(3, 3, 5, 5\) .*, got"):
+        layer(x, positions=positions)
+    position.rotate = lambda x, positions: x[..., :1]  # type: ignore[method-assign]  # as wrong
+    with pytest.raises(ValueError, match=r"expected Kerple\.rotate to keep \(3, 3, 5, 4\), got \(3, 3, 5, 1\)"):
+        layer(x)
+
+
+def test_a_position_that_is_added_comes_in_by_the_same_door() -> None:
+    register.position("rows")(Rows)
+    stack = {"encoder.position": "rows", "decoder.position": "none"}
+    model = build(override(get_preset("transformer").config, stack), vocab_size=11, pad_id=0, seed=0)
+    assert isinstance(model.encoder.embed.position, Rows)  # type: ignore[union-attr]  # an encoder-decoder
+    source = torch.tensor([[3, 4]])
+    with pytest.raises(ValueError, match=r"Rows: expected a vector of width 96 for each of the positions \(2,\), got"):
+        model(source, source, source_mask=source > 0)
+
+
+def test_a_constructor_is_handed_what_it_names_and_told_what_there_is() -> None:
+    class Wide(Score):
+        def __init__(self, key_dim: int, *, max_length: int, times: int = 2) -> None:
+            super().__init__()
+            self.sizes = (key_dim, max_length, times)
+
+        def forward(self, query: Tensor, key: Tensor) -> Tensor:
+            return query.new_zeros(*query.shape[:3], key.shape[2])
+
+    class Odd(Wide):
+        def __init__(self, colour: str) -> None:
+            super().__init__(1, max_length=1)
+
+    register.score("wide")(Wide)
+    register.score("odd")(Odd)
+    assert make_score("wide", 3, 5, max_length=7).sizes == (5, 7, 2)
+    with pytest.raises(UserError, match=r"score 'odd': its constructor asks for colour without a default; "):
+        make_score("odd", 3, 5)
+
+
+def test_parts_come_and_go_with_the_test(strangers: Strangers) -> None:
+    assert {"cosine"} <= set(SCORES)
+    assert {"kerple"} <= set(POSITIONS)
+    assert "wide" not in SCORES
+    assert Path(str(SCORES.plugin_of("cosine"))).stem == "cosine_score"
+    assert SCORES.plugin_of("dot") is None
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", MODELS)
+def test_it_knows_examples_by_heart(zoo: Zoo, variant: str) -> None:
+    config = match(zoo.variants[variant], 12_000, lambda config: parameters(config, 12), tolerance=0.1)
+    draw = torch.Generator().manual_seed(0)
+    examples = [
+        Example([*row, 2], [row[2], row[1], 2]) for row in torch.randint(3, 12, (64, 3), generator=draw).tolist()
+    ]
+
+    def make() -> Seq2Seq:
+        return build(config, vocab_size=12, pad_id=0, seed=0)
+
+    gate = overfitting(make, pad_id=0, bos_id=1, eos_id=2, examples=examples, lr=0.01, steps=400)
+    assert gate.passed, gate
+
+
+@pytest.mark.parametrize("variant", ["convolutional", "transformer cosine", "decoder-only kerple"])
+def test_a_run_is_kept_loaded_and_gone_on_with(
+    zoo: Zoo, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(training_parts.MODELS, variant, zoo.variants[variant])
+    whole = TrainingConfig(epochs=2, batch_size=8, lr=0.01)
+    run = training_parts.fit_small(tmp_path / "whole", whole, model=variant)
+    again = load(tmp_path / "whole")
+    assert again.config.model == zoo.variants[variant]
+    for ours, theirs in zip(run.model.state_dict().items(), again.model.state_dict().items(), strict=True):
+        assert ours[0] == theirs[0]
+        assert torch.equal(ours[1], theirs[1])
+
+    class Stop(training_parts.Observer):
+        def stepped(self, report: Any) -> None:
+            if report.step == 4:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training_parts.fit_small(tmp_path / "cut", whole, model=variant, save_every=2, observers=[Stop()])
+    training_parts.fit_small(tmp_path / "cut", whole, model=variant, save_every=2, resume=True)
+    assert training_parts.outcome(tmp_path / "cut") == training_parts.outcome(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("convolutional", ()),
+        ("rnn-attention", ("decoder.score=cosine",)),
+        ("transformer", ("encoder.position=kerple", "decoder.position=kerple")),
+    ],
+)
+def test_it_learns_the_dates(model: str, settings: tuple[str, ...], tmp_path: Path) -> None:
+    """About 180,000 parameters, a training of a minute: nine of ten dates are right."""
+    run = train("dates", model=model, out=tmp_path / "run", set=settings, quick=True)
+    assert 0.95 <= size(run.config.model) / 180_000 <= 1.05
+    assert max(line.measures["exact_match"] for line in RunDirectory(run.path).metrics()) >= 0.9
