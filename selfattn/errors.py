@@ -9,27 +9,34 @@ class UserError(Exception):
     """Bad input, said in one line: what is wrong, where (file and line), and what to do.
 
     The command line prints the message to standard error and exits with code 2; library callers catch it like
-    any other exception.
+    any other exception. Settings are named as arguments in backquotes; the command line says them as its options.
 
     Example:
         >>> raise UserError("runs/x/config.json: not found; is this a run directory?")
         Traceback (most recent call last):
         ...
         selfattn.errors.UserError: runs/x/config.json: not found; is this a run directory?
-    """
-
-
-class SettingError(UserError, ValueError):
-    """A setting that cannot be meant, or two that do not go together.
-
-    The message names settings as arguments in backquotes; the command line says them as its options.
-
-    Example:
-        >>> error = SettingError("the pairs are endless: give `items_per_epoch`")
-        >>> error.as_options()
+        >>> UserError("the pairs are endless: give `items_per_epoch`").as_options()
         'the pairs are endless: give --items-per-epoch'
     """
 
     def as_options(self) -> str:
         """Return the message with the settings named as options of the command line."""
-        return re.sub("`([a-z_]+)`", lambda found: "--" + found[1].replace("_", "-"), str(self))
+        return as_options(str(self))
+
+
+class SettingError(UserError, ValueError):
+    """A setting that cannot be meant, or two that do not go together.
+
+    A :class:`ValueError` too, so that what reads a file says where in it the setting stands.
+    """
+
+
+def as_options(text: str) -> str:
+    """Return a text with the settings that it names in backquotes as options of the command line.
+
+    Example:
+        >>> as_options("longer than 3 tokens (`max_input`)")
+        'longer than 3 tokens (--max-input)'
+    """
+    return re.sub("`([a-z_]+)`", lambda found: "--" + found[1].replace("_", "-"), text)

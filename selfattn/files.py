@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from selfattn.errors import UserError
 
@@ -64,7 +62,7 @@ def read_bytes(path: Path, *, advice: str) -> bytes:
 
 
 @contextmanager
-def writing(place: Path, advice: str = "make room and go on with --resume") -> Iterator[None]:
+def writing(place: Path, advice: str = "make room and go on with `resume`") -> Iterator[None]:
     """Turn what the disk does not take into one line; what is there is whole, for files are replaced at once.
 
     Args:
@@ -81,32 +79,3 @@ def writing(place: Path, advice: str = "make room and go on with --resume") -> I
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{place}: cannot be written ({reason}); {advice}") from None
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Write JSON for people to read, atomically; NaN and infinity are refused."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-    def write(temporary: Path) -> None:
-        temporary.write_text(text, encoding="utf-8")
-
-    write_atomically(path, write)
-
-
-def read_json(path: Path, advice: str) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises:
-        UserError: the file cannot be read or is not a JSON object; with `advice` behind.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; {advice}") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); {advice}") from None
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error}); {advice}") from None
-    if not isinstance(data, dict):
-        raise UserError(f"{path}: expected a JSON object; {advice}")
-    return data

@@ -9,11 +9,11 @@ from pathlib import Path
 from torch import Tensor
 
 from selfattn.errors import UserError
-from selfattn.files import write_atomically
+from selfattn.files import write_text, writing
 from selfattn.report.drawing.attention_svg import attention_svg
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttentionView:
     """The attention of a model while it wrote one output. Draws itself in a notebook.
 
@@ -35,6 +35,8 @@ class AttentionView:
         ([[0.5, 0.5]], [[0.699999988079071, 0.30000001192092896]])
         >>> view.to_svg().startswith("<svg")
         True
+        >>> view
+        <AttentionView 'b' ← 'a': 1 layer, 2 heads>
     """
 
     source: str
@@ -44,6 +46,11 @@ class AttentionView:
     weights: tuple[Tensor, ...]
     encoder_weights: tuple[Tensor, ...]
     decoder_weights: tuple[Tensor, ...]
+
+    def __repr__(self) -> str:
+        layers, heads = len(self.weights), len(self.weights[0]) if self.weights else 0
+        counts = f"{layers} layer{'s' * (layers != 1)}, {heads} head{'s' * (heads != 1)}"
+        return f"<AttentionView {self.prediction!r} ← {self.source!r}: {counts}>"
 
     def picture(self, layer: int | None = None, head: int | None = None) -> Tensor:
         """Return the weights ``[t s]`` of one head, or the mean of a layer's heads.
@@ -92,10 +99,8 @@ class AttentionView:
         if path.suffix != ".svg":
             raise UserError(f"{path}: attention is saved as SVG; choose a name that ends in .svg")
         drawing = self.to_svg(layer, head)
-        try:
-            write_atomically(path, lambda temporary: temporary.write_text(drawing + "\n", encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
+        with writing(path, "choose another place"):
+            write_text(path, drawing + "\n")
 
     def _repr_html_(self) -> str:
         """Draw every head of every layer, one row a layer."""

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError
-from selfattn.evaluation.metrics.evaluate import evaluate, format_json
+from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
+from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.registry import METRICS
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
@@ -66,10 +69,10 @@ def evaluate_pairs(
         UserError: the files, or the run's own data, are not usable.
     """
     asked = task.held_out(data, columns)
-    pairs = asked.pairs
-    evaluation = evaluate(lambda texts: run.predict(texts, options), pairs)
-    scores = task.scores(evaluation.predictions, [pair.target for pair in pairs])
-    plain = evaluation.to_json()
+    pairs, known = asked.pairs, asked.known
+    outputs = run.predict([pair.source for pair in pairs], options)
+    names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *task.metric_names()))
+    metrics = [make_metric(name, task.language) for name in names]
     found: dict[str, Any] = {
         "task": task.name,
         "run": str(run.path),
@@ -77,16 +80,13 @@ def evaluate_pairs(
         "data": asked.name,
         "beam": options.beam,
         "length_penalty": options.length_penalty,
-        **plain,
-        "metrics": plain["metrics"] | scores,
+        **evaluate_outputs(outputs, pairs, metrics),
         "unknown_characters": run.unknown([pair.source for pair in pairs]).total(),
     }
-    if signatures := task.signatures():
-        found["signatures"] = signatures
-    for name, casefold in (("unseen", False), ("unseen_casefold", True)) if asked.known is not None else ():
-        places = [k for k, was_seen in enumerate(seen(pairs, asked.known or (), casefold=casefold)) if not was_seen]
+    for name, casefold in (("unseen", False), ("unseen_casefold", True)) if known is not None else ():
+        places = [k for k, was_seen in enumerate(seen(pairs, known or (), casefold=casefold)) if not was_seen]
         if places:
-            found[name] = format_json(len(places), evaluation.share(places))
+            found[name] = evaluate_part(outputs, pairs, metrics, places)
     return found
 
 
@@ -100,18 +100,29 @@ def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
         if found["empty_lines"]:
             yield f"{found['empty_lines']:,} empty lines skipped"
     else:
-        low, high = found["intervals"]["exact_match"]
-        yield f"exact match           {_percent(metrics['exact_match'])}  [{_percent(low)}, {_percent(high)}]"
-        for name, words in (("unseen", "not in training"), ("unseen_casefold", "not in training, case ignored")):
-            if part := found.get(name):
-                yield f"                      {_percent(part['exact_match']['mean'])}  on {part['items']:,} {words}"
-        yield f"character error rate  {_percent(metrics['character_error_rate'])}"
-        for name, signature in found.get("signatures", {}).items():
-            yield f"{name:<21} {metrics[name]:6.2f}  ({signature})"
+        for name, value in metrics.items():
+            yield from _metric_lines(found, name, value)
     if found["unknown_characters"]:
         yield f"{found['unknown_characters']:,} characters of the input that the model does not know"
     for name, part in found.get("by_format", {}).items():
-        yield f"{_percent(part['exact_match']['mean'])}  {name} ({part['items']:,})"
+        figures = "  ".join(_percent(part[metric]["mean"]) for metric in part if metric != "items")
+        yield f"{figures}  {name} ({part['items']:,})"
+
+
+def _metric_lines(found: Mapping[str, Any], name: str, value: float) -> Iterator[str]:
+    """One metric, with its interval and signature where it has them, and what it is where nothing was seen before."""
+    signature = found.get("signatures", {}).get(name)
+    behind = f"  ({signature})" if signature else ""
+    if METRICS[name].unit == "points":
+        yield f"{name:<21} {value:6.2f}{behind}"
+        return
+    ends = found["intervals"].get(name)
+    interval = f"  [{_percent(ends[0])}, {_percent(ends[1])}]" if ends else ""
+    yield f"{name.replace('_', ' '):<22}{_percent(value)}{interval}{behind}"
+    for part_name, words in (("unseen", "not in training"), ("unseen_casefold", "not in training, case ignored")):
+        part = found.get(part_name)
+        if part and name in part:
+            yield f"{'':<22}{_percent(part[name]['mean'])}  on {part['items']:,} {words}"
 
 
 def _percent(share: float) -> str:

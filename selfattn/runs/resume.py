@@ -37,11 +37,11 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
     _compare(encode(run.config()), encode(config), path)
     if not _same_tokenizer(path / TOKENIZER, tokenizer):
         raise UserError(
-            f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another --out"
+            f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another `out`"
         )
     status = run.record().status if (path / RECORD).exists() else "running"
     if status not in _UNFINISHED:
-        raise UserError(f"{path}: this run is done ({status}), there is nothing to resume; choose another --out")
+        raise UserError(f"{path}: this run is done ({status}), there is nothing to resume; choose another `out`")
     return run
 
 
@@ -65,7 +65,7 @@ def _compare(kept: Mapping[str, Any], asked: Mapping[str, Any], path: Path) -> N
         if before.get(name) != now.get(name):
             raise UserError(
                 f"{path}: begun with {name} = {_shown(before, name)}, now asked for {_shown(now, name)}; "
-                "resume with the settings it was begun with, or choose another --out"
+                "resume with the settings it was begun with, or choose another `out`"
             )
 
 

@@ -29,7 +29,6 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
-from selfattn.figures.record import NO_SUBJECT, Subject
 from selfattn.models.config import ModelConfig
 from selfattn.registry import TASKS
 from selfattn.settings import changed, divide
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.figures.record import Subject
     from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
@@ -189,6 +189,8 @@ class Task:
     @classmethod
     def subject(cls) -> Subject:
         """Say what a comparison asks: the two models that it is about, and the task's words for the report."""
+        from selfattn.figures.record import NO_SUBJECT
+
         return NO_SUBJECT
 
     @property
@@ -231,24 +233,21 @@ class Task:
         """The metric that the verdict is about."""
         from selfattn.evaluation.metrics.metric import make_metric
 
-        return make_metric(self._first(self.metrics)[0], self.language).headline
+        return make_metric(self.metric_names()[0], self.language).headline
 
     def scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
         """Score outputs by every metric."""
         from selfattn.evaluation.metrics.metric import score_outputs
 
-        return score_outputs(self._first(self.metrics), outputs, targets, self.language)
+        return score_outputs(self.metric_names(), outputs, targets, self.language)
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Name the metrics of a test, the one that decides first."""
+        return self._first(self.metrics)
 
     def validation_names(self) -> tuple[str, ...]:
         """Name the metrics of a validation, the one that decides first."""
         return self._first(self.validation_metrics)
-
-    def signatures(self) -> dict[str, str]:
-        """Return how the scores are computed, by the name of the metric, where that is not plain."""
-        from selfattn.evaluation.metrics.metric import make_metric
-
-        found = {name: make_metric(name, self.language).signature for name in self._first(self.metrics)}
-        return {name: signature for name, signature in found.items() if signature}
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The metrics with the one in front that was asked for to decide."""

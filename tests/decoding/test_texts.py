@@ -6,16 +6,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.data.pairs import Pair
 from selfattn.decoding import texts as decode_module
-from selfattn.decoding.texts import predict
+from selfattn.decoding.texts import decode_texts
 from selfattn.evaluation.cost.latency import median_ms
-from selfattn.evaluation.metrics.evaluate import evaluate
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer.train(["abcdefg 0123456789"])
+
+
+def predict(model: Seq2Seq, tokenizer: CharTokenizer, texts: list[str], **settings: int) -> list[str]:
+    return [found[0].text for found in decode_texts(model, tokenizer, texts, **settings)]  # type: ignore[arg-type]  # lengths and sizes
+
+
 TEXTS = ["abc", "", "g" * 23, "a", "   ", "0123456789", "abc", "de fg"]
 
 
@@ -49,22 +54,6 @@ def test_long_texts_go_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None
     texts = ["a" * 25, "b", "c", "d" * 25]
     assert len(predict(model, TOKENIZER, texts, max_length=2)) == 4
     assert rows == [2, 2]  # three rows of 26 + 1 tokens would be 81
-
-
-def test_evaluation_counts_overall_and_by_tag() -> None:
-    pairs = [Pair("a", "A", "x"), Pair("b", "B", "y"), Pair("c", "C", "x"), Pair("d", "D")]
-    found = evaluate(lambda texts: [text.upper() if text != "c" else "CC" for text in texts], pairs)
-    assert list(found.right) == [True, True, False, True]
-    assert found.character_error_rate == 0.25
-    data = found.to_json()
-    assert data["items"] == 4
-    assert data["metrics"] == {"exact_match": 0.75, "character_error_rate": 0.25}
-    assert {tag: (part["items"], part["exact_match"]["mean"]) for tag, part in data["by_format"].items()} == {
-        "x": (2, 0.5),
-        "y": (1, 1.0),
-    }
-    with pytest.raises(ValueError, match="at least one pair"):
-        evaluate(lambda texts: texts, [])
 
 
 def test_latency_asks_one_at_a_time_and_does_not_count_the_warm_up() -> None:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.evaluation.metrics.exact import CharacterErrorRate, edit_distance, exact_matches
+from selfattn.data.pairs import Pair
+from selfattn.evaluation.metrics.evaluate import evaluate_outputs
+from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance, exact_matches
 
 
 def test_exact_match_is_character_by_character() -> None:
@@ -45,3 +47,18 @@ def test_error_rate_counts_edits_over_all_target_characters() -> None:
     assert CharacterErrorRate().of(["abxd", "abcdef"], ["abcd", "abcdef"]) == 0.1
     with pytest.raises(ValueError, match="at least one character"):
         CharacterErrorRate().of(["a"], [""])
+
+
+def test_evaluation_counts_overall_and_by_tag() -> None:
+    pairs = [Pair("a", "A", "x"), Pair("b", "B", "y"), Pair("c", "C", "x"), Pair("d", "D")]
+    metrics = [ExactMatch(), CharacterErrorRate()]
+    data = evaluate_outputs(["A", "B", "CC", "D"], pairs, metrics)
+    assert data["items"] == 4
+    assert data["metrics"] == {"exact_match": 0.75, "character_error_rate": 0.25}
+    assert data["intervals"].keys() == {"exact_match"}
+    assert {tag: (part["items"], part["exact_match"]["mean"]) for tag, part in data["by_format"].items()} == {
+        "x": (2, 0.5),
+        "y": (1, 1.0),
+    }
+    with pytest.raises(ValueError, match="at least one; got 0 and 0"):
+        evaluate_outputs([], [], metrics)

@@ -89,7 +89,7 @@ def test_a_directory_with_something_in_it_is_refused(tmp_path: Path, content: st
 
 def test_a_file_is_refused_and_an_empty_directory_is_not(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(UserError, match="is a file; choose another --out"):
+    with pytest.raises(UserError, match="is a file; choose another `out`"):
         check_is_free(tmp_path / "file")
     with pytest.raises(UserError, match="cannot be written"):
         RunDirectory.create(tmp_path / "file" / "below", CONFIG, TOKENIZER, RECORD)

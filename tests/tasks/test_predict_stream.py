@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
+from selfattn.cli.stream import bounded_lines, input_limit, predict_stream
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.runs.directory import RunConfig
-from selfattn.runs.input_limit import input_limit
-from selfattn.runs.options import with_settings
 from selfattn.runs.run import Run
-from selfattn.runs.stream import predict_stream, read_lines
 from selfattn.runs.task import Task
+from selfattn.runs.train import with_settings
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -48,7 +47,7 @@ class Measured(io.BytesIO):
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_of_a_long_line_the_beginning_is_held_and_the_next_line_is_the_next(length: int, end: bytes) -> None:
     stream = Measured(b"one\n" + b"x" * length + end + (b"three\n" if end else b""))
-    lines = list(read_lines(stream, 8))
+    lines = list(bounded_lines(stream, 8))
     fits = length + len(end) <= 8 if end else length < 8
     assert [line.text for line in lines] == ["one", "x" * min(length, 8), *(["three"] if end else [])]
     assert [line.whole for line in lines][1] == fits
@@ -57,7 +56,7 @@ def test_of_a_long_line_the_beginning_is_held_and_the_next_line_is_the_next(leng
 
 def test_a_character_at_the_place_of_the_cut_is_not_torn() -> None:
     for most in range(4, 12):
-        (line,) = read_lines(io.BytesIO("한국어 문장".encode() * 99), most)
+        (line,) = bounded_lines(io.BytesIO("한국어 문장".encode() * 99), most)
         assert line.text == ("한국어 문장" * 99)[: len(line.text)]
         assert most - 4 < len(line.text.encode()) <= most
         assert not line.whole
@@ -67,19 +66,19 @@ def test_a_character_at_the_place_of_the_cut_is_not_torn() -> None:
 def test_what_is_not_utf8_is_found_wherever_in_a_line_it_stands(place: int) -> None:
     broken = b"x" * place + b"\xff" + b"x" * 9
     with pytest.raises(UserError, match=rf"standard input:2: not valid UTF-8 \(byte {place + 1}\)"):
-        list(read_lines(io.BytesIO(b"one\n" + broken + b"\nthree\n"), 8))
+        list(bounded_lines(io.BytesIO(b"one\n" + broken + b"\nthree\n"), 8))
     torn = b"x" * place + "한".encode()[:2]
     for end in (b"\n", b""):
         with pytest.raises(UserError, match=rf"standard input:1: not valid UTF-8 \(byte {place + 1}\)"):
-            list(read_lines(io.BytesIO(torn + end), 8))
+            list(bounded_lines(io.BytesIO(torn + end), 8))
 
 
 def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
     mark = b"\xef\xbb\xbf"
-    assert [line.text for line in read_lines(io.BytesIO(mark + b"a\n" + mark + b"b"), 8)] == ["a", "\ufeffb"]
-    assert [line.text for line in read_lines(io.BytesIO(mark), 8)] == [""]
+    assert [line.text for line in bounded_lines(io.BytesIO(mark + b"a\n" + mark + b"b"), 8)] == ["a", "\ufeffb"]
+    assert [line.text for line in bounded_lines(io.BytesIO(mark), 8)] == [""]
     with pytest.raises(UserError, match=r"standard input:1: not valid UTF-8 \(byte 4\)"):
-        list(read_lines(io.BytesIO(mark + b"\xff"), 8))
+        list(bounded_lines(io.BytesIO(mark + b"\xff"), 8))
 
 
 def test_an_input_that_cannot_be_read_is_said_in_a_line(tmp_path: Path) -> None:
@@ -88,7 +87,7 @@ def test_an_input_that_cannot_be_read_is_said_in_a_line(tmp_path: Path) -> None:
             raise OSError(5, "Input/output error")
 
     with pytest.raises(UserError, match=r"standard input: cannot be read \(Input/output error\)"):
-        list(read_lines(Broken(), 8))
+        list(bounded_lines(Broken(), 8))
 
 
 # --- long lines through a model ---------------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def test_the_same_lines_in_chunks_by_their_characters(
     texts = "\n".join([f"{month}/4/01" for month in range(1, 13)])
     flags = ("--sample", "--max-length", 8)
     whole = cli("predict", run, *flags, stdin=texts)
-    monkeypatch.setattr("selfattn.runs.stream._CHARACTERS", 20)
+    monkeypatch.setattr("selfattn.cli.stream._CHARACTERS", 20)
     assert cli("predict", run, *flags, stdin=texts) == whole
 
 
@@ -206,7 +205,7 @@ def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tup
     assert input_limit(config, GREEDY) == limit
     assert input_limit(config, GREEDY, 5) == 5
     if limit < Task.max_input:
-        with pytest.raises(UserError, match=f"--max-input {limit + 1}: the model can read {limit} tokens"):
+        with pytest.raises(UserError, match=f"`max_input` {limit + 1}: the model can read {limit} tokens"):
             input_limit(config, GREEDY, limit + 1)
     else:
         assert limit == 7000 or input_limit(config, GREEDY, 5000) == 5000
@@ -262,7 +261,7 @@ def test_what_stands_before_a_broken_line_is_written(cli: Cli, runs: dict[str, R
 
 
 def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.runs.stream._CHUNK", 2)
+    monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
 
     class Interrupted(io.BytesIO):
         lines = 0
@@ -286,7 +285,7 @@ def test_progress_is_shown_in_a_terminal_only(runs: dict[str, Run], monkeypatch:
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("selfattn.runs.stream._CHUNK", 2)
+    monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
     lines = f"1/2/03\n4/5/06\n{LONG}\n".encode()
     predict_stream(runs["rnn-plain"], io.BytesIO(lines), io.BytesIO(), GREEDY)
     shown = terminal.getvalue().split("\n")

@@ -1,88 +1,66 @@
-"""A model's outputs held against the right ones: metrics overall, by format, and on what training never showed."""
+"""A model's outputs held against the right ones: metrics overall, by tag, and on any part, as plain JSON values."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from selfattn.codec import encode
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.metrics.exact import CharacterErrorRate, exact_matches
+from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.evaluation.statistics.intervals import bootstrap_share, interval_method
-from selfattn.figures.quality import Estimate
+from selfattn.evaluation.statistics.intervals import interval_method
+from selfattn.evaluation.statistics.significance import estimate
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What a model did on test pairs.
-
-    Attributes:
-        pairs: what was asked.
-        predictions: what it answered, in their order.
-        right: whether each answer is exactly right.
-        character_error_rate: edits a target character.
-        seconds: of predicting all of them.
-    """
-
-    pairs: Sequence[Pair]
-    predictions: Sequence[str]
-    right: Sequence[bool]
-    character_error_rate: float
-    seconds: float
-
-    def exact_match(self) -> Estimate:
-        """Share of exactly right answers."""
-        return bootstrap_share([self.right])
-
-    def by_tag(self) -> dict[str, tuple[int, Estimate]]:
-        """Items and share of right answers for each tag; empty where no pair has one."""
-        return {group.name: (len(group.places), self.share(group.places)) for group in by_tag(self.pairs)}
-
-    def share(self, places: Sequence[int]) -> Estimate:
-        """Share of right answers among some of the pairs."""
-        return bootstrap_share([[self.right[place] for place in places]])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return items, metrics, intervals and figures by format as plain JSON values."""
-        overall = self.exact_match()
-        found: dict[str, Any] = {
-            "items": len(self.pairs),
-            "metrics": {"exact_match": overall.mean, "character_error_rate": self.character_error_rate},
-            "intervals": {"exact_match": [overall.low, overall.high]},
-            "interval": encode(interval_method("items")),
-        }
-        return found | {"by_format": {tag: format_json(items, share) for tag, (items, share) in self.by_tag().items()}}
-
-
-def evaluate(predict: Callable[[list[str]], list[str]], pairs: Sequence[Pair]) -> Evaluation:
-    """Ask for every source and compare with every target.
+def evaluate_outputs(outputs: Sequence[str], pairs: Sequence[Pair], metrics: Sequence[Metric]) -> dict[str, Any]:
+    """Measure what one run wrote.
 
     Args:
-        predict: answers a list of texts.
+        outputs: one for each pair.
         pairs: at least one.
+        metrics: how outputs are scored.
+
+    Returns:
+        ``items``; ``metrics`` by name; their ``signatures``, where they have one; of those that are means over items
+        the ``intervals`` (see ``interval``) and the figures ``by_format``, as `evaluate_part` gives them.
 
     Raises:
-        ValueError: no pairs.
+        ValueError: no pairs, or not as many outputs.
 
     Example:
-        >>> found = evaluate(lambda texts: [text.lower() for text in texts], [Pair("A", "a"), Pair("B", "c")])
-        >>> found.right, found.exact_match().mean
-        ([True, False], 0.5)
+        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> pairs = [Pair("A", "a", "letter"), Pair("B", "b", "letter")]
+        >>> found = evaluate_outputs(["a", "-"], pairs, [make_metric("exact_match")])
+        >>> found["metrics"], found["by_format"]["letter"]["items"]
+        ({'exact_match': 0.5}, 2)
     """
-    if not pairs:
-        raise ValueError("evaluate needs at least one pair")
-    targets = [pair.target for pair in pairs]
-    started = time.perf_counter()
-    predictions = predict([pair.source for pair in pairs])
-    seconds = time.perf_counter() - started
-    return Evaluation(
-        pairs, predictions, exact_matches(predictions, targets), CharacterErrorRate().of(predictions, targets), seconds
-    )
+    references = [pair.target for pair in pairs]
+    found: dict[str, Any] = {
+        "items": len(pairs),
+        "metrics": {metric.name: metric.of(outputs, references) for metric in metrics},
+    }
+    whole = evaluate_part(outputs, pairs, metrics, range(len(pairs)))
+    found["intervals"] = {name: [part["low"], part["high"]] for name, part in whole.items() if name != "items"}
+    found["interval"] = encode(interval_method("items"))
+    found["by_format"] = {group.name: evaluate_part(outputs, pairs, metrics, group.places) for group in by_tag(pairs)}
+    if signatures := {metric.name: metric.signature for metric in metrics if metric.signature}:
+        found["signatures"] = signatures
+    return found
 
 
-def format_json(items: int, share: Estimate) -> dict[str, Any]:
-    """Return the figures of one format as plain JSON values."""
-    return {"items": items, "exact_match": {"mean": share.mean, "low": share.low, "high": share.high}}
+def evaluate_part(
+    outputs: Sequence[str], pairs: Sequence[Pair], metrics: Sequence[Metric], places: Sequence[int]
+) -> dict[str, Any]:
+    """Measure what one run wrote for some of the pairs, as `evaluate_outputs`, which describes the arguments, for all.
+
+    Returns:
+        ``items``, and by the name of each metric that is a mean over items its ``mean``, ``low`` and ``high``.
+    """
+    some, right = [outputs[place] for place in places], [pairs[place].target for place in places]
+    part: dict[str, Any] = {"items": len(places)}
+    for metric in metrics:
+        if metric.is_mean:
+            found = estimate([metric.score(metric.counts(some, right))])
+            part[metric.name] = {"mean": found.mean, "low": found.low, "high": found.high}
+    return part

@@ -116,7 +116,7 @@ class Processes:
                 raise
             reason = re.sub(r"^\[.*?\] |[.] This is .*", "", text)
             raise UserError(
-                f"torch.distributed: another process is gone ({reason}); see what it said, and start all with --resume"
+                f"torch.distributed: another process is gone ({reason}); see what it said, and start all with `resume`"
             ) from None
 
     def rows_of(self, batch: Batch) -> Batch | None:

@@ -7,15 +7,16 @@ import sys
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from selfattn.console import say
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
-from selfattn.errors import UserError
-from selfattn.runs.input_limit import input_limit
+from selfattn.errors import SettingError, UserError
+from selfattn.registry import TASKS
+from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
 
 TooLong = Literal["empty", "cut"]
@@ -49,8 +50,9 @@ def predict_stream(
     too_long: TooLong = "empty",
     numbered: bool = False,
     at_once: bool = False,
+    tell: Callable[[str], None] = say,
 ) -> None:
-    """Write the outputs for each line. Progress, and what the model could not read, are told on standard error.
+    """Write the outputs for each line. Progress, and what the model could not read, is said on standard error.
 
     Args:
         run: the model.
@@ -61,6 +63,7 @@ def predict_stream(
         too_long: what becomes of a longer one: its output is empty, or the model reads what fits of it.
         numbered: put the number of the line and the score before each output; default False.
         at_once: answer each line before the next is read, as for somebody who types them; default False.
+        tell: says one line; default on standard error. Settings are named in backquotes.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (what stands before the broken line is written then), the
@@ -68,7 +71,7 @@ def predict_stream(
         KeyboardInterrupt: with a text that says how far it came.
     """
     limit = input_limit(run.config, options, max_input)
-    lines = read_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
+    lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
     progress, unknown, count = _Progress(), Counter[str](), 0
     try:
         for chunk in _chunks(lines, 1 if at_once else _CHUNK):
@@ -78,7 +81,7 @@ def predict_stream(
                 texts.append(line.text if fits else _cut(run, line.text, limit) if too_long == "cut" else None)
                 if not fits:
                     progress.interrupt()
-                    say(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
+                    tell(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
             taken = ["" if text is None else text for text in texts]
             unknown += run.unknown(taken)
             decoded = run.decode(taken, options, first=count)
@@ -92,10 +95,45 @@ def predict_stream(
         progress.interrupt()
     if unknown:
         shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(10))
-        say(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
+        tell(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
 
 
-def read_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
+def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None = None) -> int:
+    """Say how many tokens an input may have, its end counted.
+
+    Args:
+        config: of the run.
+        options: how outputs are decoded; a decoder-only model has its positions for input and output together.
+        asked: by the user; default nothing.
+
+    Raises:
+        UserError: more is asked for than the model can read or write, or an input of less than one token.
+    """
+    if asked is not None and asked < 1:
+        raise SettingError(f"`max_input`: expected a whole number of at least 1, got {asked}")
+    readable, writable = _limits(config, config.max_length if options.max_length is None else options.max_length)
+    if writable is not None and options.max_length is not None and options.max_length > writable:
+        raise SettingError(
+            f"`max_length`: an output of {options.max_length} tokens is longer than the model can write; give at most "
+            f"{writable}"
+        )
+    if readable is not None and asked is not None and asked > readable:
+        raise SettingError(f"`max_input` {asked}: the model can read {readable} tokens; give no more")
+    usual = TASKS[config.task].max_input
+    return asked or (usual if readable is None else min(usual, readable))
+
+
+def _limits(config: RunConfig, output: int) -> tuple[int | None, int | None]:
+    """Most tokens to read, where ``output`` tokens are to be written, and most to write; None where all will do."""
+    limits = config.model.limits()
+    if limits.together is None:
+        return limits.source, limits.target
+    if not TASKS[config.task].takes_pairs:  # of a beginning it reads half a context, the end
+        return None, limits.together - max(1, config.max_length // 2)
+    return max(1, limits.together - output), limits.together - 1
+
+
+def bounded_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
     r"""Read lines that end with a newline and nothing else, and hold no more than ``most`` bytes of any.
 
     A byte order mark in front is taken off. Of a line with ``most`` bytes or more the rest is read and let go.
@@ -109,9 +147,9 @@ def read_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
 
     Example:
         >>> import io
-        >>> [line.text for line in read_lines(io.BytesIO(b"one\r\n\ntwo"), 100)]
+        >>> [line.text for line in bounded_lines(io.BytesIO(b"one\r\n\ntwo"), 100)]
         ['one', '', 'two']
-        >>> list(read_lines(io.BytesIO(b"one\nand another"), 7))[1]
+        >>> list(bounded_lines(io.BytesIO(b"one\nand another"), 7))[1]
         Line(text='and ano', whole=False)
     """
     number = 0
@@ -185,7 +223,7 @@ def _cut(run: Run, text: str, limit: int) -> str:
 def _what_was_done(line: Line, text: str | None, limit: int) -> str:
     far = "" if line.whole else "far "  # its tokens are not counted
     done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
-    return f"{far}longer than {limit:,} tokens (--max-input); {done}"
+    return f"{far}longer than {limit:,} tokens (`max_input`); {done}"
 
 
 def _rows(outputs: Sequence[Sequence[Output]], first: int | None) -> bytes:
