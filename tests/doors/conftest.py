@@ -28,11 +28,11 @@ def zoo() -> Zoo:
 
 @pytest.fixture(scope="session")
 def _strangers() -> Strangers:
-    return Strangers(HERE)
+    return Strangers(path for kind in ("score", "position", "family") for path in HERE.glob(f"*_{kind}.py"))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def strangers(_strangers: Strangers, monkeypatch: pytest.MonkeyPatch) -> Strangers:
-    """Let the strangers' parts be there for one test; other rooms' tests never see them."""
+    """Let a stranger's score, position and family be there for one test; others never see them."""
     _strangers.bring(monkeypatch)
     return _strangers

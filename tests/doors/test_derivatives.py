@@ -10,6 +10,8 @@ from strangers import laws
 
 from selfattn.attention import make_position
 
+pytestmark = pytest.mark.usefixtures("strangers")
+
 _PATH = "gradients/test_gradcheck.py"
 globals().update(laws(_PATH, about="name", SCORES=["cosine"]))
 globals().update(laws(_PATH, about="score", SCORES=["cosine"]))

@@ -27,6 +27,8 @@ from selfattn.runs.run import load
 from selfattn.runs.train import train
 from selfattn.training.config import TrainingConfig
 
+pytestmark = pytest.mark.usefixtures("strangers")
+
 VOCAB = 47
 
 # Laws 1 and 4 to 8 of whole models, laws 2 and 4 to 8 of attention with this score and of layers with this position.
