@@ -81,6 +81,7 @@ class Task:
         model: that is trained where none is named.
         models: that are compared where none are named.
         match: what compared models have the same of where nothing else is asked for.
+        suggested: the command to try when a model is trained.
         takes_pairs: whether runs answer inputs; where not, they continue texts.
         max_input: most tokens of an input to a model that could read any number.
         tag_name: what the tags of the pairs tell apart, such as kinds.
@@ -101,6 +102,7 @@ class Task:
     model: ClassVar[str] = "transformer"
     models: ClassVar[tuple[str, ...]] = ("rnn-attention", "transformer")
     match: ClassVar[Budget | None] = None
+    suggested: ClassVar[str] = "predict"
     takes_pairs: ClassVar[bool] = True
     max_input: ClassVar[int] = 1024
     tag_name: ClassVar[str] = "kind"
