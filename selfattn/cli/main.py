@@ -13,10 +13,11 @@ from cyclopts import App
 
 from selfattn.cli.app import fail, make_app, run_app
 from selfattn.cli.runs import COMMANDS
-from selfattn.cli.tasks import compare_command, train_command
+from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
 from selfattn.errors import UserError
 from selfattn.registry import TASKS, load_plugin
+from selfattn.runs.task import Task
 
 _PLUGIN = "--plugin"
 _HELP = """Build, train, look inside and compare attention models.
@@ -26,8 +27,13 @@ stand anywhere on the line and be given several times.
 """
 
 
-def make_commands() -> App:
-    """Make the program, with the commands of every task that is known by now."""
+def make_commands(arguments: Sequence[str] = ()) -> App:
+    """Make the program, with the commands of every task that is known by now.
+
+    Args:
+        arguments: those that it is going to be run with; of the tasks' commands only the one that is called gets its
+            options, so that no other waits for them.
+    """
     app = make_app("selfattn", help=_HELP)
     comparing = make_app(
         "compare", help="Train several models on the same data and set them side by side: the main job."
@@ -37,10 +43,14 @@ def make_commands() -> App:
     for part in (comparing, training, tokenizer):
         app.command(part)
     for name in TASKS:
-        task = TASKS[name]
-        training.command(train_command(task), name=name)
-        if task.takes_pairs:
-            comparing.command(compare_command(task), name=name)
+        task: type[Task] = TASKS[name]
+        for group, make, help in (
+            (training, train_command, task.train_help),
+            (comparing, compare_command, task.compare_help),
+        ):
+            if group is training or task.takes_pairs:
+                called = list(arguments[:2]) == [*group.name, name]
+                group.command(make(task) if called else mention(help or task.__doc__), name=name)
     tokenizer.command(train)
     tokenizer.command(inspect)
     for command in COMMANDS:
@@ -64,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
         for plugin in plugins:
             load_plugin(plugin)
-        app = make_commands()
+        app = make_commands(rest)
     except UserError as error:
         fail(error.as_options())
     run_app(app, rest)

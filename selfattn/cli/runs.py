@@ -5,23 +5,24 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
-from selfattn.comparison.options import Lang
 from selfattn.console import say
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, as_options
 from selfattn.models.presets import PRESETS
+from selfattn.report.words.catalogue import LANGS, SOURCE
 
+Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 # Where no number of outputs is given, one is written for each input, and no number in front.
 Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None})
 AS_THEY_ARE = Decoding()
 
 
-def report(*runs: Path, out: Path, lang: Lang = "en") -> None:
+def report(*runs: Path, out: Path, lang: Lang = SOURCE) -> None:
     """Write the report of a comparison again, or one of runs from several; no model is run.
 
     Args:
@@ -96,8 +97,8 @@ def predict(
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None:
             raise UserError(f"standard {name} is closed; leave it open, or redirect it to a file")
+    from selfattn.cli.stream import predict_stream
     from selfattn.runs.run import load
-    from selfattn.runs.stream import predict_stream
 
     predict_stream(
         load(run),

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.cli.options import given, options_of
-from selfattn.comparison.options import CompareOptions
 from selfattn.console import say
-from selfattn.runs.options import TrainOptions
 from selfattn.runs.task import Task
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
@@ -28,6 +26,8 @@ def train_command(task: type[Task]) -> Callable[..., None]:
         if is_main_process():
             out = parts["run"].out
             say(f"{out}: done; try: selfattn {'evaluate' if task.takes_pairs else 'predict'} {out}")
+
+    from selfattn.runs.train import TrainOptions
 
     run = options_of(TrainOptions, defaults={"model": task.model})
     return _command(work, task.train_help or task.__doc__, run=run, own=options_of(task.Options))
@@ -52,6 +52,8 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
             raise
         print_summary(record, Console(highlight=False), files.html)
 
+    from selfattn.comparison.plan import CompareOptions
+
     usual = {"models": task.models, "out": Path("compare") / task.name, "match": task.match}
     return _command(
         work,
@@ -60,6 +62,16 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
         tests=options_of(task.TestOptions),
         own=options_of(task.Options),
     )
+
+
+def mention(text: str | None) -> Callable[..., None]:
+    """Make a command that stands in a list of commands and is not called: its options need not be made."""
+
+    def command() -> None:
+        """Do nothing."""
+
+    command.__doc__ = inspect.cleandoc(text or "")
+    return command
 
 
 def _command(

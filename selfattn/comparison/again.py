@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from selfattn.comparison.compare import write_comparison
-from selfattn.comparison.options import Lang
-from selfattn.comparison.plan import PLAN, Plan, read_plan, run_name
+from selfattn.comparison.plan import PLAN, Lang, Plan, read_plan, run_name
 from selfattn.comparison.record import make_record
+from selfattn.comparison.testing import Tested
 from selfattn.errors import UserError
 from selfattn.figures.record import Record
+from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
-from selfattn.runs.testing import Tested
 from selfattn.settings import command_line
 
 
-def report(paths: Sequence[Path], out: Path, lang: Lang = "en") -> tuple[Record, ReportFiles]:
+def report(paths: Sequence[Path], out: Path, lang: Lang = SOURCE) -> tuple[Record, ReportFiles]:
     """Write the report of a comparison, or of runs from one or several.
 
     The same runs give the same bytes.

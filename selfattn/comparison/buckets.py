@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from selfattn.comparison.testing import Tested
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.fields import score_fields
 from selfattn.evaluation.metrics.metric import Metric
@@ -11,7 +12,6 @@ from selfattn.evaluation.metrics.word_recall import WordRecall
 from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
 from selfattn.evaluation.statistics.significance import estimate_counts
 from selfattn.figures.buckets import Bucket, BucketGroup
-from selfattn.runs.testing import Tested
 
 _MOST_FIELDS = 12
 _RARE = "share of the references' words that the outputs have, by how often training shows the word"

@@ -6,19 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.jobs import Jobs
 from selfattn.comparison.matching import match_models
-from selfattn.comparison.options import CompareOptions, Lang
-from selfattn.comparison.plan import PLAN, Plan, choose, read_plan, read_to_resume, run_name
+from selfattn.comparison.plan import PLAN, CompareOptions, Lang, Plan, choose, read_plan, read_to_resume, run_name
 from selfattn.comparison.record import make_record
+from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
 from selfattn.registry import TASKS
+from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
-from selfattn.runs.diagnostics import batch_shape
 from selfattn.runs.task import Task, make_task
-from selfattn.runs.testing import Tested, is_tested
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 
@@ -31,7 +31,7 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
 
     Args:
         task: what they are compared on: its name, such as ``"dates"``; or the task, made with its options.
-        settings: those of :class:`selfattn.comparison.options.CompareOptions`, those of
+        settings: those of :class:`selfattn.comparison.plan.CompareOptions`, those of
             :class:`selfattn.training.config.TrainingConfig` that are not to be as the recipe says, and where the task
             is given by its name, its own options.
 
@@ -98,7 +98,7 @@ def make_plan(jobs: Jobs, chosen: Any, command: str) -> Plan:
     )
 
 
-def write_comparison(comparison: Path, out: Path, lang: Lang = "en") -> tuple[Record, ReportFiles]:
+def write_comparison(comparison: Path, out: Path, lang: Lang = SOURCE) -> tuple[Record, ReportFiles]:
     """Make the report of a comparison from what lies on disk.
 
     Args:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from selfattn.comparison.testing import Tested
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Floor, Gate
 from selfattn.figures.record import Matching
 from selfattn.models.sizing import spread
-from selfattn.runs.testing import Tested
 
 _OF_THE_DATA = ("overlap",)  # the same for every model of a seed
 

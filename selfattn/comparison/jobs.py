@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import Plan, Planned, run_name
+from selfattn.comparison.plan import CompareOptions, Plan, Planned, run_name
+from selfattn.comparison.testing import is_tested, test_run
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.run import load
 from selfattn.runs.task import Task
-from selfattn.runs.testing import is_tested, test_run
 from selfattn.runs.training_set import TestSet, TrainingSet, make_test_set
 from selfattn.training.config import TrainingConfig
 

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 import torch
 
-from selfattn.comparison.options import CompareOptions
+from selfattn.comparison.plan import CompareOptions
 from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example
 from selfattn.errors import SettingError, UserError

@@ -10,6 +10,7 @@ from typing import Any
 from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.gates import make_gates
 from selfattn.comparison.plan import Plan
+from selfattn.comparison.testing import Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric
@@ -24,7 +25,6 @@ from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import task_of
-from selfattn.runs.testing import Tested
 
 _DIFFERENCES = 40
 _NOT_DATA = ("kind", "validation_items")

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from selfattn.console import say
 from selfattn.data.batches import collate
 from selfattn.errors import UserError
+from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import loaded_plugins
-from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import CHECKPOINT, RECORD, RunConfig, RunDirectory, RunRecord
 from selfattn.runs.environment import commit, machine, versions
-from selfattn.runs.progress import ProgressObserver
 from selfattn.runs.resume import reopen
-from selfattn.runs.run import Run
+from selfattn.runs.run import Run, build_model
 from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
@@ -32,7 +34,7 @@ from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
 from selfattn.training.distributed.parallel import Processes
 from selfattn.training.loop import train
-from selfattn.training.observer import EpochReport, Observer
+from selfattn.training.observer import EpochReport, Observer, StepReport
 
 
 def fit(
@@ -167,6 +169,75 @@ class _Notes(Observer):
     def started(self, epochs: int | None, steps: int) -> None:
         for line in self.notes:
             say(line)
+
+
+class ProgressObserver(Observer):
+    """Shows epoch, loss, tokens a second, time left, and the quality on the validation. A context manager.
+
+    Args:
+        name: of the model, in front of every line.
+        console: where to; default standard error.
+    """
+
+    def __init__(self, name: str, console: Console | None = None) -> None:
+        self.name = name
+        self.console = Console(stderr=True, highlight=False) if console is None else console
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("loss {task.fields[loss]}  {task.fields[speed]} tokens/s"),
+            TimeRemainingColumn(compact=True),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.epochs: int | None = None
+        self.bar: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        """Show the bar, where there is a terminal."""
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        self.progress.stop()
+
+    def started(self, epochs: int | None, steps: int) -> None:
+        """Set the length of the bar."""
+        self.epochs = epochs
+        self.bar = self.progress.add_task(self.name, total=steps, loss="-", speed="-")
+
+    def stepped(self, report: StepReport) -> None:
+        """Move the bar on."""
+        if self.bar is not None:
+            self.progress.update(
+                self.bar,
+                completed=report.step,
+                description=f"{self.name} {self._epoch(report.epoch)}",
+                loss=f"{report.loss:.3f}",
+                speed=f"{report.tokens_per_second:,.0f}",
+            )
+
+    def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
+        """Write a line for the validation."""
+        self.console.print(
+            f"{self.name} {self._epoch(report.epoch)}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
+            f"{_figures(report.measures)}  {report.tokens_per_second:,.0f} tokens/s  padding {report.padding:.0%}",
+            soft_wrap=True,
+        )
+
+    def _epoch(self, number: int) -> str:
+        return f"epoch {number}" if self.epochs is None else f"{number}/{self.epochs}"
+
+
+def _figures(measures: Mapping[str, float]) -> str:
+    return "  ".join(
+        f"exact {100 * value:.2f} %" if name == EXACT_MATCH else f"{name} {value:.2f}"
+        for name, value in measures.items()
+    )
 
 
 class _Keeper(Observer):

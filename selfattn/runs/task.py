@@ -29,7 +29,6 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
-from selfattn.figures.record import NO_SUBJECT, Subject
 from selfattn.models.config import ModelConfig
 from selfattn.registry import TASKS
 from selfattn.settings import changed, divide
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.figures.record import Subject
     from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
@@ -189,6 +189,8 @@ class Task:
     @classmethod
     def subject(cls) -> Subject:
         """Say what a comparison asks: the two models that it is about, and the task's words for the report."""
+        from selfattn.figures.record import NO_SUBJECT
+
         return NO_SUBJECT
 
     @property

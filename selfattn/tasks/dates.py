@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from selfattn.errors import SettingError, UserError
 from selfattn.figures.gates import Floor
-from selfattn.figures.record import Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
+    from selfattn.figures.record import Subject
 
 LOCALES = ("en_US",)
 

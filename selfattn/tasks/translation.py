@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
-from selfattn.figures.record import Subject
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.training.config import TrainingConfig
@@ -21,6 +20,7 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.figures.record import Subject
     from selfattn.tokenizers.protocol import Tokenizer
 
 TokenizerKind = Literal["characters", "unigram", "bpe"]

@@ -17,8 +17,8 @@ import torch
 
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.options import TrainOptions
 from selfattn.runs.run import load
+from selfattn.runs.train import TrainOptions
 from selfattn.training.distributed.parallel import Processes
 
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "sharded_program.py"

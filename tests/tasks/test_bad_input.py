@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import unicodedata
 from collections.abc import Callable
@@ -190,7 +191,7 @@ def test_a_run_with_a_broken_file(cli: Cli, place: Path, command: str, name: str
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     # Which file a tokenizer is kept in is known from its name: with none there, the folder is what is named.
     named = "tokenizer" if (name, damage) == ("tokenizer/char.json", "missing") else name
-    assert f"run/{named}: " in done.err
+    assert re.match(rf"error: run/{re.escape(named)}(:[0-9]+)?: ", done.err)
     assert contents(place) == before
 
 

@@ -65,9 +65,9 @@ def test_lines_end_with_a_newline_and_nothing_else(
 def test_many_lines_go_in_chunks_in_their_order(
     cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import selfattn.runs.stream
+    import selfattn.cli.stream
 
-    monkeypatch.setattr(selfattn.runs.stream, "_CHUNK", 4)
+    monkeypatch.setattr(selfattn.cli.stream, "_CHUNK", 4)
     texts = [f"{month}/{day}/01" for month in (1, 2, 3) for day in (4, 5, 6)]
     done = cli("predict", runs["rnn-attention"].path, stdin="\n".join(texts))
     assert done.out.splitlines() == runs["rnn-attention"].predict(texts)

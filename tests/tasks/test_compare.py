@@ -13,15 +13,14 @@ import pytest
 import torch
 
 import selfattn
+from selfattn.comparison import diagnostics as examine
 from selfattn.comparison.compare import compare
-from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import choose
+from selfattn.comparison.plan import CompareOptions, choose
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.figures.reading import read_record
 from selfattn.models.presets import PRESETS
-from selfattn.runs import diagnostics as examine
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates

@@ -65,13 +65,13 @@ def test_a_beam_without_n_best_gives_a_line_for_a_line(cli: Cli, runs: dict[str,
 def test_samples_depend_on_the_seed_and_not_on_the_chunks(
     cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import selfattn.runs.stream
+    import selfattn.cli.stream
 
     run = runs["rnn-plain"].path
     flags = ("--sample", "--temperature", 1.5, "--top-k", 9, "--top-p", 0.95, "--max-length", 8)
     first, again = (cli("predict", run, *flags, stdin=STDIN * 2).out for _ in range(2))
     assert first == again != cli("predict", run, *flags, "--seed", 1, stdin=STDIN * 2).out
-    monkeypatch.setattr(selfattn.runs.stream, "_CHUNK", 1)
+    monkeypatch.setattr(selfattn.cli.stream, "_CHUNK", 1)
     assert cli("predict", run, *flags, stdin=STDIN * 2).out == first
     assert first.splitlines()[0] != first.splitlines()[3]  # the same text twice is drawn twice
 

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
+from selfattn.cli.stream import input_limit, predict_stream, read_lines
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.runs.directory import RunConfig
-from selfattn.runs.input_limit import input_limit
-from selfattn.runs.options import with_settings
 from selfattn.runs.run import Run
-from selfattn.runs.stream import predict_stream, read_lines
 from selfattn.runs.task import Task
+from selfattn.runs.train import with_settings
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -158,7 +157,7 @@ def test_the_same_lines_in_chunks_by_their_characters(
     texts = "\n".join([f"{month}/4/01" for month in range(1, 13)])
     flags = ("--sample", "--max-length", 8)
     whole = cli("predict", run, *flags, stdin=texts)
-    monkeypatch.setattr("selfattn.runs.stream._CHARACTERS", 20)
+    monkeypatch.setattr("selfattn.cli.stream._CHARACTERS", 20)
     assert cli("predict", run, *flags, stdin=texts) == whole
 
 
@@ -262,7 +261,7 @@ def test_what_stands_before_a_broken_line_is_written(cli: Cli, runs: dict[str, R
 
 
 def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfattn.runs.stream._CHUNK", 2)
+    monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
 
     class Interrupted(io.BytesIO):
         lines = 0
@@ -286,7 +285,7 @@ def test_progress_is_shown_in_a_terminal_only(runs: dict[str, Run], monkeypatch:
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("selfattn.runs.stream._CHUNK", 2)
+    monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
     lines = f"1/2/03\n4/5/06\n{LONG}\n".encode()
     predict_stream(runs["rnn-plain"], io.BytesIO(lines), io.BytesIO(), GREEDY)
     shown = terminal.getvalue().split("\n")

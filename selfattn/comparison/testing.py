@@ -22,6 +22,7 @@ from pathlib import Path
 
 from selfattn import codec
 from selfattn.codec import Plain
+from selfattn.comparison.diagnostics import align_with_gold, ask_gates, measure_cost, show_attention
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
@@ -33,7 +34,6 @@ from selfattn.figures.curves import Curve, Point
 from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Headline
 from selfattn.files import writing
-from selfattn.runs.diagnostics import align_with_gold, ask_gates, measure_cost, show_attention
 from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task

@@ -30,9 +30,8 @@ from selfattn.figures.attention import AttentionMap, ModelAttention, ShownAttent
 from selfattn.figures.cost import Cost, DecodingCost
 from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import WEIGHTS
-from selfattn.runs.run import Run
+from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
