@@ -101,40 +101,11 @@ def decode_sources(
     return found
 
 
-def predict(
-    model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int, batch_size: int = BATCH_SIZE
-) -> list[str]:
-    """Write the output for each text, greedily.
-
-    Args:
-        model: any model of the protocol, on any device.
-        tokenizer: the one it was trained with.
-        texts: the inputs; one that is empty or only spaces gives an empty output.
-        max_length: most tokens of an output, ``<eos>`` counted.
-        batch_size: texts decoded together; default 256.
-
-    Returns:
-        One output for each text, in their order.
-
-    Example:
-        >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> tokenizer = CharTokenizer.train(["May 1", "2001-05-01"])
-        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
-        >>> outputs = predict(model, tokenizer, ["May 1", "", "May 11"], max_length=3)
-        >>> len(outputs), outputs[1]
-        (3, '')
-    """
-    found = decode_texts(model, tokenizer, texts, GREEDY, max_length=max_length, batch_size=batch_size)
-    return [outputs[0].text for outputs in found]
-
-
 def decode_texts(
     model: Seq2Seq,
     tokenizer: Tokenizer,
     texts: Sequence[str],
-    options: DecodingOptions,
+    options: DecodingOptions = GREEDY,
     *,
     max_length: int,
     first: int = 0,
@@ -146,13 +117,23 @@ def decode_texts(
         model: any model of the protocol, on any device.
         tokenizer: the one it was trained with.
         texts: the inputs; one that is empty or only spaces gives one empty output.
-        options: how to decode.
+        options: how to decode; default greedily.
         max_length: most tokens of an output, ``<eos>`` counted, where the options do not say.
         first: the number of the first text, which chooses the streams of sampling; default 0.
         batch_size: hypotheses decoded together; default 256.
 
     Returns:
         For each text, in their order, its outputs, the best first.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer.train(["May 1", "2001-05-01"])
+        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> outputs = decode_texts(model, tokenizer, ["May 1", "", "May 11"], max_length=3)
+        >>> len(outputs), outputs[1][0].text
+        (3, '')
     """
     filled = [index for index, text in enumerate(texts) if text.strip()]
     hypotheses = decode_sources(

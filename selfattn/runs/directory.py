@@ -15,7 +15,6 @@ Every file is written aside and moved into place, so a run that is killed leaves
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from selfattn.codec import Plain, decode, encode, read, read_json, write
+from selfattn.codec import Plain, decode, encode, read, read_json, read_lines, write, write_lines
 from selfattn.errors import UserError
-from selfattn.files import read_bytes, write_atomically
+from selfattn.files import write_atomically
 from selfattn.models.config import ModelConfig
 from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
@@ -186,14 +185,13 @@ class RunDirectory:
     def append(self, report: EpochReport) -> None:
         """Add a line to the metrics."""
         path = self.path / METRICS
-        self._write_metrics((path.read_bytes() if path.exists() else b"") + _line(report))
+        has_lines = path.exists() and path.stat().st_size > 0
+        lines = read_lines(dict[str, Any], path, advice=_ADVICE) if has_lines else []
+        write_lines(path, [*lines, report.to_line()])
 
     def rewrite_metrics(self, reports: Iterable[EpochReport]) -> None:
         """Put these lines in place of all metrics."""
-        self._write_metrics(b"".join(map(_line, reports)))
-
-    def _write_metrics(self, lines: bytes) -> None:
-        write_atomically(self.path / METRICS, lambda temporary: temporary.write_bytes(lines))
+        write_lines(self.path / METRICS, [report.to_line() for report in reports])
 
     def metrics(self) -> list[EpochReport]:
         """Read the metrics, one report for each validation.
@@ -202,14 +200,8 @@ class RunDirectory:
             UserError: the file is missing, or a line is no report.
         """
         path = self.path / METRICS
-        found = []
-        for number, line in enumerate(read_bytes(path, advice=_ADVICE).removesuffix(b"\n").split(b"\n"), 1):
-            try:
-                data = json.loads(line)
-            except ValueError:
-                raise UserError(f"{path}:{number}: not a JSON object; {_ADVICE}") from None
-            found.append(EpochReport.from_line(data, f"{path}:{number}", _ADVICE))
-        return found
+        lines = read_lines(dict[str, Any], path, advice=_ADVICE)
+        return [EpochReport.from_line(line, f"{path}:{number}", _ADVICE) for number, line in enumerate(lines, 1)]
 
     def write_record(self, record: RunRecord) -> None:
         """Write ``run.json``, in place of what is there."""
@@ -222,10 +214,6 @@ class RunDirectory:
             UserError: the file is missing or broken.
         """
         return read(RunRecord, self.path / RECORD, advice=_ADVICE)
-
-
-def _line(report: EpochReport) -> bytes:
-    return json.dumps(report.to_line(), allow_nan=False).encode() + b"\n"
 
 
 def check_is_free(path: Path) -> None:

@@ -12,7 +12,7 @@ from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_
 from selfattn.data.pairs import Pair
 from selfattn.data.shuffling import repeated
 from selfattn.data.splits import Splits
-from selfattn.decoding.texts import predict
+from selfattn.decoding.texts import decode_texts
 from selfattn.evaluation.alignment.gold_files import GoldPair
 from selfattn.evaluation.gates.overlap import overlap
 from selfattn.evaluation.metrics.metric import score_outputs
@@ -110,7 +110,7 @@ def _criterion(task: Task, tokenizer: Tokenizer, pairs: Sequence[Pair], max_leng
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
 
     def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
-        outputs = predict(model, tokenizer, sources, max_length=max_length)
+        outputs = [found[0].text for found in decode_texts(model, tokenizer, sources, max_length=max_length)]
         return score_outputs(names, outputs, targets, task.language)
 
     return Criterion(figures, names[0], higher_is_better=task.headline.better == "higher")

@@ -117,13 +117,12 @@ def card(tokenizer: Tokenizer, texts: Iterable[str], *, examples: Iterable[str] 
     return Card(
         size=len(tokenizer),
         outside=tuple(sorted(outside.items(), key=lambda item: (-item[1], item[0]))),
-        examples=tuple(_segmentation(tokenizer, text) for text in examples),
+        examples=tuple(
+            Segmentation(text, tuple(tokenizer.pieces(tokenizer.encode(text))), tuple(tokenizer.spans(text)))
+            for text in examples
+        ),
         **{name: totals[name] for name in ("texts", "characters", "words", "tokens", "unknown", "bytes", "longest")},
     )
-
-
-def _segmentation(tokenizer: Tokenizer, text: str) -> Segmentation:
-    return Segmentation(text, tuple(tokenizer.pieces(tokenizer.encode(text))), tuple(tokenizer.spans(text)))
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -82,6 +82,7 @@ class SubwordTokenizer:
         self.target: Tokenizer = self
         self._at_start = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._further_on = sentencepiece.SentencePieceProcessor(model_proto=model + _NO_SPACE_BEFORE)
+        self._space_id: int = self._at_start.piece_to_id(SPACE_MARK)
         ids = list(range(len(self._at_start)))
         self._pieces = self._at_start.id_to_piece(ids)
         self._is_byte = self._at_start.is_byte(ids)
@@ -292,10 +293,6 @@ class SubwordTokenizer:
             elif place == 0 and text:
                 found.append((self._space_id, (0, 0)))
         return found
-
-    @property
-    def _space_id(self) -> int:
-        return int(self._at_start.piece_to_id(SPACE_MARK))
 
     def _apart_ids(self, part: str) -> list[int]:
         """Return the ids of a symbol, of U+2581 or of a lone surrogate."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -16,7 +16,6 @@ from selfattn.errors import UserError
 from selfattn.tokenizers.protocol import SPECIALS
 
 SubwordKind = Literal["unigram", "bpe"]
-SUBWORD_KINDS: tuple[SubwordKind, ...] = get_args(SubwordKind)
 
 SPACE_MARK = "\u2581"
 """How sentencepiece writes a space inside of pieces."""
@@ -52,8 +51,8 @@ class SubwordSettings(Plain):
     user_symbols: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in SUBWORD_KINDS:
-            raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(SUBWORD_KINDS)}")
+        if self.kind not in get_args(SubwordKind):
+            raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(get_args(SubwordKind))}")
         if self.vocab_size < 1:
             raise UserError(f"subwords: vocab_size is {self.vocab_size}; give a whole number above 0, such as 8000")
         if not 0.98 <= self.character_coverage <= 1:  # the bounds of sentencepiece
@@ -71,7 +70,8 @@ def train_model(
 ) -> bytes:
     """Train a model and return it in sentencepiece's format. See `SubwordTokenizer.train` for the arguments."""
     # Among pieces of equal frequency the order of the texts would decide.
-    parts = sorted(_parts(texts if max_texts is None else _drawn(texts, max_texts, seed)))
+    chosen = texts if max_texts is None else _drawn(texts, max_texts, seed)
+    parts = sorted(part for text in chosen for part in _CUT.split(text) if part)
     if not parts:
         raise UserError("subwords: there is no text to train on; give at least one text with something in it")
     specials: dict[str, Any] = {}
@@ -101,10 +101,6 @@ def train_model(
     except RuntimeError as error:
         raise _in_words(error, settings) from None
     return written.getvalue()
-
-
-def _parts(texts: Iterable[str]) -> Iterator[str]:
-    return (part for text in texts for part in _CUT.split(text) if part)
 
 
 def _drawn(texts: Iterable[str], count: int, seed: int) -> list[str]:

@@ -73,7 +73,7 @@ class EpochReport(Plain):
         return dict(values) | {f"valid_{name}": value for name, value in measures.items()}
 
     @classmethod
-    def from_line(cls, line: object, where: str, advice: str) -> EpochReport:
+    def from_line(cls, line: Mapping[str, Any], where: str, advice: str) -> EpochReport:
         """Make the report of what :meth:`to_line` gave.
 
         Args:
@@ -82,10 +82,8 @@ class EpochReport(Plain):
             advice: what to do where something is wrong.
 
         Raises:
-            UserError: it is no such object, or a field is missing or of another type.
+            UserError: a field is missing or of another type.
         """
-        if not isinstance(line, dict):
-            return decode(cls, line, file=where, advice=advice)
         own = {name: value for name, value in line.items() if name in cls.__dataclass_fields__}
         others = {name: value for name, value in line.items() if name not in own}
         measures = {name.removeprefix("valid_"): others.pop(name) for name in list(others) if name.startswith("valid_")}

@@ -14,7 +14,7 @@ from selfattn.data.phrases.kinds import Phrases
 from selfattn.data.phrases.moments import Moment
 from selfattn.data.phrases.names import codes
 from selfattn.data.phrases.source import CldrSource, part_of
-from selfattn.data.phrases.text import Chance, Segment, aligned_pair, fill_pattern, text_of
+from selfattn.data.phrases.text import Chance, Segment, aligned_pair, fill_in, text_of
 from selfattn.errors import UserError
 
 KINDS = (
@@ -189,8 +189,8 @@ def test_what_is_not_told_apart_is_left_out() -> None:
 
 def test_a_pattern_is_filled_in_its_own_order() -> None:
     parts = [[Segment("3", ("number",))], [Segment("day", ("unit",))]]
-    assert text_of(fill_pattern((1, "당 ", 0), parts)) == "day당 3"
-    assert fill_pattern((" per ", 1), parts, ("per",)) == [
+    assert text_of(fill_in((1, "당 ", 0), parts)) == "day당 3"
+    assert fill_in((" per ", 1), parts, ("per",)) == [
         Segment(" "),
         Segment("per", ("per",)),
         Segment(" "),

@@ -7,13 +7,20 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding import texts as decode_module
-from selfattn.decoding.texts import predict
+from selfattn.decoding.texts import decode_texts
 from selfattn.evaluation.cost.latency import median_ms
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer.train(["abcdefg 0123456789"])
+
+
+def predict(model: Seq2Seq, tokenizer: CharTokenizer, texts: list[str], **settings: int) -> list[str]:
+    return [found[0].text for found in decode_texts(model, tokenizer, texts, **settings)]  # type: ignore[arg-type]  # lengths and sizes
+
+
 TEXTS = ["abc", "", "g" * 23, "a", "   ", "0123456789", "abc", "de fg"]
 
 

@@ -17,7 +17,7 @@ from selfattn.data.phrases.kinds import Phrases
 from selfattn.data.phrases.moments import Moment
 from selfattn.data.phrases.names import list_patterns
 from selfattn.data.phrases.numbers import Amount, Numbers
-from selfattn.data.phrases.text import Segment, fill_pattern, tables, text_of, tidy
+from selfattn.data.phrases.text import Segment, fill_in, tables, text_of, tidy
 
 LOCALES = ["en", "ko", "de", "fr", "ja", "ru", "pl", "ar", "he", "hi", "zh", "pt", "cy", "lv"]
 DAYS = [date(2008, 11, 13), date(1999, 5, 1), date(2024, 12, 31)]
@@ -106,7 +106,7 @@ def test_a_date_with_a_time(name: str) -> None:
         [Segment(tidy(format_date(whole, "medium", name)))],
     ]
     pattern = glues((Locale("en"), Locale(name)))["medium"][1]
-    assert text_of(fill_pattern(pattern, parts)) == tidy(format_datetime(whole, "medium", locale=name))
+    assert text_of(fill_in(pattern, parts)) == tidy(format_datetime(whole, "medium", locale=name))
 
 
 @pytest.mark.parametrize("name", LOCALES)
@@ -133,4 +133,4 @@ def test_lists(name: str) -> None:
     for style in ("standard", "or"):
         for count, (_, pattern) in list_patterns((Locale("en"), Locale(name)), style, 4).items():
             parts = [[Segment(member)] for member in members[:count]]
-            assert text_of(fill_pattern(pattern, parts)) == tidy(format_list(members[:count], style, name))  # type: ignore[arg-type]  # style is a str here
+            assert text_of(fill_in(pattern, parts)) == tidy(format_list(members[:count], style, name))  # type: ignore[arg-type]  # style is a str here

@@ -429,3 +429,24 @@ def test_ranking_puts_the_unmeasured_last(dates: Record) -> None:
     assert [model.name for model in ranked(record)] == ["rnn-attention", "rnn-peeky", "rnn-plain", "transformer"]
     words = [standing(record, model).say("en") for model in ranked(record)]
     assert words == ["highest mean", "worse", "worse", "not measured"]
+
+
+# metrics that are better where they are lower
+
+
+def lower(record: Record) -> Record:
+    return dataclasses.replace(record, headline=dataclasses.replace(record.headline, better="lower"), pairs=())
+
+
+def test_of_a_metric_that_is_better_where_it_is_lower_the_lowest_stands_first(rich: Record) -> None:
+    record = lower(rich)
+    assert [model.name for model in ranked(record)] == [model.name for model in ranked(rich)][::-1]
+    worst = ranked(record)[-1]
+    assert standing(record, ranked(record)[0]).say("en") == "lowest mean"
+    assert standing(record, worst).say("en") == "worse"
+    assert sentences(lower(only(rich, "rnn-plain", "rnn-peeky")))[0].startswith("Yes, rnn-plain is better: 34.2")
+
+
+@given(shares, shares)
+def test_lower_turns_better_and_worse_around(first: Estimate, second: Estimate) -> None:
+    assert interval_outcome(first, second, "lower") is interval_outcome(second, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib import resources
 from pathlib import Path
 
@@ -135,3 +136,16 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
 def test_values_are_texts_and_no_templates() -> None:
     assert phrase(en="{a} {b.__class__} {c}").say("en") == "{a} {b.__class__} {c}"
     assert Message("", {"a": "{b}", "b": "no"}, {"en": "{a}"}).say("en") == "{b}"
+
+
+def test_the_catalogues_and_templates_are_packed_with_the_package() -> None:
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]
+    packed = {
+        path
+        for package, globs in patterns.items()
+        for pattern in globs
+        for path in (PACKAGE.parent / package.replace(".", "/")).glob(pattern)
+    }
+    assert set(CATALOGUES) <= packed
+    assert set((REPORT / "templates").iterdir()) <= packed

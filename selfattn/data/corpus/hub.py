@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,22 +82,17 @@ def quiet() -> Iterator[None]:
     from huggingface_hub.utils import logging as hub_logging
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    loggers = datasets.logging, hub_logging
-    levels = [logger.get_verbosity() for logger in loggers]
-    shown = not datasets.are_progress_bars_disabled(), not are_progress_bars_disabled()
-    for logger in loggers:
-        logger.set_verbosity(datasets.logging.CRITICAL)
-    datasets.disable_progress_bars()
-    disable_progress_bars()
-    try:
+    with ExitStack() as before:
+        for logger in (datasets.logging, hub_logging):
+            before.callback(logger.set_verbosity, logger.get_verbosity())
+            logger.set_verbosity(datasets.logging.CRITICAL)
+        if not datasets.are_progress_bars_disabled():
+            before.callback(datasets.enable_progress_bars)
+            datasets.disable_progress_bars()
+        if not are_progress_bars_disabled():
+            before.callback(enable_progress_bars)
+            disable_progress_bars()
         yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.set_verbosity(level)
-        if shown[0]:
-            datasets.enable_progress_bars()
-        if shown[1]:
-            enable_progress_bars()
 
 
 def _load(corpus: HubCorpus, streaming: bool) -> dict[str, Dataset | IterableDataset]:
@@ -120,18 +115,15 @@ def _offline_if_out_of_reach(name: str) -> Iterator[None]:
     from huggingface_hub import constants
 
     on_the_hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and not Path(name).exists()
-    if not on_the_hub or datasets.config.HF_HUB_OFFLINE or is_reachable(datasets.config.HF_ENDPOINT, seconds=_wait()):
+    with ExitStack() as before:
+        if on_the_hub and not (
+            datasets.config.HF_HUB_OFFLINE or is_reachable(datasets.config.HF_ENDPOINT, seconds=_wait())
+        ):
+            modules: tuple[Any, ...] = (datasets.config, constants)
+            for module in modules:
+                before.callback(setattr, module, "HF_HUB_OFFLINE", module.HF_HUB_OFFLINE)
+                module.HF_HUB_OFFLINE = True
         yield
-        return
-    modules: tuple[Any, ...] = (datasets.config, constants)
-    before = [module.HF_HUB_OFFLINE for module in modules]
-    for module in modules:
-        module.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        for module, value in zip(modules, before, strict=True):
-            module.HF_HUB_OFFLINE = value
 
 
 def _wait() -> float:

@@ -9,7 +9,7 @@ from datetime import date
 from functools import cached_property, partial
 
 from selfattn.data.phrases.moments import Moment, Writer, compile_pattern
-from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segments, cut, fill_pattern, text_of
+from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segments, cut, fill_in, text_of
 
 LENGTHS = ("full", "long", "medium", "short")
 DATE_SKELETONS = ("yMd", "yMMMEd", "yMMMM", "MMMd")
@@ -161,7 +161,7 @@ def draw_both(
     if day_form.clashes(day) or time_form.clashes(time):
         return None
     patterns = glue.get(day_form.name) or glue["medium"]
-    return Draft(lambda side: fill_pattern(patterns[side], [time_form.write(time, side), day_form.write(day, side)]))
+    return Draft(lambda side: fill_in(patterns[side], [time_form.write(time, side), day_form.write(day, side)]))
 
 
 def draw_interval(forms: list[Form], chance: Chance) -> Draft | None:

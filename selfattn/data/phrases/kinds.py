@@ -21,18 +21,7 @@ from selfattn.data.phrases.counts import (
 )
 from selfattn.data.phrases.names import Name, Which, codes, list_patterns, names
 from selfattn.data.phrases.numbers import Amount, Numbers, modest
-from selfattn.data.phrases.text import (
-    Chance,
-    Draft,
-    Locales,
-    Pattern,
-    Segment,
-    Segments,
-    cut,
-    fill_pattern,
-    in_slot,
-    tables,
-)
+from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segment, Segments, cut, fill_in, in_slot, tables
 
 Draw = Callable[[Chance], Draft | None]
 
@@ -180,7 +169,7 @@ class Phrases:
         amount = self._amount(item, chance)
         if not item.tells(amount):
             return None
-        return Draft(lambda side: fill_pattern(patterns[side], [item.write(amount, side)], ("per",)))
+        return Draft(lambda side: fill_in(patterns[side], [item.write(amount, side)], ("per",)))
 
     def _amount(self, item: Counted, chance: Chance) -> Amount:
         if item.places is None:
@@ -258,12 +247,12 @@ class Phrases:
 
 def _listed(patterns: tuple[Pattern, Pattern], members: list[tuple[Counted, Amount]], side: int) -> Segments:
     parts = [in_slot(item.write(amount, side), slot) for slot, (item, amount) in enumerate(members)]
-    return fill_pattern(patterns[side], parts)
+    return fill_in(patterns[side], parts)
 
 
 def _named(patterns: tuple[Pattern, Pattern], members: list[Name], side: int) -> Segments:
     parts = [[Segment(name.texts[side], (name.field,), slot)] for slot, name in enumerate(members)]
-    return fill_pattern(patterns[side], parts)
+    return fill_in(patterns[side], parts)
 
 
 def _locales(patterns: tuple[Pattern, Pattern], some: list[tuple[Name, Name]], side: int) -> Segments:
@@ -276,4 +265,4 @@ def _locales(patterns: tuple[Pattern, Pattern], some: list[tuple[Name, Name]], s
         ]
         for slot, (language, territory) in enumerate(some)
     ]
-    return parts[0] if len(parts) == 1 else fill_pattern(patterns[side], parts)
+    return parts[0] if len(parts) == 1 else fill_in(patterns[side], parts)

@@ -106,7 +106,7 @@ def cut(pattern: str) -> Pattern:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts) if part)
 
 
-def fill_pattern(pattern: Pattern, parts: Sequence[Segments], fields: tuple[str, ...] = ()) -> Segments:
+def fill_in(pattern: Pattern, parts: Sequence[Segments], fields: tuple[str, ...] = ()) -> Segments:
     """Put segments into the places of a pattern; its own words stand for `fields`."""
     found: Segments = []
     for piece in pattern:

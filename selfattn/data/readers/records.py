@@ -96,7 +96,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
         case "jsonl":
             return _json_lines(path, columns or ("source", "target"))
         case "csv":
-            return _csv(path, columns or ("source", "target"))
+            return _table(path, _csv_rows(path), columns or ("source", "target"))
         case "tsv":
             return _tsv(path, columns or ("1", "2"))
         case "book" if columns is None:
@@ -208,10 +208,6 @@ def _tsv(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadRecord]:
     return _table(path, rows, columns, usual[0][0] if usual else None)
 
 
-def _csv(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadRecord]:
-    return _table(path, _csv_rows(path), columns)
-
-
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str] | BadRecord]]:
     # A line feed is put back behind each line, for texts in quotes may have line feeds in them. Strict: what is
     # quoted wrongly is broken, where the lenient reader would hand on some other text.
@@ -261,14 +257,8 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
             continue
         try:
             record = json.loads(_text(line))
-        except json.JSONDecodeError as error:
-            yield BadRecord(number, f"not valid JSON ({error.msg}, column {error.colno})")
-            continue
-        except ValueError:
-            yield BadRecord(number, "not valid JSON (a number of too many digits)")  # more than Python converts
-            continue
-        except RecursionError:
-            yield BadRecord(number, "not valid JSON (nested too deeply)")
+        except (ValueError, RecursionError) as error:
+            yield BadRecord(number, f"not valid JSON ({_json_problem(error)})")
             continue
         if not isinstance(record, dict):
             yield BadRecord(number, "not a JSON object")
@@ -277,6 +267,13 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
             raise SettingError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
         known = True
         yield pair_of(number, record, columns)
+
+
+def _json_problem(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, column {error.colno}"
+    # Else a number that is longer than Python converts.
+    return "nested too deeply" if isinstance(error, RecursionError) else "a number of too many digits"
 
 
 def _book(path: Path) -> Iterator[RawPair | BadRecord]:
