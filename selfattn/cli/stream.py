@@ -71,7 +71,7 @@ def predict_stream(
         KeyboardInterrupt: with a text that says how far it came.
     """
     limit = input_limit(run.config, options, max_input)
-    lines = read_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
+    lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
     progress, unknown, count = _Progress(), Counter[str](), 0
     try:
         for chunk in _chunks(lines, 1 if at_once else _CHUNK):
@@ -133,7 +133,7 @@ def _limits(config: RunConfig, output: int) -> tuple[int | None, int | None]:
     return max(1, limits.together - output), limits.together - 1
 
 
-def read_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
+def bounded_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
     r"""Read lines that end with a newline and nothing else, and hold no more than ``most`` bytes of any.
 
     A byte order mark in front is taken off. Of a line with ``most`` bytes or more the rest is read and let go.
@@ -147,9 +147,9 @@ def read_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
 
     Example:
         >>> import io
-        >>> [line.text for line in read_lines(io.BytesIO(b"one\r\n\ntwo"), 100)]
+        >>> [line.text for line in bounded_lines(io.BytesIO(b"one\r\n\ntwo"), 100)]
         ['one', '', 'two']
-        >>> list(read_lines(io.BytesIO(b"one\nand another"), 7))[1]
+        >>> list(bounded_lines(io.BytesIO(b"one\nand another"), 7))[1]
         Line(text='and ano', whole=False)
     """
     number = 0

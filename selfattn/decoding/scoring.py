@@ -31,7 +31,7 @@ class Scores:
 
 
 @torch.no_grad()
-def score(
+def score_targets(
     model: Seq2Seq,
     source: Tensor,
     source_mask: Tensor,
@@ -61,7 +61,7 @@ def score(
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source, target_in, target_out = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]]), torch.tensor([[7, 2]])
         >>> everything = torch.ones(1, 3, dtype=torch.bool)
-        >>> scores = score(model, source, everything, target_in, target_out, everything[:, :2])
+        >>> scores = score_targets(model, source, everything, target_in, target_out, everything[:, :2])
         >>> scores.tokens.shape, scores.sums[0] < 0
         (torch.Size([1, 2]), True)
     """
@@ -114,7 +114,9 @@ def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Exam
     """
     found: dict[int, TargetScore] = {}
     for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
-        scores = score(model, batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask)
+        scores = score_targets(
+            model, batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask
+        )
         for place, summed, count in zip(places, scores.sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
             found[place] = TargetScore(summed, count)
     return [found[place] for place in range(len(examples))]

@@ -33,7 +33,7 @@ from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
 from selfattn.training.distributed.parallel import Processes
-from selfattn.training.loop import train
+from selfattn.training.loop import train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
 
 
@@ -100,7 +100,7 @@ def fit(
             if keeper is not None:
                 progress = stack.enter_context(ProgressObserver(label or config.preset))
                 observers = [keeper, _Notes(data.notes if notes is None else notes), progress, *observers]
-            outcome = train(
+            outcome = train_model(
                 model,
                 data.epoch,
                 data.validation,

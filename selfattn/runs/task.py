@@ -30,6 +30,7 @@ from selfattn.errors import UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
 from selfattn.models.config import ModelConfig
+from selfattn.models.encoder_decoder.presets import USUAL
 from selfattn.registry import TASKS
 from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
@@ -99,8 +100,8 @@ class Task:
     TestOptions: ClassVar[type[Any]] = NoOptions
     train_help: ClassVar[str] = ""
     compare_help: ClassVar[str] = ""
-    model: ClassVar[str] = "transformer"
-    models: ClassVar[tuple[str, ...]] = ("rnn-attention", "transformer")
+    model: ClassVar[str] = USUAL[-1]
+    models: ClassVar[tuple[str, ...]] = USUAL
     match: ClassVar[Budget | None] = None
     suggested: ClassVar[str] = "predict"
     takes_pairs: ClassVar[bool] = True

@@ -52,7 +52,7 @@ class Outcome:
     seconds: float
 
 
-def train(
+def train_model(
     model: Seq2Seq,
     examples: Callable[[int], Iterable[Example]],
     validation: Sequence[Example],

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.stream import input_limit, predict_stream, read_lines
+from selfattn.cli.stream import bounded_lines, input_limit, predict_stream
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
@@ -47,7 +47,7 @@ class Measured(io.BytesIO):
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_of_a_long_line_the_beginning_is_held_and_the_next_line_is_the_next(length: int, end: bytes) -> None:
     stream = Measured(b"one\n" + b"x" * length + end + (b"three\n" if end else b""))
-    lines = list(read_lines(stream, 8))
+    lines = list(bounded_lines(stream, 8))
     fits = length + len(end) <= 8 if end else length < 8
     assert [line.text for line in lines] == ["one", "x" * min(length, 8), *(["three"] if end else [])]
     assert [line.whole for line in lines][1] == fits
@@ -56,7 +56,7 @@ def test_of_a_long_line_the_beginning_is_held_and_the_next_line_is_the_next(leng
 
 def test_a_character_at_the_place_of_the_cut_is_not_torn() -> None:
     for most in range(4, 12):
-        (line,) = read_lines(io.BytesIO("한국어 문장".encode() * 99), most)
+        (line,) = bounded_lines(io.BytesIO("한국어 문장".encode() * 99), most)
         assert line.text == ("한국어 문장" * 99)[: len(line.text)]
         assert most - 4 < len(line.text.encode()) <= most
         assert not line.whole
@@ -66,19 +66,19 @@ def test_a_character_at_the_place_of_the_cut_is_not_torn() -> None:
 def test_what_is_not_utf8_is_found_wherever_in_a_line_it_stands(place: int) -> None:
     broken = b"x" * place + b"\xff" + b"x" * 9
     with pytest.raises(UserError, match=rf"standard input:2: not valid UTF-8 \(byte {place + 1}\)"):
-        list(read_lines(io.BytesIO(b"one\n" + broken + b"\nthree\n"), 8))
+        list(bounded_lines(io.BytesIO(b"one\n" + broken + b"\nthree\n"), 8))
     torn = b"x" * place + "한".encode()[:2]
     for end in (b"\n", b""):
         with pytest.raises(UserError, match=rf"standard input:1: not valid UTF-8 \(byte {place + 1}\)"):
-            list(read_lines(io.BytesIO(torn + end), 8))
+            list(bounded_lines(io.BytesIO(torn + end), 8))
 
 
 def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
     mark = b"\xef\xbb\xbf"
-    assert [line.text for line in read_lines(io.BytesIO(mark + b"a\n" + mark + b"b"), 8)] == ["a", "\ufeffb"]
-    assert [line.text for line in read_lines(io.BytesIO(mark), 8)] == [""]
+    assert [line.text for line in bounded_lines(io.BytesIO(mark + b"a\n" + mark + b"b"), 8)] == ["a", "\ufeffb"]
+    assert [line.text for line in bounded_lines(io.BytesIO(mark), 8)] == [""]
     with pytest.raises(UserError, match=r"standard input:1: not valid UTF-8 \(byte 4\)"):
-        list(read_lines(io.BytesIO(mark + b"\xff"), 8))
+        list(bounded_lines(io.BytesIO(mark + b"\xff"), 8))
 
 
 def test_an_input_that_cannot_be_read_is_said_in_a_line(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_input_that_cannot_be_read_is_said_in_a_line(tmp_path: Path) -> None:
             raise OSError(5, "Input/output error")
 
     with pytest.raises(UserError, match=r"standard input: cannot be read \(Input/output error\)"):
-        list(read_lines(Broken(), 8))
+        list(bounded_lines(Broken(), 8))
 
 
 # --- long lines through a model ---------------------------------------------------------------------------------------

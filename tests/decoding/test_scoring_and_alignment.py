@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.alignment import alignments, to_pharaoh
-from selfattn.decoding.scoring import score
+from selfattn.decoding.scoring import score_targets
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 EOS = 2
@@ -46,7 +46,7 @@ TARGET_OUT = torch.tensor([[8, 9, EOS], [8, EOS, 0]])
 
 
 def score_of(model: Seq2Seq, target_out: Tensor = TARGET_OUT, mask: Tensor = TARGET_OUT != 0) -> Any:
-    return score(model, SOURCE, SOURCE != 0, TARGET_IN, target_out, mask)
+    return score_targets(model, SOURCE, SOURCE != 0, TARGET_IN, target_out, mask)
 
 
 def links_of(model: Seq2Seq, target_out: Tensor = TARGET_OUT, **settings: Any) -> list[list[tuple[int, int]]]:
@@ -175,6 +175,6 @@ def test_a_model_without_attention_says_so() -> None:
 def test_bad_targets_are_named(target_in: Tensor, target_out: Tensor, mask: Tensor, message: str) -> None:
     model = ByHand(probabilities(), (FIRST,))
     with pytest.raises(ValueError, match=message):
-        score(model, SOURCE, SOURCE != 0, target_in, target_out, mask)
+        score_targets(model, SOURCE, SOURCE != 0, target_in, target_out, mask)
     with pytest.raises(ValueError, match=message):
         alignments(model, SOURCE, SOURCE != 0, target_in, target_out, mask, eos_id=EOS)

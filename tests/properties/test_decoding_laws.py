@@ -18,7 +18,7 @@ from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.sampling import sample
-from selfattn.decoding.scoring import score
+from selfattn.decoding.scoring import score_targets
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
@@ -157,7 +157,7 @@ def test_what_is_written_has_the_probability_it_is_said_to_have(
 
     def check(found: list[Hypothesis], rows: list[int]) -> None:
         said = [one.log_probability for one in found]
-        assert score(model, source[rows], mask[rows], *as_targets(found)).sums == pytest.approx(said, abs=1e-9)
+        assert score_targets(model, source[rows], mask[rows], *as_targets(found)).sums == pytest.approx(said, abs=1e-9)
 
     every_row = list(range(len(lengths)))
     written = greedy(model, source, mask, **ends)
@@ -181,7 +181,7 @@ def test_scores_are_the_log_softmax_of_forward(zoo: Any, variant: str, lengths: 
     target_in = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
     target_mask = torch.arange(5) < torch.tensor(lengths)[:, None]
     logits = model(source, target_in, source_mask=mask).tolist()
-    scores = score(model, source, mask, target_in, target, target_mask)
+    scores = score_targets(model, source, mask, target_in, target, target_mask)
     for row, length in enumerate(lengths):
         expected = []
         for place, token in enumerate(target[row, :length].tolist()):
@@ -248,7 +248,7 @@ def test_every_part_is_left_in_the_mode_it_was_in(zoo: Any, mode: bool) -> None:
     for call in (
         lambda: beam_search(model, source, everything, beam_size=3, n_best=3, **ends),
         lambda: sample(model, source, everything, generator=generator(0, "sampling"), **ends),
-        lambda: score(model, source, everything, target, target, everything).sums,
+        lambda: score_targets(model, source, everything, target, target, everything).sums,
         lambda: alignments(model, source, everything, target, target, everything, eos_id=EOS),
     ):
         assert call() == call()  # dropout is off

@@ -23,7 +23,7 @@ from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loop import train
+from selfattn.training.loop import train_model
 from selfattn.training.observer import Observer
 from selfattn.training.validation import Criterion
 
@@ -52,7 +52,7 @@ model = build(EncoderDecoderConfig(encoder=stack, decoder=stack), vocab_size=len
 config = TrainingConfig(max_steps=200, batch_size=600, average="ema")
 validation = [next(epoch(0))]
 watcher = Watcher()
-outcome = train(model, epoch, validation, config, pad_id=0, bos_id=1, observers=[watcher],
+outcome = train_model(model, epoch, validation, config, pad_id=0, bos_id=1, observers=[watcher],
     criterion=Criterion(lambda model, loss: {"loss": loss}, "loss", False),
     checkpoints=CheckpointFile(Path(sys.argv[2]), every=50))
 print(outcome.reports[-1].step, seen, memory() - watcher.early, memory())

@@ -18,7 +18,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import epochs as epochs_module
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loop import Outcome, train
+from selfattn.training.loop import Outcome, train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.validation import Criterion
 
@@ -44,7 +44,7 @@ def run(
     observers: Sequence[Observer] = (),
 ) -> tuple[Seq2Seq, Outcome]:
     model = build(model_config, vocab_size=VOCAB, pad_id=0, seed=config.seed)
-    outcome = train(
+    outcome = train_model(
         model,
         lambda epoch: examples(),
         examples(7),

@@ -18,7 +18,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loop import train
+from selfattn.training.loop import train_model
 from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
 from selfattn.training.validation import Criterion
 
@@ -91,7 +91,7 @@ def trained(config: TrainingConfig) -> dict[str, torch.Tensor]:
     model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
     examples = [Example([4 + n % 7, 2], [5 + n % 5, 4 + n % 3, 2]) for n in range(10)]
     criterion = Criterion(lambda model, loss: {"loss": loss}, "loss", higher_is_better=False)
-    train(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, criterion=criterion)
+    train_model(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, criterion=criterion)
     return model.state_dict()
 
 

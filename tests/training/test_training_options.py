@@ -21,7 +21,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.replica import Replica
-from selfattn.training.loop import Outcome, train
+from selfattn.training.loop import Outcome, train_model
 from selfattn.training.objective import loss
 from selfattn.training.objective.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
@@ -86,7 +86,7 @@ def run(
         watcher.model = model
     given = iter(scores or ())
     criterion = Criterion(lambda model, loss: {"score": next(given) if scores else -loss}, "score")
-    outcome = train(
+    outcome = train_model(
         model,
         epoch,
         examples(7, seed=2),

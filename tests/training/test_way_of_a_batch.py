@@ -11,11 +11,11 @@ import training_parts as parts
 from selfattn.decoding.texts import decode_texts
 from selfattn.models.build import build
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loop import train
+from selfattn.training.loop import train_model
 from selfattn.training.validation import Criterion
 
-STEP = ["train", "run", "_train_to_validation", "_step", "step", "loss", "_loss", "batch_loss", "pre_logits"]
-VALIDATION = ["train", "run", "_validate", "criterion", "decode_texts", "decode_sources", "greedy", "step"]
+STEP = ["train_model", "run", "_train_to_validation", "_step", "step", "loss", "_loss", "batch_loss", "pre_logits"]
+VALIDATION = ["train_model", "run", "_validate", "criterion", "decode_texts", "decode_sources", "greedy", "step"]
 
 
 def test_from_the_loop_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,7 @@ def test_from_the_loop_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
         def watched(*arguments: object, name: str = name, own: object = own, **named: object) -> object:
             frames = [frame for frame in traceback.extract_stack()[:-1] if "torch" not in frame.filename]
             names = [frame.name for frame in frames]
-            ways.setdefault(name, [*names[names.index("train") :], name])
+            ways.setdefault(name, [*names[names.index("train_model") :], name])
             assert callable(own)
             return own(*arguments, **named)
 
@@ -41,5 +41,7 @@ def test_from_the_loop_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
     config = TrainingConfig(epochs=1, batch_size=4)
     rule = Criterion(criterion, "finished")
-    train(model, lambda epoch: parts.examples(4, 0), parts.examples(2, 1), config, pad_id=0, bos_id=1, criterion=rule)
+    train_model(
+        model, lambda epoch: parts.examples(4, 0), parts.examples(2, 1), config, pad_id=0, bos_id=1, criterion=rule
+    )
     assert ways == {"pre_logits": STEP, "step": VALIDATION}
