@@ -197,7 +197,7 @@ def read_json(path: Path, *, advice: str) -> Any:
         raise UserError(f"{path}: is not JSON that can be read ({reason}); {advice}") from None
 
 
-def read_lines(kind: type[T], path: Path, *, advice: str) -> list[T]:
+def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
     """Read a file with one JSON value a line as checked values.
 
     Raises:
@@ -213,7 +213,7 @@ def read_lines(kind: type[T], path: Path, *, advice: str) -> list[T]:
     return found
 
 
-def write_lines(path: Path, values: Iterable[Any]) -> None:
+def write_jsonl(path: Path, values: Iterable[Any]) -> None:
     """Write values as JSON, one a line, the whole file or nothing; raises as :func:`write` does."""
     lines = (json.dumps(encode(value), ensure_ascii=False, allow_nan=False) + "\n" for value in values)
     write_text(path, "".join(lines))

@@ -25,7 +25,7 @@ def train_command(task: type[Task]) -> Callable[..., None]:
         train(task.name, **settings)
         if is_main_process():
             out = parts["run"].out
-            say(f"{out}: done; try: selfattn {'evaluate' if task.takes_pairs else 'predict'} {out}")
+            say(f"{out}: done; try: selfattn {task.suggested} {out}")
 
     from selfattn.runs.train import TrainOptions
 

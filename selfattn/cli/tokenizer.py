@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
@@ -18,6 +18,9 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
+
+if TYPE_CHECKING:
+    from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
 
 _DEFAULT_SIZE = 8000
 _MEASURED = 10_000  # texts that the card of a new tokenizer is made from

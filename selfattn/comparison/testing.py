@@ -40,12 +40,12 @@ from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
 from selfattn.training.observer import EpochReport
 
-SCHEMA = 2
+_SCHEMA = 2
 RESULT, ANSWERS = "test.json", "test.jsonl"
 _TIMED = 50  # inputs that are timed one by one
 _ADVICE = "test the run again: remove test.json, and compare with `resume`"
 
-Range = tuple[int, int]
+_Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Answer(Plain):
     source: str
     target: str
     tag: str
-    spans: tuple[tuple[str, Range, Range], ...]
+    spans: tuple[tuple[str, _Range, _Range], ...]
     output: str
     finished: bool
 
@@ -130,8 +130,8 @@ class Tested:
         file = path / RESULT
         data = codec.read_json(file, advice=_ADVICE)
         found = data.get("schema") if isinstance(data, dict) else None
-        if found != SCHEMA:
-            raise UserError(f"{file}: schema {found!r}, this version reads {SCHEMA}; {_ADVICE}")
+        if found != _SCHEMA:
+            raise UserError(f"{file}: schema {found!r}, this version reads {_SCHEMA}; {_ADVICE}")
         self.result: TestResult = codec.decode(TestResult, data, file=file, advice=_ADVICE)
 
     @property
@@ -170,7 +170,7 @@ class Tested:
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
         """Every test pair with the model's output."""
-        return tuple(codec.read_lines(Answer, self.path / ANSWERS, advice=_ADVICE))
+        return tuple(codec.read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE))
 
     @property
     def pairs(self) -> list[Pair]:
@@ -203,7 +203,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
     seconds = time.perf_counter() - started
     answers = _answers(tests.pairs, outputs)
     result = TestResult(
-        schema=SCHEMA,
+        schema=_SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         headline=task.headline,
         scores=task.scores([output.text for output in outputs], [pair.target for pair in tests.pairs]),
@@ -224,7 +224,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         words=tests.seen.words,
     )
     with writing(run.path):
-        codec.write_lines(run.path / ANSWERS, answers)
+        codec.write_jsonl(run.path / ANSWERS, answers)
         codec.write(run.path / RESULT, result)
     return Tested(run.path)
 

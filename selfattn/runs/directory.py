@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from selfattn.codec import Plain, decode, encode, read, read_json, read_lines, write, write_lines
+from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, write, write_jsonl
 from selfattn.errors import UserError
 from selfattn.files import write_atomically
 from selfattn.models.config import ModelConfig
@@ -186,12 +186,12 @@ class RunDirectory:
         """Add a line to the metrics."""
         path = self.path / METRICS
         has_lines = path.exists() and path.stat().st_size > 0
-        lines = read_lines(dict[str, Any], path, advice=_ADVICE) if has_lines else []
-        write_lines(path, [*lines, report.to_line()])
+        lines = read_jsonl(dict[str, Any], path, advice=_ADVICE) if has_lines else []
+        write_jsonl(path, [*lines, report.to_line()])
 
     def rewrite_metrics(self, reports: Iterable[EpochReport]) -> None:
         """Put these lines in place of all metrics."""
-        write_lines(self.path / METRICS, [report.to_line() for report in reports])
+        write_jsonl(self.path / METRICS, [report.to_line() for report in reports])
 
     def metrics(self) -> list[EpochReport]:
         """Read the metrics, one report for each validation.
@@ -200,7 +200,7 @@ class RunDirectory:
             UserError: the file is missing, or a line is no report.
         """
         path = self.path / METRICS
-        lines = read_lines(dict[str, Any], path, advice=_ADVICE)
+        lines = read_jsonl(dict[str, Any], path, advice=_ADVICE)
         return [EpochReport.from_line(line, f"{path}:{number}", _ADVICE) for number, line in enumerate(lines, 1)]
 
     def write_record(self, record: RunRecord) -> None:

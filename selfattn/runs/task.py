@@ -30,6 +30,7 @@ from selfattn.errors import UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
 from selfattn.models.config import ModelConfig
+from selfattn.models.encoder_decoder.presets import USUAL
 from selfattn.registry import TASKS
 from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
@@ -81,6 +82,7 @@ class Task:
         model: that is trained where none is named.
         models: that are compared where none are named.
         match: what compared models have the same of where nothing else is asked for.
+        suggested: the command to try when a model is trained.
         takes_pairs: whether runs answer inputs; where not, they continue texts.
         max_input: most tokens of an input to a model that could read any number.
         tag_name: what the tags of the pairs tell apart, such as kinds.
@@ -98,9 +100,10 @@ class Task:
     TestOptions: ClassVar[type[Any]] = NoOptions
     train_help: ClassVar[str] = ""
     compare_help: ClassVar[str] = ""
-    model: ClassVar[str] = "transformer"
-    models: ClassVar[tuple[str, ...]] = ("rnn-attention", "transformer")
+    model: ClassVar[str] = USUAL[-1]
+    models: ClassVar[tuple[str, ...]] = USUAL
     match: ClassVar[Budget | None] = None
+    suggested: ClassVar[str] = "predict"
     takes_pairs: ClassVar[bool] = True
     max_input: ClassVar[int] = 1024
     tag_name: ClassVar[str] = "kind"

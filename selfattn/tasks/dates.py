@@ -68,6 +68,7 @@ class Dates(Task):
         "Compare models on dates: train each, test on unseen dates, write report.html, report.md and results.json."
     )
     models = ("rnn-plain", "rnn-peeky", "rnn-attention", "transformer")
+    suggested = "evaluate"
     tag_name = "format"
     options: DateOptions
 

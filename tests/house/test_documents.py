@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NEEDS_A_RUN = "<!-- needs a trained run -->\n"
+A_FILE = re.compile(r"^<!-- (tests/doors/\w+\.py) -->\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGES = sorted(
     page for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if BLOCK.search(page.read_text("utf-8"))
 )
@@ -22,7 +23,8 @@ def test_a_pages_code_runs(page: Path) -> None:
     for block in BLOCK.finditer(text):
         # Keep line numbers, so that a failure points into the page.
         line = text.count("\n", 0, block.start()) + 1
-        if not text[: block.start()].endswith(NEEDS_A_RUN):
+        before = text[: block.start()]
+        if not before.endswith(NEEDS_A_RUN) and not re.search(r"<!-- tests/doors/\w+\.py -->\n$", before):
             program.append(compile("\n" * line + block[1], str(page), "exec"))
     names: dict[str, object] = {"__name__": "page"}
     for block_code in program:
@@ -31,3 +33,11 @@ def test_a_pages_code_runs(page: Path) -> None:
 
 def test_concepts_is_among_the_pages() -> None:
     assert ROOT / "docs" / "concepts.md" in PAGES
+
+
+def test_the_files_that_are_shown_are_those_that_are_tested() -> None:
+    page = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
+    shown = dict(A_FILE.findall(page))
+    assert len(shown) == 6, "one for each door"
+    for name, code in shown.items():
+        assert code == (ROOT / name).read_text(encoding="utf-8"), f"{name}: the page shows another one"

@@ -123,7 +123,7 @@ def test_one_process_has_nothing_to_share_out(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="sharded: one process has nothing to share out; start several"):
         program.fit_small(tmp_path / "run", program.CURVE, sharded=True)
     assert not (tmp_path / "run").exists()
-    with pytest.raises(UserError, match="--sharded: one process has nothing to share out; start several"):
+    with pytest.raises(UserError, match="`sharded`: one process has nothing to share out; start several"):
         TrainOptions(out=tmp_path / "run", sharded=True)
 
 

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from selfattn.figures.quality import Estimate, IntervalMethod, Over
 
-LEVEL = 0.95
+_LEVEL = 0.95
 _METHODS: dict[Over, str] = {
     "items": "percentile bootstrap (Wilson score where all items are right, or all wrong)",
     "seeds and items": "hierarchical bootstrap over seeds and items in closed form, with Student's t for the few seeds "
     "(shares: in the form of the Wilson score)",
 }
-_Z = 1.959963984540054  # the normal quantile of (1 + LEVEL) / 2
+_Z = 1.959963984540054  # the normal quantile of (1 + _LEVEL) / 2
 
 
 def interval_method(over: Over) -> IntervalMethod:
@@ -29,7 +29,7 @@ def interval_method(over: Over) -> IntervalMethod:
         >>> interval_method("items").level
         0.95
     """
-    return IntervalMethod(LEVEL, _METHODS[over], over)
+    return IntervalMethod(_LEVEL, _METHODS[over], over)
 
 
 def bootstrap_share(
@@ -70,7 +70,7 @@ def bootstrap_share(
     # An item counts by its value alone, so a draw is how often each of the few values came up.
     values, counts = np.unique(by_item, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(items, counts / items, size=resamples)
-    low, high = np.quantile(drawn @ values / items, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(drawn @ values / items, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return Estimate(mean, min(float(low), mean), max(float(high), mean), by_run)
 
 

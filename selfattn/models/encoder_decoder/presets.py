@@ -12,6 +12,9 @@ from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
 
 _BLOCK: dict[str, Any] = {"dim": 96, "num_heads": 4, "num_layers": 1, "ffn_dim": 160}
+USUAL = ("rnn-attention", "transformer")
+"""The models that are compared where none are named; the last is trained where none is."""
+
 _Maker = Callable[[], EncoderDecoderConfig]
 
 

@@ -13,6 +13,7 @@ import pytest
 from selfattn.comparison import jobs, matching
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
+from selfattn.comparison.plan import read_plan
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
@@ -110,7 +111,7 @@ def test_resume_takes_the_same_settings_only(tmp_path: Path) -> None:
     compare_small(tmp_path / "out", models=("transformer",), set=SMALL[:3])
     with pytest.raises(UserError, match="holds another comparison, made by: selfattn compare dates"):
         compare_small(tmp_path / "out", models=("transformer",), set=SMALL[:3], seeds=2, resume=True)
-    with pytest.raises(UserError, match="--resume"):
+    with pytest.raises(UserError, match="`resume`"):
         compare_small(tmp_path / "out")
 
 
@@ -124,7 +125,7 @@ def test_resume_takes_another_language(tmp_path: Path, monkeypatch: pytest.Monke
         record, _ = compare_small(out, **few, lang=lang, resume=True)
         assert ("--lang ko" in record.command) == (lang == "ko")
         assert f'<html lang="{lang}"' in (out / "report.html").read_text()
-        assert jobs.read_plan(out).command == record.command
+        assert read_plan(out).command == record.command
     assert without_times(out) == without_times(whole)
     with pytest.raises(UserError, match="holds another comparison"):
         compare_small(out, **few, lang="ko", seeds=2, resume=True)
@@ -177,7 +178,7 @@ def test_one_seed_is_too_few_to_tell(tmp_path: Path) -> None:
 
 def test_a_model_of_twice_the_size_is_refused_or_named(tmp_path: Path) -> None:
     bigger = (*SMALL, "transformer:encoder.ffn_dim=400")
-    with pytest.raises(UserError, match=r"parameters outside embeddings: transformer has .*--apart"):
+    with pytest.raises(UserError, match=r"parameters outside embeddings: transformer has .*`apart`"):
         compare_small(tmp_path / "refused", set=bigger, apart=False)
     assert not (tmp_path / "refused").exists()
     record, _ = compare_small(tmp_path / "asked", set=bigger)
