@@ -13,7 +13,8 @@ import torch
 from by_turns import by_turns
 from torch import Tensor
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq

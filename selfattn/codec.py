@@ -36,6 +36,15 @@ _EXPECTED = {
     "tuple_type": "a list",
     "list_type": "a list",
 }
+_BOUNDS = {  # where the bound stands in pydantic's findings
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+    "too_short": ("a length of at least", "min_length"),
+    "string_too_short": ("a length of at least", "min_length"),
+    "too_long": ("a length of at most", "max_length"),
+}
 _ONE_OF_SEVERAL = {"str": "text", "int": "a whole number", "float": "a finite number", "bool": "true or false"}
 
 
@@ -101,12 +110,16 @@ def checked(kind: type[T], data: object) -> T:
 
     try:
         # As JSON, for there a list may stand for a tuple, and nothing else is taken for what it is not.
-        adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # types are hashable
-        return adapter.validate_json(json.dumps(data, ensure_ascii=True))
-    except ValidationError as error:
-        raise _first_problem(error) from None
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
     except RecursionError:
         raise FieldError("", "is nested too deep") from None
+    except (TypeError, ValueError):  # UnicodeEncodeError is one of the latter
+        raise _not_json(data, "") or FieldError("", "is no JSON value") from None
+    try:
+        adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # types are hashable
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        raise _first_problem(error) from None
 
 
 def encode(value: Any) -> Any:
@@ -151,7 +164,7 @@ def read_json(path: Path, *, advice: str) -> Any:
     """
     data = read_bytes(path, advice=advice)
     try:
-        return json.loads(data)
+        return json.loads(data.decode())
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; {advice}") from None
     except json.JSONDecodeError as error:
@@ -195,8 +208,11 @@ def _first_problem(error: Any) -> FieldError:
                 _path(place[:-1]), f"expected {' or '.join(map(str, names))}, found {short(first['input'])}"
             )
     if kind == "json_invalid":
-        return FieldError("", "is not text that can be written (half a surrogate pair)")
+        return FieldError("", "is nested too deep")
     expected = _EXPECTED.get(kind)
+    if kind in _BOUNDS:
+        word, bound = _BOUNDS[kind]
+        expected = f"{word} {first['ctx'][bound]}"
     if expected is None:
         message = str(first["msg"])
         expected = message[0].lower() + message[1:]
@@ -204,6 +220,23 @@ def _first_problem(error: Any) -> FieldError:
         if kind == "literal_error":
             expected = "one of " + str(first["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
     return FieldError(_path(place), f"expected {expected}, found {short(first['input'])}")
+
+
+def _not_json(value: object, where: str) -> FieldError | None:
+    """Find what is no JSON value, or cannot be written as one."""
+    inside: list[tuple[str, object]] = []
+    if isinstance(value, Mapping):
+        inside = [(f"{where}.{key}" if where else str(key), item) for key, item in value.items()]
+    elif isinstance(value, (tuple, list)):
+        inside = [(f"{where}[{place}]", item) for place, item in enumerate(value)]
+    elif _is_not_finite(value):
+        return FieldError(where, f"expected a finite number, found {value}")
+    elif isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            return FieldError(where, "is not text that can be written (half a surrogate pair)")
+    elif value is not None and not isinstance(value, (bool, int, float)):
+        return FieldError(where, f"expected a JSON value, found {type(value).__name__}")
+    return next((found for at, item in inside if (found := _not_json(item, at))), None)
 
 
 def _path(place: tuple[str | int, ...]) -> str:

@@ -16,9 +16,9 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, ItemsView, Iterator, ValuesView
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -52,13 +52,16 @@ class Registry(Generic[T]):
         """
         if not name or not name.replace("-", "").replace("_", "").replace(" ", "").isalnum():
             raise UserError(f"{self.what} {name!r}: a name is made of letters, digits, - and _")
+        # The project's modules register when they are imported, in whatever order; a stranger's come after all of them.
+        is_own = str(sys._getframe(1).f_globals.get("__name__")).startswith("selfattn.")
 
         def put(part: T) -> T:
-            self._open()
+            if not is_own:
+                self._open()
             if name in self._parts and self._parts[name] is not part:
                 raise UserError(f"{self.what} {name!r}: there is one of this name already; choose another")
             self._parts[name] = part
-            if _loading:
+            if _loading and not is_own:
                 self._plugin_of[name] = _loading[-1]
             return part
 
@@ -71,29 +74,42 @@ class Registry(Generic[T]):
             UserError: there is none; the message lists those that are near, or all.
         """
         if name not in self:
-            near = difflib.get_close_matches(name, self._parts, n=3)
-            known = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}"
-            raise UserError(
-                f"{self.what} {name!r} is not known; {known} A part of your own comes in with --plugin FILE"
-            )
+            raise UserError(self.unknown(name))
         return self._parts[name]
+
+    def unknown(self, name: object) -> str:
+        """Say that there is no part of this name, and which are near, or all that there are."""
+        near = difflib.get_close_matches(str(name), self.names(), n=3)
+        known = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}."
+        return f"{self.what} {name!r} is not known; {known} A part of your own comes in with --plugin FILE"
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a part of this name, the project's, of a plugin, or of an installed package."""
-        self._open()
-        if name not in self._parts:
-            load_installed()
-        return name in self._parts
+        return isinstance(name, str) and (name in self._parts or name in self.names())
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names."""
         return iter(self.names())
+
+    def __len__(self) -> int:
+        """Count the names."""
+        return len(self.names())
 
     def names(self) -> tuple[str, ...]:
         """Return all names, the project's own first."""
         self._open()
         load_installed()
         return tuple(self._parts)
+
+    def items(self) -> ItemsView[str, T]:
+        """Return names and parts, the project's own first."""
+        self.names()
+        return self._parts.items()
+
+    def values(self) -> ValuesView[T]:
+        """Return all parts, the project's own first."""
+        self.names()
+        return self._parts.values()
 
     def plugin_of(self, name: str) -> str | None:
         """Return the plugin that brought a part; None for the project's own."""
@@ -103,8 +119,7 @@ class Registry(Generic[T]):
         """Bring the project's own parts, once."""
         home, self._home = self._home, None
         if home is not None:
-            with _not_of_a_plugin():
-                importlib.import_module(home)
+            importlib.import_module(home)
 
 
 SCORES: Registry[Any] = Registry("score", "selfattn.attention.scores")
@@ -120,11 +135,11 @@ class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
     """Decorators by which parts come in, one for each door.
 
     Example:
-        >>> from selfattn.attention.scores import Dot
-        >>> @register.score("halved_dot")
-        ... class HalvedDot(Dot):
+        >>> from selfattn.attention.scores import Score
+        >>> @register.score("product_of_means")
+        ... class ProductOfMeans(Score):
         ...     def forward(self, query, key):
-        ...         return super().forward(query, key) / 2
+        ...         return query.mean(-1)[..., :, None] * key.mean(-1)[..., None, :]
     """
 
     score = SCORES.register
@@ -134,6 +149,38 @@ class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
     task = TASKS.register
     metric = METRICS.register
     section = SECTIONS.register
+
+
+def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
+    """Make a part of its class, which is handed what its constructor names of the things given.
+
+    Args:
+        registry: of classes.
+        name: of the part.
+        given: what a constructor may ask for, by the names of its arguments.
+
+    Raises:
+        UserError: there is no part of this name, or its constructor asks for something that is not given.
+
+    Example:
+        >>> parts: Registry[Any] = Registry("part")
+        >>> @parts.register("pair")
+        ... class Pair:
+        ...     def __init__(self, left, weight=0.5): self.left, self.weight = left, weight
+        >>> build_part(parts, "pair", left=3, right=5).left
+        3
+    """
+    part = registry[name]
+    asked = inspect.signature(part).parameters.values()
+    anything = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one.name for one in asked if one.default is one.empty and one.kind not in anything]
+    missing = [one for one in needed if one not in given]
+    if missing:
+        raise UserError(
+            f"{registry.what} {name!r}: its constructor asks for {', '.join(missing)} without a default; it may ask "
+            f"for {', '.join(given)}"
+        )
+    return part(**{one.name: given[one.name] for one in asked if one.name in given})
 
 
 _loading: list[str] = []
@@ -219,14 +266,3 @@ def load_installed() -> None:
         finally:
             _loading.pop()
         _loaded[point.value] = point.module
-
-
-@contextmanager
-def _not_of_a_plugin() -> Iterator[None]:
-    """Let parts that the project brings while a plugin is loaded be the project's."""
-    kept = list(_loading)
-    _loading.clear()
-    try:
-        yield
-    finally:
-        _loading[:] = kept

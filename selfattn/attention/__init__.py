@@ -3,7 +3,17 @@
 from selfattn.attention.core import Attended, attend
 from selfattn.attention.layer import KeyValue, MultiHeadAttention
 from selfattn.attention.masks import causal_mask, key_mask, padding_mask, sliding_window_mask
-from selfattn.attention.positions import Alibi, AttentionPosition, Learned, RelativeBias, Rotary, Sinusoidal
+from selfattn.attention.positions import (
+    Alibi,
+    AttentionPosition,
+    EmbeddingPosition,
+    Learned,
+    Position,
+    RelativeBias,
+    Rotary,
+    Sinusoidal,
+    make_position,
+)
 from selfattn.attention.scores import (
     Additive,
     Concat,
@@ -24,11 +34,13 @@ __all__ = [
     "AttentionPosition",
     "Concat",
     "Dot",
+    "EmbeddingPosition",
     "General",
     "KeyValue",
     "Learned",
     "Location",
     "MultiHeadAttention",
+    "Position",
     "RelativeBias",
     "Rotary",
     "ScaledDot",
@@ -38,6 +50,7 @@ __all__ = [
     "causal_mask",
     "dot",
     "key_mask",
+    "make_position",
     "make_score",
     "padding_mask",
     "scaled_dot",

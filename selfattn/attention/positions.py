@@ -1,23 +1,70 @@
 """Position information: added to embeddings (sinusoidal, learned) or applied inside attention (rotary, ALiBi, T5).
 
 Positions are always given as integers, ``[i]`` or ``[b i]``, counted from 0 in each row's own text: padding between
-two parts of a row, or a cache, then changes nothing.
+two parts of a row, or a cache, then changes nothing. A position comes in by its name through
+``@register.position``, these here as a stranger's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from selfattn.registry import POSITIONS, build_part, register
+
 SinusoidLayout = Literal["interleaved", "halves"]
 
 
-class Sinusoidal(nn.Module):
+class Position(nn.Module):
+    """What the engine must know of any position information before it is built.
+
+    :func:`make_position` hands a constructor what it names of ``dim``, ``num_heads``, ``head_dim``, ``max_length``,
+    ``bidirectional`` and ``layout``; other arguments need defaults.
+
+    Attributes:
+        bounded: whether only positions below ``max_length`` exist; default False: it has them all.
+    """
+
+    bounded: ClassVar[bool] = False
+
+    @classmethod
+    def width_unit(cls, num_heads: int) -> int:
+        """Return what a model's width must be a multiple of, by default 1."""
+        return 1
+
+
+@register.position("none")
+class NoPosition(Position):
+    """No position information: what order tokens stand in is not seen."""
+
+
+class EmbeddingPosition(Position):
+    """Position information that is added to token embeddings: integer positions ``[...]`` to vectors ``[... d]``."""
+
+    __call__: Callable[..., Tensor]
+
+
+class AttentionPosition(Position):
+    """Position information that acts inside self-attention; by default it does nothing."""
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Turn queries or keys ``[b h i e]`` by their positions ``[i]`` or ``[b i]``."""
+        return x
+
+    def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """Return what to add to the scores, or None: ``[h i j]`` for positions ``[i]``, ``[b h i j]`` for ``[b i]``."""
+        return None
+
+    forward: Callable[..., Tensor]
+
+
+@register.position("sinusoidal")
+class Sinusoidal(EmbeddingPosition):
     r"""Fixed sines and cosines (Vaswani et al. 2017, section 3.5).
 
     .. math:: PE(p, 2k) = \sin(p / 10000^{2k/d}), \qquad PE(p, 2k+1) = \cos(p / 10000^{2k/d})
@@ -39,6 +86,11 @@ class Sinusoidal(nn.Module):
         [[0.0, 0.0, 1.0, 1.0]]
     """
 
+    @classmethod
+    def width_unit(cls, num_heads: int) -> int:
+        """Return 2: a sine and a cosine."""
+        return 2
+
     def __init__(self, dim: int, *, layout: SinusoidLayout = "interleaved") -> None:
         super().__init__()
         if dim % 2:
@@ -55,7 +107,8 @@ class Sinusoidal(nn.Module):
         return rearrange([angles.sin(), angles.cos()], f"two ... k -> ... {order}")
 
 
-class Learned(nn.Module):
+@register.position("learned")
+class Learned(EmbeddingPosition):
     """One trained vector for each position (Gehring et al. 2017, section 3.1).
 
     Args:
@@ -69,6 +122,8 @@ class Learned(nn.Module):
         >>> Learned(7, 4)(torch.arange(5)).shape
         torch.Size([5, 4])
     """
+
+    bounded = True
 
     def __init__(self, max_length: int, dim: int) -> None:
         super().__init__()
@@ -87,20 +142,7 @@ class Learned(nn.Module):
         return vectors
 
 
-class AttentionPosition(nn.Module):
-    """Position information that acts inside attention; by default it does nothing."""
-
-    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Turn queries or keys ``[b h i e]`` by their positions ``[i]`` or ``[b i]``."""
-        return x
-
-    def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """Return what to add to the scores, ``[h i j]`` or ``[b h i j]``, or None."""
-        return None
-
-    forward: Callable[..., Tensor]
-
-
+@register.position("rotary")
 class Rotary(AttentionPosition):
     """Rotary positions: pairs of coordinates turn by an angle that grows with the position.
 
@@ -121,6 +163,11 @@ class Rotary(AttentionPosition):
         [[[[1.0, 1.0]]]]
     """
 
+    @classmethod
+    def width_unit(cls, num_heads: int) -> int:
+        """Return 2 for each head: coordinates turn in pairs."""
+        return 2 * num_heads
+
     def __init__(self, head_dim: int, base: float = 10000.0) -> None:
         super().__init__()
         if head_dim % 2:
@@ -138,6 +185,7 @@ class Rotary(AttentionPosition):
         return rearrange([even * cos - odd * sin, even * sin + odd * cos], "two ... k -> ... (k two)")
 
 
+@register.position("alibi")
 class Alibi(AttentionPosition):
     """Attention with linear biases: ``-slope_h * |i - j|`` (Press et al. 2022, section 3).
 
@@ -167,6 +215,7 @@ class Alibi(AttentionPosition):
         return -self.slopes[:, None, None] * distance.unsqueeze(-3)
 
 
+@register.position("t5")
 class RelativeBias(AttentionPosition):
     """A trained bias for each head and bucket of distances (Raffel et al. 2020, section 2.1: T5).
 
@@ -220,3 +269,42 @@ class RelativeBias(AttentionPosition):
         distance = key_positions[..., None, :] - query_positions[..., :, None]
         table: Tensor = self.table(self.bucket(distance))
         return rearrange(table, "... i j h -> ... h i j")
+
+
+def make_position(
+    name: str,
+    *,
+    dim: int,
+    num_heads: int,
+    max_length: int = 512,
+    bidirectional: bool = False,
+    layout: SinusoidLayout = "interleaved",
+) -> Position:
+    """Build position information from its name, for configurations and command lines.
+
+    Args:
+        name: of a registered position, such as ``sinusoidal`` or ``rotary``; ``none`` does nothing.
+        dim: model width ``d``.
+        num_heads: ``h``; the constructor may also ask for ``head_dim``.
+        max_length: how many positions there are, for those that are bounded; default 512.
+        bidirectional: keys may lie after the query (an encoder); default False.
+        layout: of sinusoidal ones.
+
+    Raises:
+        UserError: the name is unknown, or the constructor asks for something else.
+
+    Example:
+        >>> make_position("alibi", dim=8, num_heads=2).slopes.tolist()
+        [0.0625, 0.00390625]
+    """
+    position: Position = build_part(
+        POSITIONS,
+        name,
+        dim=dim,
+        num_heads=num_heads,
+        head_dim=dim // num_heads,
+        max_length=max_length,
+        bidirectional=bidirectional,
+        layout=layout,
+    )
+    return position

@@ -2,7 +2,8 @@
 
 Each is a small module ``forward(query [b h i e], key [b h j e']) -> scores [b h i j]`` that works in any role and for
 any number of heads (its weights are shared by the heads). A score that is a dot product of projected vectors also says
-so through :meth:`Score.as_dot`, and then takes the fused path.
+so through :meth:`Score.as_dot`, and then takes the fused path. A score comes in by its name through
+``@register.score``, these here as a stranger's.
 """
 
 from __future__ import annotations
@@ -10,18 +11,41 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.attention.blocks import summed_tanh
+from selfattn.registry import SCORES, build_part, register
 
 # Elements of [b h i j a] that the additive family holds at a time (float32: 64 MiB); more goes in blocks.
 BLOCK_ELEMENTS = 2**24
 
 
 class Score(nn.Module, ABC):
-    """What every score function is: ``query [b h i e], key [b h j e'] -> scores [b h i j]``."""
+    """What every score function is: ``query [b h i e], key [b h j e'] -> scores [b h i j]``.
+
+    :func:`make_score` hands a constructor what it names of ``query_dim``, ``key_dim``, ``hidden_dim`` and
+    ``max_length``; other arguments need defaults.
+
+    Attributes:
+        equal_widths: whether query and key must have one width; default False.
+        counts_keys: whether it tells keys by their place in the batch, and so has a longest source; default False.
+
+    Example:
+        >>> from selfattn.registry import register
+        >>> @register.score("negative_distance")
+        ... class NegativeDistance(Score):
+        ...     equal_widths = True
+        ...     def forward(self, query, key):
+        ...         return -torch.cdist(query, key)
+        >>> make_score("negative_distance", 3, 3)(torch.zeros(1, 1, 1, 3), torch.ones(1, 1, 1, 3)).shape
+        torch.Size([1, 1, 1, 1])
+    """
+
+    equal_widths: ClassVar[bool] = False
+    counts_keys: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
@@ -34,6 +58,7 @@ class Score(nn.Module, ABC):
     __call__: Callable[..., Tensor]
 
 
+@register.score("dot")
 class Dot(Score):
     """``q . k`` (Luong et al. 2015, section 3.1, "dot"); query and key have the same width.
 
@@ -41,6 +66,8 @@ class Dot(Score):
         >>> Dot()(torch.tensor([[[[1.0, 2.0]]]]), torch.tensor([[[[3.0, 4.0]]]])).item()
         11.0
     """
+
+    equal_widths = True
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return ``q . k``."""
@@ -53,6 +80,7 @@ class Dot(Score):
         return query, key, 1.0
 
 
+@register.score("scaled_dot")
 class ScaledDot(Score):
     """``q . k / sqrt(e)`` (Vaswani et al. 2017, section 3.2.1); query and key have the same width ``e``.
 
@@ -60,6 +88,8 @@ class ScaledDot(Score):
         >>> ScaledDot()(torch.tensor([[[[1.0, 2.0, 0.0, 0.0]]]]), torch.tensor([[[[3.0, 4.0, 0.0, 0.0]]]])).item()
         5.5
     """
+
+    equal_widths = True
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return ``q . k / sqrt(e)``."""
@@ -72,6 +102,7 @@ class ScaledDot(Score):
         return query, key, 1.0 / math.sqrt(query.shape[-1])
 
 
+@register.score("general")
 class General(Score):
     """``q W k``, also called multiplicative or bilinear (Luong et al. 2015, section 3.1, "general").
 
@@ -98,6 +129,7 @@ class General(Score):
         return self.proj(query), key, 1.0
 
 
+@register.score("additive")
 class Additive(Score):
     """``v . tanh(W1 k + W2 q)`` (Bahdanau et al. 2015, appendix A.1.2), in blocks where it is large.
 
@@ -133,6 +165,7 @@ class Additive(Score):
         return summed_tanh(self.query_proj(query), self.key_proj(key), self.v.weight[0], self.block_elements)
 
 
+@register.score("concat")
 class Concat(Score):
     """``v . tanh(W [q; k])`` (Luong et al. 2015, section 3.1, "concat"): one matrix over both, with its bias.
 
@@ -170,6 +203,7 @@ class Concat(Score):
         return summed_tanh(projected, torch.nn.functional.linear(key, for_key), self.v.weight[0], self.block_elements)
 
 
+@register.score("location")
 class Location(Score):
     """``W q`` read off at the key's position: the query alone decides (Luong et al. 2015, equation 8).
 
@@ -184,6 +218,8 @@ class Location(Score):
         >>> Location(3, max_length=13)(torch.ones(1, 2, 7, 3), torch.ones(1, 2, 11, 5)).shape
         torch.Size([1, 2, 7, 11])
     """
+
+    counts_keys = True
 
     def __init__(self, query_dim: int, max_length: int) -> None:
         super().__init__()
@@ -207,14 +243,15 @@ def make_score(
     """Build a score function from its name, for configurations and command lines.
 
     Args:
-        name: ``dot``, ``scaled_dot``, ``general``, ``additive``, ``concat`` or ``location``.
+        name: of a registered score, such as ``dot``, ``scaled_dot``, ``general``, ``additive``, ``concat`` or
+            ``location``.
         query_dim: width of a query.
         key_dim: width of a key.
         hidden_dim: width inside the tanh of additive and concat; default ``query_dim``.
         max_length: longest source of location.
 
     Raises:
-        ValueError: the name is unknown.
+        UserError: the name is unknown, or the constructor asks for something else.
 
     Example:
         >>> make_score("general", 3, 5)
@@ -222,17 +259,10 @@ def make_score(
           (proj): Linear(in_features=3, out_features=5, bias=False)
         )
     """
-    makers: dict[str, Callable[[], Score]] = {
-        "dot": Dot,
-        "scaled_dot": ScaledDot,
-        "general": lambda: General(query_dim, key_dim),
-        "additive": lambda: Additive(query_dim, key_dim, hidden_dim),
-        "concat": lambda: Concat(query_dim, key_dim, hidden_dim),
-        "location": lambda: Location(query_dim, max_length),
-    }
-    if name not in makers:
-        raise ValueError(f"unknown score {name!r}; known: {', '.join(makers)}")
-    return makers[name]()
+    score: Score = build_part(
+        SCORES, name, query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim, max_length=max_length
+    )
+    return score
 
 
 def _check_width(name: str, query_dim: int, key_dim: int) -> None:

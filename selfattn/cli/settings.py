@@ -279,7 +279,8 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
         UserError: there is no ``=``, no such setting, or the value is out of its range.
 
     Example:
-        >>> from selfattn.models.config import DecoderOnlyConfig, TransformerConfig
+        >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
+        >>> from selfattn.models.transformer_config import TransformerConfig
         >>> with_settings(DecoderOnlyConfig(stack=TransformerConfig()), ["stack.norm=rms", "x:stack.dim=2"]).stack.norm
         'rms'
     """

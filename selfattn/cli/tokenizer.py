@@ -8,9 +8,9 @@ from pathlib import Path
 
 from selfattn.cli.given_options import chosen_columns
 from selfattn.cli.tokenizer_options import InspectTokenizer, Side, TrainTokenizer
+from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import read_pairs
 from selfattn.data.readers.records import format_of
-from selfattn.data.readers.texts import read_texts
 from selfattn.errors import UserError
 from selfattn.report.drawing.tokenizer_card import card_text
 from selfattn.report.drawing.tokenizer_svg import card_svg

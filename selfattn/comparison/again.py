@@ -16,7 +16,7 @@ from selfattn.errors import UserError
 from selfattn.figures.quality import Headline
 from selfattn.figures.record import Record
 from selfattn.report.render.files import ReportFiles, write_report
-from selfattn.runs.test_result import Tested
+from selfattn.runs.testing import Tested
 
 
 def report(paths: Sequence[Path], options: ReportOptions) -> tuple[Record, ReportFiles]:

@@ -23,7 +23,7 @@ from selfattn.evaluation.statistics.significance import estimate
 from selfattn.figures.buckets import Bucket, BucketGroup
 from selfattn.figures.quality import Estimate, Headline
 from selfattn.runs.task import compare_on, right_answers
-from selfattn.runs.test_result import Tested
+from selfattn.runs.testing import Tested
 
 _MOST_FIELDS = 12
 _RARE = "share of the references' words that the outputs have, by how often training shows the word"

@@ -32,7 +32,7 @@ from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.run import load
 from selfattn.runs.task import Lesson, Task
-from selfattn.runs.test_result import Tested, is_tested, test_run
+from selfattn.runs.testing import Tested, is_tested, test_run
 from selfattn.tasks.date_data import Given
 from selfattn.tasks.dates import DatesTask, training_config
 from selfattn.tasks.recipes import PROBE_ITEMS, QUICK_TEST_ITEMS, TEST_ITEMS

@@ -10,7 +10,7 @@ from selfattn.evaluation.gates.output_gates import Floor
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import Matching
 from selfattn.models.sizing import spread
-from selfattn.runs.test_result import Tested
+from selfattn.runs.testing import Tested
 
 _OF_THE_DATA = ("overlap",)  # the same for every model of a seed
 

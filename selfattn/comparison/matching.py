@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 import torch
 
 from selfattn.cli.compare_options import Budget, CompareOptions
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.figures.record import Matching

@@ -21,15 +21,19 @@ from selfattn.figures.attention import Attention, AttentionExample, AttentionMap
 from selfattn.figures.cost import Cost, DecodingCost, MeanOverRuns, Timing
 from selfattn.figures.curves import Curve, Point
 from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Headline, IntervalMethod
+from selfattn.figures.quality import Estimate, Headline, IntervalMethod, Unit
 from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Model, Record, TuningTrial
 from selfattn.models.config import config_to_dict
-from selfattn.models.presets import PRESETS, Preset
+from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.runs.task import compare_on
-from selfattn.runs.test_result import Tested
+from selfattn.runs.testing import Tested
+from selfattn.tasks.subject import subject_of
 
 _DIFFERENCES = 40
 _POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")
+_UNITS: dict[str, Unit] = {
+    "exact_match": "share", "character_error_rate": "share", "bleu": "points", "chrf": "points", "ter": "points",
+}  # fmt: skip
 _NOT_DATA = ("kind", "validation_items")
 
 
@@ -101,6 +105,8 @@ def make_record(
         buckets=make_buckets(models, few or {}, frame.headline, language),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
+        subject=subject_of(first.config.task),
+        units=_UNITS,
     )
 
 
@@ -125,7 +131,8 @@ def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], comparison: Comparison, frame: Frame) -> Model:
     first = runs[0]
-    preset = PRESETS.get(first.config.preset) or Preset("", "", first.config.model)
+    known = first.config.preset in PRESETS
+    preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     own = {key: value for key, value in _training(first).items() if key not in shared}
     return Model(
         name=name,

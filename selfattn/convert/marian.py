@@ -31,9 +31,10 @@ from torch import Tensor
 from selfattn.convert.marian_config import MarianIds, config_from_marian, config_to_marian
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
-from selfattn.models.encoder_decoder import EncoderDecoder
-from selfattn.models.transformer import TransformerDecoder
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.model import EncoderDecoder
+from selfattn.models.encoder_decoder.transformer import TransformerDecoder
+from selfattn.models.transformer_config import TransformerConfig
 
 # Our names to theirs, in this order.
 _OUTPUT = {"decoder.output.weight": "lm_head.weight", "decoder.output.bias": "final_logits_bias"}
@@ -88,7 +89,7 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
     Example:
         A model of our own, there and back:
 
-        >>> from selfattn.models.config import TransformerConfig
+        >>> from selfattn.models.transformer_config import TransformerConfig
         >>> stack = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
         >>> config = EncoderDecoderConfig(encoder=stack, decoder=stack, share_embeddings=True, tie_output=True)
         >>> ids = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)

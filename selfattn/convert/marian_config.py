@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from selfattn.errors import UserError
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 Function = Literal["relu", "gelu", "silu"]
 _ACTIVATIONS: dict[str, Function] = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}

@@ -84,7 +84,8 @@ def save_marian(marian: Marian, directory: str | Path) -> None:
         >>> import tempfile
         >>> from selfattn.convert.marian_config import MarianIds
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+        >>> from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+        >>> from selfattn.models.transformer_config import TransformerConfig
         >>> stack = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
         >>> config = EncoderDecoderConfig(encoder=stack, decoder=stack)
         >>> ids = MarianIds(vocab_size=11, source_vocab_size=7, start_id=5, eos_id=0, pad_id=5)

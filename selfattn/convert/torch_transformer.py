@@ -19,8 +19,8 @@ from selfattn.convert.torch_layer import (
     encoder_layer_to_torch,
 )
 from selfattn.layers import TokenEmbedding, TransformerBlock
-from selfattn.models.encoder_decoder import EncoderDecoder
-from selfattn.models.transformer import TransformerDecoder, TransformerEncoder
+from selfattn.models.encoder_decoder.model import EncoderDecoder
+from selfattn.models.encoder_decoder.transformer import TransformerDecoder, TransformerEncoder
 
 
 def transformer_from_torch(

@@ -7,28 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
 
 import torch
 from torch import Tensor
 
-from selfattn.data.pairs import Pair
+from selfattn.data.examples import Example
 
-if TYPE_CHECKING:
-    from selfattn.tokenizers.protocol import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A pair as token ids, each side with the end of text (eos) behind it.
-
-    Args:
-        source: ids of the source.
-        target: ids of the target.
-    """
-
-    source: list[int]
-    target: list[int]
+BUFFER = 10_000
+"""Examples of a stream that are held at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,17 +61,17 @@ def padding_of(batch: Batch) -> tuple[int, int]:
     return places - int(batch.source_mask.sum()) - int(batch.target_mask.sum()), places
 
 
-def encode_pairs(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
-    """Turn pairs into examples: the ids of each side, with eos behind them.
+def padding_share(batches: Iterable[Batch]) -> float:
+    """Return the share of padding among all tokens of the batches, source and target together; 0 of no batch.
 
     Example:
-        >>> from selfattn.tokenizers.char import CharTokenizer
-        >>> encode_pairs([Pair("ab", "b")], CharTokenizer("ab"))
-        [Example(source=[4, 5, 2], target=[5, 2])]
+        >>> batch = collate([Example([7, 2], [8, 9, 2]), Example([7, 6, 2], [8, 2])], 0, 1, [0, 1])
+        >>> round(padding_share([batch]), 3)  # 2 of 12
+        0.167
     """
-    eos = [tokenizer.eos_id]
-    source, target = tokenizer.source, tokenizer.target
-    return [Example(source.encode(pair.source) + eos, target.encode(pair.target) + eos) for pair in pairs]
+    counts = [padding_of(batch) for batch in batches]
+    places = sum(count[1] for count in counts)
+    return sum(count[0] for count in counts) / places if places else 0.0
 
 
 def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequence[int]) -> Batch:
@@ -134,7 +121,7 @@ def batches(
     the generator's seed and the lengths, not on the model. Without one, the order is kept.
 
     Args:
-        examples: what to deal out.
+        examples: all of them; for a stream see `stream_batches`.
         batch_size: most rows in a batch; None for no bound.
         max_tokens: most tokens in a batch, padding included, source and target together; None for no bound. An
             example that is longer than this by itself makes a batch by itself.
@@ -155,21 +142,73 @@ def batches(
         >>> sorted(index for batch in shuffled for index in batch.indices)
         [0, 1, 2, 3, 4]
     """
+    _check("batches", batch_size=batch_size, max_tokens=max_tokens, window=window)
+    if generator is None:
+        groups = list(_cut(range(len(examples)), examples, batch_size, max_tokens))
+    else:
+        order = torch.randperm(len(examples), generator=generator).tolist()
+        windows = _windows(order, examples, batch_size, max_tokens, window)
+        groups = [group for part in windows for group in _cut_by_length(part, examples, batch_size, max_tokens)]
+        groups = _shuffled(groups, generator)
+    return (collate([examples[index] for index in group], pad_id, bos_id, group) for group in groups)
+
+
+def stream_batches(
+    examples: Iterable[Example],
+    *,
+    batch_size: int | None = None,
+    max_tokens: int | None = None,
+    buffer: int = BUFFER,
+    pad_id: int,
+    bos_id: int,
+    generator: torch.Generator | None,
+) -> Iterator[Batch]:
+    """Do what `batches` does for a stream, which may be larger than memory or have no end: a window of it is held.
+
+    With a generator: each window of `buffer` examples is shuffled, sorted by length and cut into batches, which come
+    in random order. The order depends on the generator's seed, the lengths and the order of the stream, not on the
+    model. What lies further apart than a window stays apart: let a file that is sorted by length or topic come
+    shuffled (`selfattn.data.shuffling.shuffled`). Without a generator the order is kept.
+
+    Args:
+        examples: the stream; never more than `buffer` of them are read ahead.
+        batch_size: see `batches`.
+        max_tokens: see `batches`.
+        buffer: examples in a window; default 10,000.
+        pad_id: see `collate`.
+        bos_id: see `collate`.
+        generator: of the shuffling, on the CPU; None keeps the order.
+
+    Returns:
+        Batches whose `indices` count the examples of the stream from 0.
+
+    Raises:
+        ValueError: neither bound is given, or one of the numbers is not positive.
+
+    Example:
+        >>> examples = (Example([5] * n + [2], [6, 2]) for n in (3, 1, 4, 1, 5))
+        >>> stream = stream_batches(examples, batch_size=2, buffer=4, pad_id=0, bos_id=1, generator=None)
+        >>> [batch.indices for batch in stream]
+        [[0, 1], [2, 3], [4]]
+    """
+    _check("stream_batches", batch_size=batch_size, max_tokens=max_tokens, buffer=buffer)
+    stream = iter(examples)
+    if generator is None:
+        cuts = _in_order(stream, batch_size, max_tokens, buffer)
+    else:
+        cuts = _in_random_order(stream, batch_size, max_tokens, buffer, generator)
+    return (
+        collate([held[place] for place in group], pad_id, bos_id, [start + place for place in group])
+        for start, held, group in cuts
+    )
+
+
+def _check(function: str, *, batch_size: int | None, max_tokens: int | None, **window: int) -> None:
     if batch_size is None and max_tokens is None:
-        raise ValueError("batches needs batch_size, max_tokens or both")
-    for name, number in (("batch_size", batch_size), ("max_tokens", max_tokens), ("window", window)):
+        raise ValueError(f"{function} needs batch_size, max_tokens or both")
+    for name, number in {"batch_size": batch_size, "max_tokens": max_tokens, **window}.items():
         if number is not None and number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
-    if generator is None:
-        groups = list(cut(range(len(examples)), examples, batch_size, max_tokens))
-    else:
-        shuffled = torch.randperm(len(examples), generator=generator).tolist()
-        groups = []
-        for part in _windows(shuffled, examples, batch_size, max_tokens, window):
-            part.sort(key=lambda index: (len(examples[index].source), len(examples[index].target)))
-            groups.extend(cut(part, examples, batch_size, max_tokens))
-        groups = [groups[place] for place in torch.randperm(len(groups), generator=generator).tolist()]
-    return (collate([examples[index] for index in group], pad_id, bos_id, group) for group in groups)
 
 
 def _windows(
@@ -180,7 +219,7 @@ def _windows(
     tokens = 0
     for index in order:
         part.append(index)
-        tokens += len(examples[index].source) + len(examples[index].target)
+        tokens += sum(_lengths(examples[index]))
         rows_full = batch_size is not None and len(part) >= window * batch_size
         if rows_full or (max_tokens is not None and tokens >= window * max_tokens):
             yield part
@@ -189,25 +228,67 @@ def _windows(
         yield part
 
 
-def cut(
+def _cut(
     order: Iterable[int], examples: Sequence[Example], batch_size: int | None, max_tokens: int | None
 ) -> Iterator[list[int]]:
     """Cut the order into batches, each as large as the bounds allow."""
     group: list[int] = []
     source = target = 0
     for index in order:
-        longer_source = max(source, len(examples[index].source))
-        longer_target = max(target, len(examples[index].target))
+        lengths = _lengths(examples[index])
+        longest = max(source, lengths[0]), max(target, lengths[1])
         too_many = batch_size is not None and len(group) == batch_size
-        too_large = max_tokens is not None and (len(group) + 1) * (longer_source + longer_target) > max_tokens
+        too_large = max_tokens is not None and (len(group) + 1) * sum(longest) > max_tokens
         if group and (too_many or too_large):
             yield group
-            group = []
-            longer_source, longer_target = len(examples[index].source), len(examples[index].target)
+            group, longest = [], lengths
         group.append(index)
-        source, target = longer_source, longer_target
+        source, target = longest
     if group:
         yield group
+
+
+def _cut_by_length(
+    order: Iterable[int], examples: Sequence[Example], batch_size: int | None, max_tokens: int | None
+) -> Iterator[list[int]]:
+    return _cut(sorted(order, key=lambda index: _lengths(examples[index])), examples, batch_size, max_tokens)
+
+
+def _lengths(example: Example) -> tuple[int, int]:
+    return len(example.source), len(example.target)
+
+
+def _shuffled(groups: list[list[int]], generator: torch.Generator) -> list[list[int]]:
+    return [groups[place] for place in torch.randperm(len(groups), generator=generator).tolist()]
+
+
+_Cut = tuple[int, list[Example], list[int]]  # how many examples came before a window, the window, places in it
+
+
+def _in_order(stream: Iterator[Example], batch_size: int | None, max_tokens: int | None, buffer: int) -> Iterator[_Cut]:
+    start, held = 0, list(islice(stream, buffer))
+    while held:
+        *full, last = _cut(range(len(held)), held, batch_size, max_tokens)
+        yield from ((start, held, group) for group in full)
+        start, held = start + last[0], held[last[0] :]
+        # The end of the window cut the last group short, not a bound: it is filled up from what comes, if there is
+        # room in the window and anything comes.
+        more = list(islice(stream, buffer - len(held)))
+        if not more:
+            yield start, held, list(range(len(held)))
+            start, held = start + len(held), list(islice(stream, buffer))
+        held += more
+
+
+def _in_random_order(
+    stream: Iterator[Example], batch_size: int | None, max_tokens: int | None, buffer: int, generator: torch.Generator
+) -> Iterator[_Cut]:
+    start = 0
+    while held := list(islice(stream, buffer)):
+        order = torch.randperm(len(held), generator=generator).tolist()
+        groups = list(_cut_by_length(order, held, batch_size, max_tokens))
+        yield from ((start, held, group) for group in _shuffled(groups, generator))
+        start += len(held)
 
 
 def _padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfattn.decoding.prepare import check_source, check_target, evaluating
+from selfattn.data.examples import Example
+from selfattn.decoding.inputs import batches_by_length, check_source, check_target, evaluating
+from selfattn.decoding.scoring import BATCH_SIZE, MAX_TOKENS
 from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import Tokenizer
 
 Link = tuple[int, int]
 
@@ -96,6 +99,49 @@ def alignments(
         for sentence, k in (linked & (most > 0)).nonzero().tolist():
             links[sentence].append((int(places[sentence, k]), k))
     return links
+
+
+def align_examples(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    examples: Sequence[Example],
+    *,
+    layer: int = -1,
+    head: int | None = None,
+    shifted: bool = False,
+) -> list[list[Link]]:
+    """Link the target tokens of every example to the source tokens that they attend to most.
+
+    Args:
+        model: one with attention to its source, on any device.
+        tokenizer: the one it was trained with.
+        examples: sources and targets as ids, with ``<eos>`` at their ends.
+        layer: see :func:`alignments`, as for the others.
+        head: default the mean over heads.
+        shifted: default False.
+
+    Returns:
+        The links of each example, in their order.
+
+    Raises:
+        ValueError: the model has no attention to its source, or no such layer or head.
+    """
+    found: dict[int, list[Link]] = {}
+    for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
+        links = alignments(
+            model,
+            batch.source,
+            batch.source_mask,
+            batch.target_in,
+            batch.target_out,
+            batch.target_mask,
+            eos_id=tokenizer.eos_id,
+            layer=layer,
+            head=head,
+            shifted=shifted,
+        )
+        found |= dict(zip(places, links, strict=True))
+    return [found[place] for place in range(len(examples))]
 
 
 def to_pharaoh(links: Iterable[Link]) -> str:

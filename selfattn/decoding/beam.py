@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import Hypothesis, NBest
-from selfattn.decoding.length_penalty import NO_PENALTY, LengthPenalty
-from selfattn.decoding.prepare import check_source, evaluating, length_limits
+from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
+from selfattn.decoding.inputs import check_source, evaluating, length_limits
 from selfattn.decoding.probabilities import log_probabilities, top
 from selfattn.models.protocol import Seq2Seq
 
@@ -29,7 +28,7 @@ def beam_search(
     beam_size: int,
     n_best: int = 1,
     length_penalty: LengthPenalty = NO_PENALTY,
-) -> NBest:
+) -> list[list[Hypothesis]]:
     r"""Search the targets with the best :math:`\log p(y \mid x) / lp(|y|)`, for every source of a batch.
 
     At every step each sentence's hypotheses are continued by every token. Of all continuations together, those among
@@ -58,8 +57,8 @@ def beam_search(
         length_penalty: default none.
 
     Returns:
-        For each source its hypotheses, best first. One that is cut off at ``max_length`` is worth less than any
-        finished one. The lowest id wins a tie.
+        For each source its hypotheses, best first; fewer than asked for only where fewer exist. One that is cut off at
+        ``max_length`` is worth less than any finished one. The lowest id wins a tie.
 
     Raises:
         ValueError: a number is out of its range, there are not as many limits as sources, or source and mask are not
@@ -74,9 +73,9 @@ def beam_search(
         ...     model, source, source != 0, bos_id=1, eos_id=2, max_length=7, beam_size=5, n_best=3,
         ...     length_penalty=LengthPenalty(0.6),
         ... )
-        >>> [len(hypotheses) for hypotheses in found.sentences]
+        >>> [len(hypotheses) for hypotheses in found]
         [3, 3]
-        >>> first, second, _ = found.sentences[0]
+        >>> first, second, _ = found[0]
         >>> (first.finished, first.score) >= (second.finished, second.score)
         True
     """
@@ -104,7 +103,7 @@ def beam_search(
                 break
             state = state.reorder(rows.to(source.device))
             token = beam.prefixes[..., -1].flatten().to(source.device)
-    return NBest([sentence.hypotheses() for sentence in found])
+    return [sentence.hypotheses() for sentence in found]
 
 
 @dataclass(frozen=True)

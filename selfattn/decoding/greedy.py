@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import Hypotheses
-from selfattn.decoding.prepare import check_source, length_limits
-from selfattn.decoding.write import write
+from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.decoding.inputs import check_source, evaluating, length_limits
+from selfattn.decoding.probabilities import log_probabilities
 from selfattn.models.protocol import Seq2Seq
 
+Choice = Callable[[Tensor, list[int], int], Tensor]
+"""Given log-probabilities ``[n v]``, the ``n`` sentences they belong to, and the number of the step from 0, returns the
+next tokens ``[n]``."""
 
+
+def most_probable(log_probs: Tensor, sentences: list[int], step: int) -> Tensor:
+    """Choose the most probable token; the lowest id wins a tie.
+
+    Example:
+        >>> most_probable(torch.tensor([[-3.0, -1.0, -1.0]]), [0], 0)
+        tensor([1])
+    """
+    return torch.argmax(log_probs, dim=-1)
+
+
+@torch.inference_mode()
 def greedy(
-    model: Seq2Seq, source: Tensor, source_mask: Tensor, *, bos_id: int, eos_id: int, max_length: int | Sequence[int]
-) -> Hypotheses:
+    model: Seq2Seq,
+    source: Tensor,
+    source_mask: Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_length: int | Sequence[int],
+    choose: Choice = most_probable,
+) -> list[Hypothesis]:
     r"""Write :math:`y_k = \arg\max_y p(y \mid y_{<k}, x)` until ``<eos>``, for every source of a batch.
 
     A sentence that is finished leaves the batch (``state.reorder``), so a long one does not hold up the others. The
@@ -28,6 +50,7 @@ def greedy(
         bos_id: the token that every target begins with.
         eos_id: the token that ends a target.
         max_length: the most steps, ``<eos>`` counted; one number, or one for each source; at least 1.
+        choose: takes the next tokens in another way, as :func:`~selfattn.decoding.sampling.sample` does.
 
     Returns:
         One hypothesis for each source, in their order. The lowest id wins a tie.
@@ -41,13 +64,40 @@ def greedy(
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
         >>> found = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=3)
-        >>> [len(ids) <= 3 for ids in found.ids]
+        >>> [len(hypothesis.ids) <= 3 for hypothesis in found]
         [True, True]
+        >>> def count(log_probs, sentences, step):
+        ...     return torch.tensor([3 + row + step for row in sentences])
+        >>> found = greedy(model, source, source != 0, bos_id=1, eos_id=5, max_length=[2, 4], choose=count)
+        >>> [hypothesis.ids for hypothesis in found]
+        [[3, 4], [4]]
     """
     check_source(source, source_mask)
     limits = length_limits(max_length, len(source))
-
-    def most_probable(log_probs: Tensor, sentences: list[int], step: int) -> Tensor:
-        return torch.argmax(log_probs, dim=-1)
-
-    return write(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, choose=most_probable)
+    ids: list[list[int]] = [[] for _ in limits]
+    finished = [False] * len(limits)
+    scores = torch.zeros(len(limits), dtype=torch.float64)
+    with evaluating(model):
+        state = model.start(model.encode(source, source_mask))
+        token = torch.full((len(limits),), bos_id, dtype=torch.int64, device=source.device)
+        living = list(range(len(limits)))  # which sentence each row of the state belongs to
+        for step in range(max(limits)):
+            logits, state = model.step(token, state)
+            log_probs = log_probabilities(logits)
+            token = choose(log_probs, living, step)
+            scores[living] += log_probs.gather(-1, token[:, None])[:, 0].double().cpu()
+            kept: list[int] = []
+            for place, (row, chosen) in enumerate(zip(living, token.tolist(), strict=True)):
+                if chosen == eos_id:
+                    finished[row] = True
+                else:
+                    ids[row].append(chosen)
+                    if step + 1 < limits[row]:
+                        kept.append(place)
+            if not kept:
+                break
+            if len(kept) < len(living):
+                index = torch.tensor(kept, device=source.device)
+                state, token = state.reorder(index), token[index]
+                living = [living[place] for place in kept]
+    return [Hypothesis(*one) for one in zip(ids, scores.tolist(), scores.tolist(), finished, strict=True)]

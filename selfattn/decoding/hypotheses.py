@@ -1,33 +1,19 @@
-"""What the ways of decoding hand back."""
+"""What every way of decoding hands back, and what a long hypothesis is granted when hypotheses are ranked."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Hypotheses:
-    """One target for each source, in the order of the sources.
-
-    Attributes:
-        ids: the target's tokens, without ``<bos>`` and ``<eos>``.
-        scores: summed natural log-probability of those tokens and, where there is one, of the ``<eos>`` behind them.
-        finished: whether the target ends with ``<eos>``; otherwise it was cut off at the longest length allowed.
-    """
-
-    ids: list[list[int]]
-    scores: list[float]
-    finished: list[bool]
-
-
-@dataclass(frozen=True)
 class Hypothesis:
-    """One target among several for the same source.
+    """One target for a source.
 
     Attributes:
         ids: its tokens, without ``<bos>`` and ``<eos>``.
         log_probability: summed, natural, of those tokens and, where there is one, of the ``<eos>`` behind them.
-        score: the log-probability divided by the length penalty; what the search ranks by.
+        score: the log-probability divided by the length penalty; what a search ranks by. Without one, the same.
         finished: whether it ends with ``<eos>``; otherwise it was cut off at the longest length allowed.
     """
 
@@ -38,26 +24,39 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class NBest:
-    """Several targets for each source.
+class LengthPenalty:
+    r"""What a hypothesis' log-probability is divided by, as a function of its length.
 
-    Attributes:
-        sentences: for each source, in their order, its hypotheses, the best first. Finished ones come before those
-            that were cut off, whatever their scores; there are fewer than asked for only where fewer exist.
+    .. math:: lp(n) = \left(\frac{o + n}{o + 1}\right)^\alpha
+
+    With the offset 5 this is equation 14 of Wu et al. 2016, "Google's Neural Machine Translation System"; with the
+    offset 0 it is :math:`n^\alpha`, as in ``transformers`` and fairseq. ``n`` counts tokens, ``<eos>`` among them.
+
+    Args:
+        alpha: 0 is no penalty, the search for the most probable target; the larger, the longer the targets; 0.6 with
+            the offset 5 is Vaswani et al. 2017's (section 6.1). Below 0 it favours short ones.
+        offset: from 0, default 5.
+
+    Raises:
+        ValueError: alpha or offset is not finite, or the offset is negative.
 
     Example:
-        >>> first, second = Hypothesis([5, 7], -0.25, -0.25, True), Hypothesis([5], -1.5, -1.5, True)
-        >>> NBest([[first, second]]).best()
-        Hypotheses(ids=[[5, 7]], scores=[-0.25], finished=[True])
+        >>> LengthPenalty(1.0)(7), LengthPenalty(1.0, offset=0)(7), LengthPenalty(0.0)(7)
+        (2.0, 7.0, 1.0)
     """
 
-    sentences: list[list[Hypothesis]]
+    alpha: float
+    offset: float = 5.0
 
-    def best(self) -> Hypotheses:
-        """Return the first hypothesis of each sentence; its score there is the log-probability."""
-        first = [hypotheses[0] for hypotheses in self.sentences]
-        return Hypotheses(
-            [hypothesis.ids for hypothesis in first],
-            [hypothesis.log_probability for hypothesis in first],
-            [hypothesis.finished for hypothesis in first],
-        )
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.alpha):
+            raise ValueError(f"LengthPenalty: alpha must be finite, got {self.alpha}")
+        if not 0.0 <= self.offset < math.inf:
+            raise ValueError(f"LengthPenalty: offset must be finite and not negative, got {self.offset}")
+
+    def __call__(self, length: int) -> float:
+        """Return the divisor for a length of at least 1."""
+        return float(((self.offset + length) / (self.offset + 1)) ** self.alpha)
+
+
+NO_PENALTY = LengthPenalty(0.0)

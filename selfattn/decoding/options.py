@@ -14,7 +14,7 @@ class DecodingOptions:
 
     Attributes:
         beam: hypotheses that go on at each step; default 1, greedy decoding.
-        length_penalty: alpha of :class:`selfattn.decoding.length_penalty.LengthPenalty`, of a beam; default 0, none.
+        length_penalty: alpha of :class:`selfattn.decoding.hypotheses.LengthPenalty`, of a beam; default 0, none.
         n_best: outputs for each input, at most as many as the beam is wide; default 1.
         sample: draw every token instead of searching; default False.
         temperature: divides the logits before drawing; above 0, default 1.

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import Hypotheses
-from selfattn.decoding.prepare import check_source, length_limits
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.decoding.inputs import check_source, length_limits
 from selfattn.decoding.probabilities import top
-from selfattn.decoding.write import write
 from selfattn.models.protocol import Seq2Seq
 
 
@@ -27,7 +27,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-) -> Hypotheses:
+) -> list[Hypothesis]:
     r"""Draw :math:`y_k \sim p(y \mid y_{<k}, x)` until ``<eos>``, for every source of a batch.
 
     The distribution is that of :func:`token_distribution`. A token is drawn by inverting its cumulative sum, in the
@@ -87,7 +87,7 @@ def sample(
         # The first token whose sum is above the number: never one of probability zero. The sums end near 1, not at 1.
         return torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
 
-    return write(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, choose=draw)
+    return greedy(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, max_length=limits, choose=draw)
 
 
 def token_distribution(

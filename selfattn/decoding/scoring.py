@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from selfattn.decoding.prepare import check_source, check_target, evaluating
+from selfattn.data.examples import Example
+from selfattn.decoding.inputs import batches_by_length, check_source, check_target, evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import Tokenizer
+
+BATCH_SIZE, MAX_TOKENS = 64, 16_384  # of the batches in which given targets are read
 
 
 @dataclass(frozen=True)
@@ -67,3 +72,49 @@ def score(
     chosen = target_out.masked_fill(~target_mask, 0)
     tokens = log_probabilities(logits).gather(-1, chosen[..., None])[..., 0].masked_fill(~target_mask, 0.0)
     return Scores(tokens, tokens.double().sum(dim=-1).tolist())
+
+
+@dataclass(frozen=True)
+class TargetScore:
+    """How probable a given target is.
+
+    Attributes:
+        log_probability: natural, summed over its tokens.
+        tokens: how many those are, its end counted.
+    """
+
+    log_probability: float
+    tokens: int
+
+    @property
+    def per_token(self) -> float:
+        """The mean log-probability of a token."""
+        return self.log_probability / self.tokens
+
+
+def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Example]) -> list[TargetScore]:
+    """Score the target of every example, given its source.
+
+    Args:
+        model: any model of the protocol, on any device.
+        tokenizer: the one it was trained with.
+        examples: sources and targets as ids.
+
+    Returns:
+        One score for each example, in their order.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer("abc")
+        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> [found.tokens for found in score_examples(model, tokenizer, [Example([4, 2], [5, 6, 2])])]
+        [3]
+    """
+    found: dict[int, TargetScore] = {}
+    for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
+        scores = score(model, batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask)
+        for place, summed, count in zip(places, scores.sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
+            found[place] = TargetScore(summed, count)
+    return [found[place] for place in range(len(examples))]

@@ -1,15 +1,24 @@
-"""From texts to texts: a model, its tokenizer and a way of decoding."""
+"""From sources, as ids or as texts, to outputs by any way of decoding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from selfattn.decoding.batched import BATCH_SIZE, decode_sources
-from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.data.examples import Example
+from selfattn.decoding.beam import beam_search
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypothesis, LengthPenalty
+from selfattn.decoding.inputs import batches_by_length
 from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.sampling import sample
 from selfattn.models.protocol import Seq2Seq
+from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
+
+BATCH_SIZE, MAX_TOKENS = 256, 32_768  # hypotheses, and tokens of their sources, that are decoded together
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,65 @@ class Output:
 
 NOTHING = Output("", 0.0, 0.0, True)
 """The output for an input with nothing in it."""
+
+
+def decode_sources(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    sources: Sequence[list[int]],
+    options: DecodingOptions,
+    *,
+    limits: Sequence[int],
+    streams: Sequence[int],
+    batch_size: int = BATCH_SIZE,
+) -> list[list[Hypothesis]]:
+    """Decode every source.
+
+    Args:
+        model: any model of the protocol, on any device.
+        tokenizer: gives the special tokens.
+        sources: ids, with whatever the model expects at their end.
+        options: how.
+        limits: for each source the most tokens of an output, ``<eos>`` counted.
+        streams: for each source the number of its stream ``sampling/NUMBER`` of ``options.seed``.
+        batch_size: hypotheses decoded together; default 256.
+
+    Returns:
+        For each source, in their order, its hypotheses, the best first: ``options.n_best`` of them, or fewer where a
+        beam finds fewer. Where nothing is searched, the score is the log-probability.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer("abc")
+        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> options = DecodingOptions(beam=3, n_best=2)
+        >>> found = decode_sources(model, tokenizer, [[4, 2], [5, 6, 2]], options, limits=[3, 5], streams=[0, 1])
+        >>> [len(hypotheses) for hypotheses in found]
+        [2, 2]
+    """
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    for batch, places in batches_by_length(
+        model,
+        tokenizer,
+        [Example(source, [tokenizer.eos_id]) for source in sources],
+        batch_size=max(1, batch_size // options.beam),
+        max_tokens=max(1, MAX_TOKENS // options.beam),
+    ):
+        decode: Any = greedy
+        if options.beam > 1:
+            penalty = LengthPenalty(options.length_penalty)
+            decode = partial(beam_search, beam_size=options.beam, n_best=options.n_best, length_penalty=penalty)
+        elif options.sample:
+            chance = [generator(options.seed, f"sampling/{streams[place]}") for place in places]
+            temperature, top_k, top_p = options.temperature, options.top_k, options.top_p
+            decode = partial(sample, generator=chance, temperature=temperature, top_k=top_k, top_p=top_p)
+        ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+        own = decode(model, batch.source, batch.source_mask, max_length=[limits[place] for place in places], **ends)
+        for place, one in zip(places, own, strict=True):
+            found[place] = one if options.beam > 1 else [one]
+    return found
 
 
 def predict(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from selfattn.codec import Plain
+from selfattn.figures.quality import Share
+
 
 @dataclass(frozen=True)
-class HeadAlignment:
+class HeadAlignment(Plain):
     """How the attention of one head, or the mean of a layer's heads, lies against gold spans or links.
 
     Args:
@@ -24,16 +27,16 @@ class HeadAlignment:
     layer: int
     head: int | None = None
     gold_share: float | None = None
-    aer: float | None = None
+    aer: Share | None = None
     shifted_gold_share: float | None = None
-    shifted_aer: float | None = None
+    shifted_aer: Share | None = None
     entropy: float | None = None
     entropy_share: float | None = None
     eos_share: float | None = None
 
 
 @dataclass(frozen=True)
-class ModelAlignment:
+class ModelAlignment(Plain):
     """A model's attention against gold, on the test items, of its run with the first seed.
 
     Args:
@@ -46,4 +49,4 @@ class ModelAlignment:
     heads: tuple[HeadAlignment, ...]
     means: tuple[HeadAlignment, ...]
     best: tuple[int, int] | None = None
-    diagonal_aer: float | None = None
+    diagonal_aer: Share | None = None

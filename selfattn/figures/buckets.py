@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from selfattn.figures.quality import Estimate, Kind
+from selfattn.codec import Plain
+from selfattn.figures.quality import Better, Estimate, Unit
 
 
 @dataclass(frozen=True)
-class Bucket:
+class Bucket(Plain):
     """A part of the test items: how many there are, and each model's quality on them (of the group's metric)."""
 
     name: str
@@ -18,7 +19,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class BucketGroup:
+class BucketGroup(Plain):
     """One way to divide the test items.
 
     Args:
@@ -27,10 +28,12 @@ class BucketGroup:
         metric: what is measured, by default the share that is exactly right.
         kind: see `Headline`.
         note: how items come into these buckets, in one sentence.
+        better: see `Headline`.
     """
 
     name: str
     buckets: tuple[Bucket, ...]
     metric: str = "exact_match"
-    kind: Kind = "share"
+    kind: Unit = "share"
     note: str = ""
+    better: Better = "higher"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from selfattn.codec import Plain
+
 
 @dataclass(frozen=True)
-class MeanOverRuns:
+class MeanOverRuns(Plain):
     """A measured cost: the mean over runs and the runs themselves."""
 
     mean: float
@@ -14,7 +16,7 @@ class MeanOverRuns:
 
 
 @dataclass(frozen=True)
-class Timing:
+class Timing(Plain):
     """What a model costs in time: seconds, target tokens a second, milliseconds; None for what was not measured.
 
     Args:
@@ -31,7 +33,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class DecodingCost:
+class DecodingCost(Plain):
     """Time to decode, by length: one row of the table of decoding costs.
 
     Args:
@@ -50,7 +52,7 @@ class DecodingCost:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Plain):
     """What a model costs besides time, measured on its first run; None for what was not measured.
 
     Args:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from selfattn.codec import Plain
+
 
 @dataclass(frozen=True)
-class Point:
+class Point(Plain):
     """One validation during training; losses are nats a token, `tokens` are target tokens seen so far.
 
     Args:
@@ -25,7 +27,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Plain):
     """The learning curve of one run."""
 
     seed: int

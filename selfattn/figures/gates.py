@@ -1,12 +1,14 @@
-"""What a sanity gate found."""
+"""What a sanity gate found, and what a model is expected to reach."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from selfattn.codec import Plain
+
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(Plain):
     """What a sanity gate found.
 
     Args:
@@ -26,3 +28,22 @@ class Gate:
     seed: int | None = None
     value: float | None = None
     limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Floor(Plain):
+    """What others reached on the same data: a model far below it is broken, not merely worse.
+
+    Args:
+        metric: its name among the scores of a run.
+        value: what is expected at least, or at most where lower is better.
+        source: who reached what, on what.
+        examples: training pairs that it takes, repetitions counted; who was trained on fewer is not asked. Default 0.
+        distinct: how many of these have to be different; default 0.
+    """
+
+    metric: str
+    value: float
+    source: str
+    examples: int = 0
+    distinct: int = 0

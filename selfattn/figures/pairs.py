@@ -1,15 +1,20 @@
-"""Two models set against each other."""
+"""Two models set against each other, and all models of a comparison."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from selfattn.codec import Plain
+from selfattn.figures.quality import Estimate, Share
+
 Word = Literal["better", "worse", "no difference seen", "too few seeds to tell"]
+_TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
 
 
 @dataclass(frozen=True)
-class PairTest:
+class PairTest(Plain):
     """Two models set against each other on one metric.
 
     Args:
@@ -19,9 +24,10 @@ class PairTest:
         difference: first minus second.
         low: lower end of the 95 % interval of the difference.
         high: upper end.
-        p: of the test, before the correction.
+        p: two-sided, of this pair alone.
         p_holm: corrected for all pairs of this metric.
         word: what may be said of the first.
+        p_items: what p would be if these very runs were all there are; with one run each, p itself.
     """
 
     first: str
@@ -30,6 +36,40 @@ class PairTest:
     difference: float
     low: float
     high: float
-    p: float
-    p_holm: float
+    p: Share
+    p_holm: Share
     word: Word
+    p_items: Share | None = None
+
+    def turned(self) -> PairTest:
+        """Return the same, said of the second model."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            difference=-self.difference,
+            low=-self.high,
+            high=-self.low,
+            word=_TURNED.get(self.word, self.word),
+        )
+
+
+@dataclass(frozen=True)
+class Comparison(Plain):
+    """All models with their scores, and every pair of them once, in the order in which the models were given."""
+
+    estimates: Mapping[str, Estimate]
+    pairs: tuple[PairTest, ...]
+
+    def between(self, first: str, second: str) -> PairTest:
+        """Return how the first stands to the second.
+
+        Raises:
+            KeyError: there is no such pair.
+        """
+        for pair in self.pairs:
+            if (pair.first, pair.second) == (first, second):
+                return pair
+            if (pair.second, pair.first) == (first, second):
+                return pair.turned()
+        raise KeyError(f"no pair of {first!r} and {second!r}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge, MinLen
+
+from selfattn.codec import Plain
 from selfattn.figures.alignment import ModelAlignment
 from selfattn.figures.attention import Attention
 from selfattn.figures.buckets import BucketGroup
@@ -13,13 +16,13 @@ from selfattn.figures.cost import Cost, Timing
 from selfattn.figures.curves import Curve
 from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Headline, IntervalMethod
+from selfattn.figures.quality import Estimate, Headline, IntervalMethod, Unit
 
 SCHEMA = 2
 
 
 @dataclass(frozen=True)
-class TuningTrial:
+class TuningTrial(Plain):
     """One trial of the search for settings: what was tried, and the headline metric on validation items."""
 
     settings: Mapping[str, object]
@@ -29,7 +32,7 @@ class TuningTrial:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Plain):
     """One model of the comparison with everything measured about it.
 
     Args:
@@ -37,10 +40,10 @@ class Model:
         not_measured: why a figure is missing, by its name (for example `predict_ms`).
     """
 
-    name: str
+    name: Annotated[str, MinLen(1)]
     attention: bool
-    parameters: int
-    seeds: tuple[int, ...]
+    parameters: Annotated[int, Ge(0)]
+    seeds: Annotated[tuple[int, ...], MinLen(1)]
     metrics: Mapping[str, Estimate]
     summary: str = ""
     source: str = ""
@@ -56,7 +59,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Plain):
     """A test item on which the models do not all say the same."""
 
     source: str
@@ -66,7 +69,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Matching:
+class Matching(Plain):
     """What the models were sized for.
 
     Args:
@@ -88,7 +91,26 @@ UNMATCHED = Matching()
 
 
 @dataclass(frozen=True)
-class Record:
+class Subject(Plain):
+    """What a comparison asks, as its task says it.
+
+    Args:
+        pair: names of the two models that the question is about, in its order; None where it is about all.
+        words: by language, the task's own texts by message key, which go before the report's: the question
+            (`question.pair.same`, `question.pair`, `question.pair.any`, `question.many`, `question.one`), what its
+            items are called (`items`), and names of its metrics, buckets and gates (`metric.NAME`, `bucket.NAME`,
+            `gate.NAME`).
+    """
+
+    pair: tuple[str, str] | None = None
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+NO_SUBJECT = Subject()
+
+
+@dataclass(frozen=True)
+class Record(Plain):
     """A whole comparison; the report is a pure function of it.
 
     Args:
@@ -98,6 +120,8 @@ class Record:
         test_items: number of unseen items each model was tested on.
         pairs: every two models, each pair once, for the headline metric and perhaps others.
         gates: all that were asked; the verdict is "not comparable" where one did not pass.
+        subject: what is asked, in the words of the task.
+        units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
     """
 
     schema: int
@@ -106,8 +130,8 @@ class Record:
     command: str
     environment: Mapping[str, str | int | float | None]
     settings: Mapping[str, object]
-    test_items: int
-    models: tuple[Model, ...]
+    test_items: Annotated[int, Ge(1)]
+    models: Annotated[tuple[Model, ...], MinLen(1)]
     headline: Headline = field(default_factory=Headline)
     interval: IntervalMethod | None = None
     pairs: tuple[PairTest, ...] = ()
@@ -116,3 +140,5 @@ class Record:
     buckets: tuple[BucketGroup, ...] = ()
     attention: Attention = field(default_factory=Attention)
     differences: tuple[Difference, ...] = ()
+    subject: Subject = NO_SUBJECT
+    units: Mapping[str, Unit] = field(default_factory=dict)

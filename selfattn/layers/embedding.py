@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import Learned, Sinusoidal
+from selfattn.attention import EmbeddingPosition
 from selfattn.layers.dropout import Dropout
 
 
@@ -20,7 +20,11 @@ class TokenEmbedding(nn.Module):
         scale: multiply the looked-up vectors by ``sqrt(d)``; default False.
         dropout: probability of dropping a unit while training; default 0.
 
+    Raises:
+        ValueError: the position gives vectors of another shape than its positions and the table's width.
+
     Example:
+        >>> from selfattn.attention import Sinusoidal
         >>> embed = TokenEmbedding(nn.Embedding(11, 4), Sinusoidal(4), scale=True)
         >>> embed(torch.tensor([[3, 7]])).shape
         torch.Size([1, 2, 4])
@@ -29,7 +33,7 @@ class TokenEmbedding(nn.Module):
     def __init__(
         self,
         tokens: nn.Embedding,
-        position: Sinusoidal | Learned | None = None,
+        position: EmbeddingPosition | None = None,
         *,
         scale: bool = False,
         dropout: float = 0.0,
@@ -48,6 +52,12 @@ class TokenEmbedding(nn.Module):
         if self.position is not None:
             if positions is None:
                 positions = torch.arange(ids.shape[-1], device=ids.device)
-            x = x + self.position(positions).to(x.dtype)
+            added = self.position(positions)
+            if added.shape != (*positions.shape, x.shape[-1]):
+                raise ValueError(
+                    f"{type(self.position).__name__}: expected a vector of width {x.shape[-1]} for each of the "
+                    f"positions {tuple(positions.shape)}, got {tuple(added.shape)}"
+                )
+            x = x + added.to(x.dtype)
         dropped: Tensor = self.dropout(x)
         return dropped

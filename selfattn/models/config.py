@@ -1,287 +1,160 @@
-"""What a model is made of, as frozen dataclasses that check themselves and travel as JSON. Imports no torch."""
+"""What a model is made of, as frozen dataclasses that check themselves and travel as JSON. Imports no torch.
+
+A family is a subclass of :class:`ModelConfig` that comes in through ``@register.family(name)``. It owns what the engine
+asks of a model before there is one: how it is built, its widths, its limits, how it is made larger.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import typing
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from selfattn.errors import UserError
-from selfattn.models.checked import Checked
+from selfattn.registry import FAMILIES, Registry
+
+if TYPE_CHECKING:
+    from selfattn.models.protocol import Seq2Seq
+
+# Configurations of parts that families share or choose between, by the ``kind`` that stands in their JSON.
+PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RNNEncoderConfig(Checked):
-    """An RNN encoder.
+class Checked:
+    """Checks every field of a dataclass when it is made: choices, positive sizes, probabilities, nested groups.
 
-    Attributes:
-        embed_dim: width of the source embedding.
-        hidden_dim: width of the state in one direction.
-        cell: LSTM or GRU.
-        num_layers: how many layers.
-        direction: forward, backward (the reversed source), or both.
-        residual: add a layer's input to its output, from the second layer on.
-        handover: hand over each layer's final h, or an LSTM's c as well ("all").
-        dropout: of embeddings and between layers.
+    A field that names a part of a door is annotated with its registry: ``score: Annotated[str, SCORES]``.
     """
 
-    embed_dim: int = 32
-    hidden_dim: int = 128
-    cell: Literal["lstm", "gru"] = "lstm"
-    num_layers: int = 1
-    direction: Literal["forward", "backward", "both"] = "forward"
-    residual: bool = False
-    handover: Literal["hidden", "all"] = "hidden"
-    dropout: float = 0.0
+    def __post_init__(self) -> None:
+        for name, annotation in typing.get_type_hints(type(self), include_extras=True).items():
+            if typing.get_origin(annotation) is not ClassVar:
+                _check(f"{type(self).__name__}.{name}", getattr(self, name), annotation)
+
+
+@dataclass(frozen=True)
+class Width:
+    """One width of a configuration, for whoever scales it.
+
+    Attributes:
+        path: dotted, as :func:`override` takes it.
+        value: what it is.
+        times: how often it stands in what it hands over: 2 in an encoder that reads both ways.
+        unit: what ``value * times`` has to be a multiple of.
+        role: ``"state"``, which other widths hang on; ``"inner"``, which nothing divides and nothing else hangs on; or
+            ``"embedding"``, which counts as inner in a model that has no other.
+    """
+
+    path: str
+    value: int
+    times: int = 1
+    unit: int = 1
+    role: Literal["state", "inner", "embedding"] = "state"
 
     @property
-    def output_dim(self) -> int:
+    def total(self) -> int:
         """Width of what it hands over."""
-        return self.hidden_dim * (2 if self.direction == "both" else 1)
+        return self.value * self.times
 
 
-@dataclass(frozen=True, kw_only=True)
-class RNNDecoderConfig(Checked):
-    """An RNN decoder.
-
-    Attributes:
-        attention: none (fixed-length vector); peeky (that vector at every step); textbook (after the RNN,
-            [context; state] to the output); luong (tanh(W [context; state]) before the output); bahdanau (before
-            the RNN).
-        embed_dim: width of the target embedding.
-        hidden_dim: width of the state.
-        cell: LSTM or GRU.
-        num_layers: how many layers.
-        residual: add a layer's input to its output, from the second layer on.
-        initial_state: zero, copied from the encoder, or projected.
-        score: how the state is compared with the source.
-        score_dim: width inside the tanh of additive and concat; default the query's.
-        max_source_length: longest source of the location score.
-        num_heads: attention heads.
-        project: whether the attention has projections; needed for heads that differ in more than their slice.
-        input_feeding: feed the attentional vector to the next step (luong only).
-        dropout: of embeddings, between layers, and before the output.
-    """
-
-    attention: Literal["none", "peeky", "textbook", "luong", "bahdanau"] = "textbook"
-    embed_dim: int = 32
-    hidden_dim: int = 128
-    cell: Literal["lstm", "gru"] = "lstm"
-    num_layers: int = 1
-    residual: bool = False
-    initial_state: Literal["zero", "copy", "project"] = "copy"
-    score: Literal["dot", "scaled_dot", "general", "concat", "additive", "location"] = "dot"
-    score_dim: int | None = None
-    max_source_length: int = 512
-    num_heads: int = 1
-    project: bool = False
-    input_feeding: bool = False
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.input_feeding and self.attention != "luong":
-            raise UserError(f"RNNDecoderConfig.input_feeding: only with attention 'luong', not {self.attention!r}")
-        if self.attention == "none" and self.initial_state == "zero":
-            raise UserError(
-                "RNNDecoderConfig.initial_state: with 'zero' and attention 'none' nothing of the source reaches the "
-                "decoder; use 'copy' or 'project'"
-            )
-        if self.hidden_dim % self.num_heads:
-            raise UserError(
-                f"RNNDecoderConfig.num_heads: {self.num_heads} does not divide hidden_dim {self.hidden_dim}"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformerConfig(Checked):
-    """A stack of Transformer blocks: an encoder, a decoder, or a decoder-only model.
+@dataclass(frozen=True)
+class Limits:
+    """How many tokens a model can read and write, their ends counted; None where there is no limit.
 
     Attributes:
-        dim: model width.
-        num_heads: attention heads.
-        num_kv_heads: key-value heads; default as many as heads; 1 is multi-query attention.
-        num_layers: how many blocks.
-        ffn_dim: width inside the feed-forward blocks.
-        activation: relu, gelu, silu (swish) or swiglu.
-        norm: layer or rms.
-        norm_first: pre-norm, or post-norm as in the original.
-        position: none, sinusoidal, learned, rotary, alibi or t5 (relative bias); all but the added ones act in
-            self-attention only.
-        sinusoid_layout: sines and cosines in turn, or in two halves as in Marian.
-        scale_embedding: multiply the token embeddings by the square root of dim.
-        score: how a query is compared with a key.
-        qk_norm: RMS-normalise queries and keys in each head.
-        window: how many positions back a decoder's token sees, itself included; default all.
-        max_length: number of learned positions, and longest text of the location score.
-        dropout: of embeddings and of each part's output.
-        attention_dropout: of attention weights.
-        activation_dropout: inside the feed-forward blocks.
+        source: most tokens to read.
+        target: most tokens to write.
+        together: most tokens of both, in a model that reads them as one sequence.
     """
 
-    dim: int = 64
-    num_heads: int = 4
-    num_kv_heads: int | None = None
-    num_layers: int = 1
-    ffn_dim: int = 128
-    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
-    norm: Literal["layer", "rms"] = "layer"
-    norm_first: bool = True
-    position: Literal["none", "sinusoidal", "learned", "rotary", "alibi", "t5"] = "sinusoidal"
-    sinusoid_layout: Literal["interleaved", "halves"] = "interleaved"
-    scale_embedding: bool = True
-    score: Literal["dot", "scaled_dot", "general", "concat", "additive", "location"] = "scaled_dot"
-    qk_norm: bool = False
-    window: int | None = None
-    max_length: int = 512
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
+    source: int | None = None
+    target: int | None = None
+    together: int | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.dim % self.num_heads:
-            raise UserError(f"TransformerConfig.num_heads: {self.num_heads} does not divide dim {self.dim}")
-        if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
-            raise UserError(
-                f"TransformerConfig.num_kv_heads: {self.num_kv_heads} does not divide num_heads {self.num_heads}"
-            )
-        if self.position == "sinusoidal" and self.dim % 2:
-            raise UserError(f"TransformerConfig.dim: sinusoidal positions need an even width, got {self.dim}")
-        if self.position == "rotary" and self.dim // self.num_heads % 2:
-            raise UserError(f"TransformerConfig.dim: rotary needs an even head width, got {self.dim // self.num_heads}")
+
+class ModelConfig(Checked):
+    """Base of every family's configuration: a frozen dataclass whose fields have defaults or are groups of settings.
+
+    :meth:`build` is all that a family has to write; the other methods have defaults that suit a model of which nothing
+    more is known.
+
+    Attributes:
+        architecture: what kind of model it is in the eyes of those who publish figures, such as ``"transformer"``; it
+            is held to no figures but those for its kind. Default none.
+    """
 
     @property
-    def output_dim(self) -> int:
-        """Width of what it hands over."""
-        return self.dim
+    def architecture(self) -> str:
+        """The kind of model that published figures are compared with."""
+        return ""
 
-    @property
-    def embed_dim(self) -> int:
-        """Width of its embedding."""
-        return self.dim
+    def build(self, *, vocab_size: int, pad_id: int, source_vocab_size: int | None = None) -> Seq2Seq:
+        """Build the model; :func:`selfattn.models.build.build` gives its weights their first values.
 
+        Args:
+            vocab_size: number of tokens ``v``, of the target and, where nothing else is said, of the source.
+            pad_id: the padding token's id.
+            source_vocab_size: number of source tokens, where the source has a vocabulary of its own; only asked of
+                a family with :meth:`shares_vocabulary` false.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method build")
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderDecoderConfig(Checked):
-    """An encoder of either family with a decoder of either family.
+    def shares_vocabulary(self) -> bool:
+        """Whether source and target are of one vocabulary; default True."""
+        return True
 
-    Attributes:
-        encoder: how the source is read.
-        decoder: how the target is written.
-        share_embeddings: one embedding table for source and target; their widths must agree.
-        tie_output: the output layer's matrix is the target embedding (Press and Wolf 2017).
-    """
+    def limits(self) -> Limits:
+        """How many tokens it can read and write; default any number."""
+        return Limits()
 
-    encoder: RNNEncoderConfig | TransformerConfig
-    decoder: RNNDecoderConfig | TransformerConfig
-    share_embeddings: bool = False
-    tie_output: bool = False
+    def widths(self) -> tuple[Width, ...]:
+        """Return what is scaled to give the model another size.
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.share_embeddings and self.encoder.embed_dim != self.decoder.embed_dim:
-            raise UserError(
-                f"EncoderDecoderConfig.share_embeddings: the encoder's embedding has width {self.encoder.embed_dim}, "
-                f"the decoder's {self.decoder.embed_dim}"
-            )
-        if isinstance(self.decoder, RNNDecoderConfig):
-            _check_start(self.encoder, self.decoder)
-            if self.decoder.attention not in ("none", "peeky"):
-                _check_attention(self.encoder, self.decoder)
-            if self.tie_output:
-                _check_tie(self.encoder, self.decoder)
+        By default ``dim`` and ``hidden_dim`` (multiples of ``num_heads``, if there are heads), ``ffn_dim`` as an inner
+        width and ``embed_dim`` as an embedding's, in this configuration and in its groups.
+        """
+        return _default_widths(self)
 
+    def enlarged(self, *, width: int, dropout: float, longest: int) -> Self:
+        """Return the configuration at the size for sentences.
 
-def _check_start(encoder: RNNEncoderConfig | TransformerConfig, decoder: RNNDecoderConfig) -> None:
-    """Copying the encoder's state needs one of the same shape."""
-    if decoder.initial_state != "copy":
-        return
-    where = "EncoderDecoderConfig.decoder.initial_state: 'copy'"
-    if isinstance(encoder, TransformerConfig):
-        raise UserError(f"{where} needs an RNN encoder; use 'project'")
-    for what, theirs, ours in (
-        ("width", encoder.output_dim, decoder.hidden_dim),
-        ("num_layers", encoder.num_layers, decoder.num_layers),
-    ):
-        if theirs != ours:
-            raise UserError(
-                f"{where} needs equal shapes, but {what} is {theirs} in the encoder and {ours} in the decoder; "
-                "use 'project'"
-            )
+        By default ``dim`` and ``embed_dim`` are the width, ``ffn_dim`` is twice as wide, ``num_layers`` is 4, and
+        ``dropout`` what is asked for, as far as there are such fields.
 
+        Args:
+            width: of blocks and embeddings.
+            dropout: probability.
+            longest: most tokens of a sentence, for what has a limit.
+        """
+        sizes = {"dim": width, "embed_dim": width, "ffn_dim": 2 * width, "num_layers": 4, "dropout": dropout}
+        return dataclasses.replace(self, **{name: size for name, size in sizes.items() if hasattr(self, name)})  # type: ignore[type-var]  # every family is a dataclass
 
-def _check_attention(encoder: RNNEncoderConfig | TransformerConfig, decoder: RNNDecoderConfig) -> None:
-    """Attention without projections takes states as they come: their widths have to fit the heads and the score."""
-    if decoder.project:
-        return
-    width = encoder.output_dim
-    if width % decoder.num_heads:
-        raise UserError(
-            f"EncoderDecoderConfig.decoder.num_heads: {decoder.num_heads} does not divide the encoder's width {width}"
-        )
-    if decoder.score in ("dot", "scaled_dot") and width != decoder.hidden_dim:
-        raise UserError(
-            f"EncoderDecoderConfig.decoder.score: {decoder.score!r} needs equal widths, but the encoder's is {width} "
-            f"and the decoder's {decoder.hidden_dim}; use 'general', or project"
-        )
+    def check_language_model(self) -> None:
+        """Make sure that the model can be trained on texts, without sources, and continue them.
 
-
-def _check_tie(encoder: RNNEncoderConfig | TransformerConfig, decoder: RNNDecoderConfig) -> None:
-    """A tied output reads vectors of the embedding's width; luong and bahdanau have a layer that makes such vectors."""
-    seen = {
-        "none": 0,
-        "peeky": encoder.output_dim,
-        "textbook": decoder.hidden_dim if decoder.project else encoder.output_dim,
-    }
-    if decoder.attention in seen and decoder.hidden_dim + seen[decoder.attention] != decoder.embed_dim:
-        raise UserError(
-            f"EncoderDecoderConfig.tie_output: with attention {decoder.attention!r} the output reads width "
-            f"{decoder.hidden_dim + seen[decoder.attention]}, the embedding has {decoder.embed_dim}"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderOnlyConfig(Checked):
-    """A decoder-only model over source and target as one sequence.
-
-    Attributes:
-        stack: the blocks.
-        bidirectional_prefix: source tokens see the whole source.
-        tie_output: the output layer's matrix is the embedding.
-    """
-
-    stack: TransformerConfig
-    bidirectional_prefix: bool = False
-    tie_output: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.stack.score == "location":  # it counts keys by their place in the batch, which padding would shift
-            raise UserError("DecoderOnlyConfig.stack.score: 'location' needs a source of its own; use another score")
-
-
-ModelConfig = EncoderDecoderConfig | DecoderOnlyConfig
-
-_KINDS: dict[str, type[Any]] = {
-    "encoder-decoder": EncoderDecoderConfig,
-    "decoder-only": DecoderOnlyConfig,
-    "rnn-encoder": RNNEncoderConfig,
-    "rnn-decoder": RNNDecoderConfig,
-    "transformer": TransformerConfig,
-}
+        Raises:
+            UserError: it cannot (the default); the message says why, without naming the model.
+        """
+        raise UserError("reads a source and writes a target, a language model has no source")
 
 
 def config_to_dict(config: Any) -> dict[str, Any]:
     """Turn a configuration into plain JSON values, each dataclass with its ``kind``.
 
+    Raises:
+        UserError: it is of a class that has not come in through ``register.family``.
+
     Example:
-        >>> config_to_dict(DecoderOnlyConfig(stack=TransformerConfig()))["stack"]["kind"]
+        >>> from selfattn.models.presets import get_preset
+        >>> config_to_dict(get_preset("decoder-only").config)["stack"]["kind"]
         'transformer'
     """
-    kind = next(name for name, cls in _KINDS.items() if type(config) is cls)
+    kinds = {cls: name for registry in (FAMILIES, PARTS) for name, cls in registry.items()}
+    if type(config) not in kinds:
+        raise UserError(f"{type(config).__name__}: is not known as a family; put @register.family(name) above it")
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return {"kind": kind} | {
+    return {"kind": kinds[type(config)]} | {
         name: config_to_dict(value) if dataclasses.is_dataclass(value) else value for name, value in values.items()
     }
 
@@ -297,16 +170,20 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
         UserError: the kind or a field is unknown, or a value is out of its range.
 
     Example:
-        >>> config = DecoderOnlyConfig(stack=TransformerConfig(dim=32))
+        >>> from selfattn.models.presets import get_preset
+        >>> config = get_preset("decoder-only").config
         >>> config_from_dict(config_to_dict(config)) == config
         True
     """
     if not isinstance(data, dict):
         raise UserError(f"{where}: expected an object with a kind, got {data!r}")
     kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise UserError(f"{where}: kind {kind!r} is unknown; known: {', '.join(_KINDS)}")
-    cls = _KINDS[kind]
+    if not isinstance(kind, str) or not (kind in PARTS or kind in FAMILIES):
+        raise UserError(
+            f"{where}: kind {kind!r} is unknown; known: {', '.join(sorted((*FAMILIES, *PARTS)))}. A family of your own "
+            "comes in with --plugin FILE"
+        )
+    cls: Any = PARTS[kind] if kind in PARTS else FAMILIES[kind]
     known = {field.name for field in dataclasses.fields(cls)}
     values: dict[str, Any] = {}
     for name, value in data.items():
@@ -325,7 +202,7 @@ def override(config: Any, settings: dict[str, Any], where: str = "--set") -> Any
     """Return the configuration with some settings changed, named by dotted paths.
 
     Args:
-        config: any configuration of this page.
+        config: any configuration of a model or of a part of one.
         settings: such as ``{"encoder.hidden_dim": 256}``.
         where: what to call the place in an error message.
 
@@ -333,7 +210,8 @@ def override(config: Any, settings: dict[str, Any], where: str = "--set") -> Any
         UserError: a name does not exist, or a value is out of its range.
 
     Example:
-        >>> override(DecoderOnlyConfig(stack=TransformerConfig()), {"stack.dim": 32}).stack.dim
+        >>> from selfattn.models.presets import get_preset
+        >>> override(get_preset("decoder-only").config, {"stack.dim": 32}).stack.dim
         32
     """
     return _override(config, settings, where, "")
@@ -361,3 +239,51 @@ def _override(config: Any, settings: dict[str, Any], where: str, prefix: str) ->
     for name, parts in inner.items():
         changes[name] = _override(getattr(config, name), parts, where, f"{prefix}{name}.")
     return dataclasses.replace(config, **changes)
+
+
+def _default_widths(config: Any, prefix: str = "") -> tuple[Width, ...]:
+    found: list[Width] = []
+    roles = {"ffn_dim": "inner", "embed_dim": "embedding", "dim": "state", "hidden_dim": "state"}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            found += _default_widths(value, f"{prefix}{field.name}.")
+        elif field.name in roles and value is not None:
+            role: Any = roles[field.name]
+            unit = getattr(config, "num_heads", 1) if role == "state" else 1
+            found.append(Width(prefix + field.name, value, unit=unit, role=role))
+    return tuple(found)
+
+
+def _check(name: str, value: Any, annotation: Any) -> None:
+    """Check one value against a bool, int, float, Literal, dataclass or name in a registry, or a union of such."""
+    if isinstance(registry := getattr(annotation, "__metadata__", (None,))[0], Registry):
+        if not isinstance(value, str) or value not in registry:
+            raise UserError(f"{name}: {registry.unknown(value)}")
+        return
+    is_union = not isinstance(annotation, type) and typing.get_origin(annotation) is not Literal
+    options = typing.get_args(annotation) if is_union else (annotation,)
+    if value is None and type(None) in options:
+        return
+    groups = [option for option in options if dataclasses.is_dataclass(option)]
+    if groups:
+        if type(value) not in groups:
+            known = " or ".join(group.__name__ for group in groups if isinstance(group, type))
+            raise UserError(f"{name}: expected {known}, got {_short(value)}")
+        return
+    for option in options:
+        if typing.get_origin(option) is Literal:
+            if value not in typing.get_args(option):
+                raise UserError(f"{name}: {value!r} is not one of {', '.join(map(str, typing.get_args(option)))}")
+        elif option is bool:
+            if not isinstance(value, bool):
+                raise UserError(f"{name}: expected true or false, got {value!r}")
+        elif option is int:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UserError(f"{name}: expected a whole number of at least 1, got {value!r}")
+        elif option is float and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1):
+            raise UserError(f"{name}: expected a probability in [0, 1), got {value!r}")
+
+
+def _short(value: Any) -> str:
+    return type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)

@@ -126,7 +126,13 @@ class Seq2Seq(nn.Module, ABC):
     """A model that reads a source and writes a target, token ids in and logits out.
 
     ``forward`` equals stacked ``step`` calls; a sentence gives the same alone, in a batch, with any padding.
+
+    Attributes:
+        reads_one_sequence: whether it reads source and target as one sequence from left to right, and so can go on
+            from the beginning of a text; default False.
     """
+
+    reads_one_sequence: bool = False
 
     @abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:

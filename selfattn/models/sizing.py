@@ -11,15 +11,7 @@ import torch
 
 from selfattn.errors import UserError
 from selfattn.models.build import build, count_parameters
-from selfattn.models.config import (
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    ModelConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-    override,
-)
+from selfattn.models.config import ModelConfig, Width, override
 
 APART = 0.02  # models further apart than this are not called matched
 TOLERANCE = APART / 2  # two models this near to one budget are within APART of each other
@@ -165,27 +157,6 @@ def check_matched(counts: Mapping[str, float], what: str, *, limit: float = APAR
 
 
 @dataclass(frozen=True)
-class _Width:
-    """One width of a configuration.
-
-    Attributes:
-        path: dotted, as :func:`override` takes it.
-        value: what it is.
-        times: how often it stands in what it hands over: 2 in an encoder that reads both ways.
-        unit: what ``value * times`` has to be a multiple of.
-    """
-
-    path: str
-    value: int
-    times: int = 1
-    unit: int = 1
-
-    @property
-    def total(self) -> int:
-        return self.value * self.times
-
-
-@dataclass(frozen=True)
 class _Widths:
     """A configuration in all sizes: its widths as functions of one whole number.
 
@@ -196,8 +167,8 @@ class _Widths:
     """
 
     config: ModelConfig
-    groups: tuple[tuple[_Width, ...], ...]
-    fine: tuple[_Width, ...]
+    groups: tuple[tuple[Width, ...], ...]
+    fine: tuple[Width, ...]
 
     def factor(self, size: int) -> float:
         """Return how much larger the model of this size is; the coarsest group decides what sizes there are."""
@@ -239,46 +210,22 @@ def _refined(widths: _Widths, size: int, target: float, measure: Measure) -> Ite
 
 
 def _widths(config: ModelConfig) -> _Widths:
-    """Find the widths of a configuration."""
-    coarse: list[_Width] = []
-    inner: list[_Width] = []
-    embeddings: list[_Width] = []
-    heads = 1  # of an RNN decoder whose attention slices the encoder's states
-    parts: dict[str, RNNEncoderConfig | RNNDecoderConfig | TransformerConfig]
-    if isinstance(config, DecoderOnlyConfig):
-        parts = {"stack": config.stack}
-    else:
-        parts = {"encoder": config.encoder, "decoder": config.decoder}
-        if isinstance(config.decoder, RNNDecoderConfig) and not config.decoder.project:
-            heads = config.decoder.num_heads
-    for name, part in parts.items():
-        if isinstance(part, TransformerConfig):
-            pairs = {"sinusoidal": 2, "rotary": 2 * part.num_heads}.get(part.position, 1)
-            unit = math.lcm(part.num_heads, pairs, heads)
-            coarse.append(_Width(f"{name}.dim", part.dim, unit=unit))
-            inner.append(_Width(f"{name}.ffn_dim", part.ffn_dim))
-            continue
-        embeddings.append(_Width(f"{name}.embed_dim", part.embed_dim))
-        if isinstance(part, RNNEncoderConfig):
-            times = part.output_dim // part.hidden_dim
-            coarse.append(_Width(f"{name}.hidden_dim", part.hidden_dim, times, math.lcm(times, heads)))
-        else:
-            coarse.append(_Width(f"{name}.hidden_dim", part.hidden_dim, unit=part.num_heads))
-            if part.score_dim is not None:
-                coarse.append(_Width(f"{name}.score_dim", part.score_dim))
-    if isinstance(config, EncoderDecoderConfig) and config.tie_output:
-        # A tied embedding has to fit the output layer, and one that is shared with it has to follow.
-        bound = {"encoder.embed_dim", "decoder.embed_dim"} if config.share_embeddings else {"decoder.embed_dim"}
-    else:
-        bound = set()
-    fine = inner or [width for width in embeddings if width.path not in bound]
-    groups: dict[int, list[_Width]] = {}
-    for width in coarse + [width for width in embeddings if width not in fine]:
-        groups.setdefault(width.total, []).append(width)
+    """Sort the widths of a configuration: those that stay equal, and those that make up for what is left."""
+    widths = config.widths()
+    fine = [width for width in widths if width.role == "inner"]
+    fine = fine or [width for width in widths if width.role == "embedding"]
+    groups: dict[int, list[Width]] = {}
+    for width in sorted(widths, key=lambda width: width.role == "embedding"):
+        if width not in fine:
+            groups.setdefault(width.total, []).append(width)
+    if not widths:
+        raise UserError(f"budget: {type(config).__name__} has no widths to scale; give it a method widths")
+    if not groups:
+        groups, fine = dict(enumerate([width] for width in fine)), []
     return _Widths(config, tuple(map(tuple, groups.values())), tuple(fine))
 
 
-def _unit(group: tuple[_Width, ...]) -> int:
+def _unit(group: tuple[Width, ...]) -> int:
     return math.lcm(*(width.unit for width in group))
 
 

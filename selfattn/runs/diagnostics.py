@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example, collate, encode_pairs
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
 from selfattn.evaluation.alignment.attention_gold import Gold, gold_from_spans
@@ -34,7 +35,7 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.objective.loss import batch_loss
 
 if TYPE_CHECKING:
-    from selfattn.runs.test_result import Answer
+    from selfattn.runs.testing import Answer
 
 _GATE_ROWS = 8  # rows of data that the gates ask about
 _ALIGNED = 400  # pairs whose attention is held against gold

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from selfattn.console import say
-from selfattn.data.batches import Example, collate
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example
 from selfattn.data.pairs import Pair
 from selfattn.decoding.texts import predict
 from selfattn.errors import UserError
@@ -33,7 +34,7 @@ from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.device import DeviceName, choose_device
 from selfattn.training.distributed.parallel import Processes
 from selfattn.training.loop import EXACT_MATCH, train
-from selfattn.training.observer import EpochReport, Measure, Observer, Plan
+from selfattn.training.observer import Criterion, EpochReport, Observer, Plan
 
 # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes for
 # texts of many lengths, which hardly ever meet again. It reads this once, at the first operation of the process.
@@ -56,7 +57,7 @@ class Material:
     tokenizer: Tokenizer
     epoch: Callable[[int], Iterable[Example]]
     validation: Sequence[Example]
-    measure: Measure
+    measure: Criterion
     longest: Example
 
 
@@ -181,7 +182,7 @@ def _record(config: RunConfig, model: Seq2Seq, command: str) -> dict[str, Any]:
     }
 
 
-def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Measure:
+def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Criterion:
     """Measure a model by the share of its greedy outputs that are exactly right.
 
     Args:
@@ -195,7 +196,7 @@ def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int)
         right = exact_matches(predict(model, tokenizer, sources, max_length=max_length), targets)
         return {EXACT_MATCH: sum(right) / len(right)}
 
-    return Measure(figures, EXACT_MATCH)
+    return Criterion(figures, EXACT_MATCH)
 
 
 class _Notes(Observer):

@@ -1,13 +1,9 @@
-"""How many tokens of an input a run is given to read: what its model has positions for, and a bound where it has all.
-
-Imports no torch.
-"""
+"""How many tokens of an input a run reads: what its model has positions for, and a bound where it has all."""
 
 from __future__ import annotations
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
-from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, TransformerConfig
 from selfattn.runs.directory import RunConfig
 
 MAX_INPUT = 1024  # tokens, where nothing else is said
@@ -41,33 +37,9 @@ def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None =
 
 def _limits(config: RunConfig, output: int) -> tuple[int | None, int | None]:
     """Most tokens to read, where ``output`` tokens are to be written, and most to write; None where all will do."""
-    model = config.model
-    if isinstance(model, EncoderDecoderConfig):
-        decoder = model.decoder
-        return _least(_positions(model.encoder), _attended(decoder)), _positions(decoder)
-    positions = _positions(model.stack)
-    if positions is None:
-        return None, None
+    limits = config.model.limits()
+    if limits.together is None:
+        return limits.source, limits.target
     if config.task == "lm":  # of a beginning it reads half a context, the end
-        return None, positions - max(1, config.max_length // 2)
-    return max(1, positions - output), positions - 1
-
-
-def _positions(part: object) -> int | None:
-    """How many positions a stack has; None for one that has them all."""
-    if isinstance(part, TransformerConfig) and (part.position == "learned" or part.score == "location"):
-        return part.max_length
-    return None
-
-
-def _attended(decoder: RNNDecoderConfig | TransformerConfig) -> int | None:
-    """How many source positions a decoder can attend to; None for one that can attend to any number."""
-    if decoder.score != "location":
-        return None
-    if isinstance(decoder, TransformerConfig):
-        return decoder.max_length
-    return None if decoder.attention in ("none", "peeky") else decoder.max_source_length
-
-
-def _least(*limits: int | None) -> int | None:
-    return min((limit for limit in limits if limit is not None), default=None)
+        return None, limits.together - max(1, config.max_length // 2)
+    return max(1, limits.together - output), limits.together - 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link, to_pharaoh
-from selfattn.decoding.forced import TargetScore
+from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts
 from selfattn.evaluation.alignment.gold_files import GoldPair

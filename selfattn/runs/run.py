@@ -10,15 +10,14 @@ from pathlib import Path
 
 import torch
 
-from selfattn.data.batches import encode_pairs
+from selfattn.data.examples import encode_pairs
 from selfattn.data.pairs import Pair
-from selfattn.decoding.alignment import Link
-from selfattn.decoding.forced import TargetScore, align_examples, score_examples
+from selfattn.decoding.alignment import Link, align_examples
+from selfattn.decoding.language_model import continue_texts
 from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, decode_texts
 from selfattn.errors import UserError
-from selfattn.evaluation.language_model import continue_texts
-from selfattn.models.decoder_only import DecoderOnly
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.build_model import build_model
@@ -93,7 +92,7 @@ class Run:
         model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
         texts = [_nfc(text) for text in texts]  # as training texts are
         try:
-            if isinstance(model, DecoderOnly) and self.is_language_model:
+            if self.is_language_model:
                 return continue_texts(model, tokenizer, texts, options, context=length, first=first)
             return decode_texts(model, tokenizer, texts, options, max_length=length, first=first)
         except ValueError as error:  # positions that the model does not have

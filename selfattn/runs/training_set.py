@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-from selfattn.data.batches import Example, encode_pairs
-from selfattn.data.holdout import laps
+from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
 from selfattn.data.pairs import Pair
-from selfattn.data.streaming import encode_stream
-from selfattn.data.subword_sampling import sample_pairs
+from selfattn.data.shuffling import repeated
 from selfattn.runs.fit import Material
 from selfattn.runs.splits import PairData
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import Measure
+from selfattn.training.observer import Criterion
 
 _SAMPLE = 20_000  # training pairs that are looked through for the longest
 _HELD = 1_000_000  # pairs whose examples are held in memory; more are read as they are needed
@@ -24,7 +22,7 @@ _HELD = 1_000_000  # pairs whose examples are held in memory; more are read as t
 class MakeMeasure(Protocol):
     """Makes the measure that chooses the best weights."""
 
-    def __call__(self, tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Measure:
+    def __call__(self, tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Criterion:
         """Return the measure on these validation pairs."""
 
 
@@ -99,7 +97,7 @@ def _pairs_of(data: PairData, epoch: int, training: TrainingConfig, first: int |
         return data.train(epoch, training.items_per_epoch)
     few = list(islice(data.train(0, training.items_per_epoch), first))
     count = training.items_per_epoch or sum(1 for _ in data.train(0, None))
-    return laps(few, count, start=epoch * count, seed=training.seed)
+    return repeated(few, count, start=epoch * count, seed=training.seed)
 
 
 def _longest(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Example:

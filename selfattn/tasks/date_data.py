@@ -10,10 +10,11 @@ from typing import Any
 
 from selfattn.cli.settings import DEFAULT_LOCALES
 from selfattn.data.dates.source import DateSource
-from selfattn.data.holdout import hold_out, laps
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.pair_files import book_split, is_book_file, read_pairs
+from selfattn.data.readers.pair_files import is_book_file, read_pairs
+from selfattn.data.shuffling import repeated
+from selfattn.data.splits import split_pairs
 from selfattn.errors import UserError
 from selfattn.runs.splits import PairData
 
@@ -96,15 +97,9 @@ class FileDates(PairData):
         pairs = read_pairs(*files, columns=columns)
         self.files, self.columns, self.seed, self.validation_items = files, columns, seed, validation_items
         self.is_book = is_book_file(*files)
-        rest, self._test = book_split(pairs) if self.is_book else hold_out(pairs, _source)
-        count = min(validation_items, len(rest) // 10)
-        while not self.is_book and 0 < count < len(rest) and rest[-count].source == rest[-count - 1].source:
-            count += 1  # a source stands on one side of the cut
-        if not count or not self._test:
-            named = ", ".join(map(str, files))
-            raise UserError(f"{named}: {len(pairs)} pairs are too few for three parts; give 100 or more")
-        self._train, self._validation = rest[:-count], rest[-count:]
-        self._known = rest
+        self._train, self._validation, self._test = split_pairs(
+            pairs, validation_items, label=", ".join(map(str, files)), book=self.is_book
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -129,7 +124,7 @@ class FileDates(PairData):
         """All of the training part, or the next `count` of an endless run through it in ever new order."""
         if count is None:
             return self._train
-        return laps(self._train, count, start=epoch * count, seed=self.seed)
+        return repeated(self._train, count, start=epoch * count, seed=self.seed)
 
     def validation(self, count: int) -> list[Pair]:
         """Pairs taken from the training part."""
@@ -141,7 +136,7 @@ class FileDates(PairData):
 
     def known(self) -> Sequence[Pair] | None:
         """Training and validation together."""
-        return self._known
+        return [*self._train, *self._validation]
 
 
 def open_data(settings: Mapping[str, Any], *, where: str) -> PairData:
@@ -178,7 +173,3 @@ def files_of(settings: Mapping[str, Any]) -> list[Path]:
 @lru_cache(maxsize=4)
 def _sample(locales: tuple[str, ...]) -> Sequence[Pair]:
     return DateSource(locales, seed=0, split="train").pairs(_SAMPLE)
-
-
-def _source(pair: Pair) -> str:
-    return pair.source

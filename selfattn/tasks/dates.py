@@ -13,7 +13,8 @@ from selfattn.cli.settings import DEFAULT_LOCALES, TrainDates, TrainingOptions, 
 from selfattn.console import say
 from selfattn.data.dates.probes import unseen_formats, unseen_years
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pair_files import book_split, is_book_file, read_pairs, seen
+from selfattn.data.readers.pair_files import is_book_file, read_pairs
+from selfattn.data.splits import book_split, seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.evaluate import evaluate, format_json

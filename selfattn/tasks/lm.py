@@ -10,13 +10,13 @@ from typing import Any
 from selfattn.cli.app import make_app, run_app
 from selfattn.cli.settings import TrainLM, command_line, with_settings
 from selfattn.console import say
-from selfattn.data.batches import Example
-from selfattn.data.holdout import hold_out, laps
-from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.texts import Texts, read_texts
+from selfattn.data.examples import Example
+from selfattn.data.readers.lines import TextFile, file_sha256, read_texts
+from selfattn.data.shuffling import repeated
+from selfattn.data.splits import hold_out
+from selfattn.decoding.language_model import score_texts, text_examples
 from selfattn.errors import UserError
-from selfattn.evaluation.language_model import score_texts, text_examples
-from selfattn.models.config import DecoderOnlyConfig, ModelConfig
+from selfattn.models.config import ModelConfig
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import RunConfig, check_is_free
@@ -26,7 +26,7 @@ from selfattn.tasks.recipes import LM_RECIPE
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
-from selfattn.training.observer import Measure
+from selfattn.training.observer import Criterion
 
 
 def train_lm(options: TrainLM) -> Run:
@@ -68,15 +68,13 @@ def _check(options: TrainLM, model: ModelConfig) -> None:
     """Find out before any work is done whether the model can be a language model."""
     if options.context < 1:
         raise UserError(f"--context: expected a whole number of at least 1, got {options.context}")
-    if not isinstance(model, DecoderOnlyConfig):
-        raise UserError(f"--model {options.model}: has an encoder, a language model has none; take decoder-only")
-    if model.bidirectional_prefix:
-        raise UserError(
-            f"--model {options.model}: reads in both directions, a language model in one; take decoder-only"
-        )
+    try:
+        model.check_language_model()
+    except UserError as error:
+        raise UserError(f"--model {options.model}: {error}; take decoder-only") from None
 
 
-def _parts(options: TrainLM, texts: Texts, most: int) -> tuple[list[str], list[str]]:
+def _parts(options: TrainLM, texts: TextFile, most: int) -> tuple[list[str], list[str]]:
     """The lines to train on, and those to choose the best weights by."""
     if options.valid is not None:
         return texts.lines, read_texts(options.valid).lines
@@ -93,11 +91,11 @@ def _prepare(train: Sequence[str], valid: Sequence[str], training: TrainingConfi
 
     def epoch(number: int) -> Sequence[Example]:
         count = training.items_per_epoch
-        return windows if count is None else laps(windows, count, start=number * count, seed=training.seed)
+        return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
 
     validation = text_examples(valid, tokenizer, context)
     longest = max([*windows, *validation], key=lambda example: len(example.target))
-    return Material(tokenizer, epoch, validation, Measure(_perplexity, "perplexity", higher_is_better=False), longest)
+    return Material(tokenizer, epoch, validation, Criterion(_perplexity, "perplexity", higher_is_better=False), longest)
 
 
 def _perplexity(model: Seq2Seq, loss: float) -> Mapping[str, float]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from selfattn.models.config import DecoderOnlyConfig, ModelConfig, RNNDecoderConfig, TransformerConfig
+from selfattn.models.config import ModelConfig
 from selfattn.training.config import TrainingConfig
 
 # One recipe for every architecture, so that a comparison differs in nothing but the model.
@@ -78,26 +77,10 @@ def translation_size(config: ModelConfig, *, phrases: bool) -> ModelConfig:
         phrases: the embedded phrases; otherwise a corpus of sentences.
 
     Example:
-        >>> from selfattn.models.presets import PRESETS
-        >>> large = translation_size(PRESETS["transformer"].config, phrases=False)
+        >>>         >>> large = translation_size(PRESETS["transformer"].config, phrases=False)
         >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
         (128, 4, True)
     """
     if phrases:
         return config
-    if isinstance(config, DecoderOnlyConfig):
-        return replace(config, stack=_wider(config.stack, layers=8), tie_output=True)
-    tied = isinstance(config.decoder, TransformerConfig) or config.decoder.attention in ("luong", "bahdanau")
-    encoder, decoder = (_wider(part, times=3 if tied else 1) for part in (config.encoder, config.decoder))
-    if isinstance(encoder, TransformerConfig) and isinstance(decoder, RNNDecoderConfig):
-        decoder = replace(decoder, hidden_dim=_WIDTH)  # scores without a projection need equal widths
-    return replace(config, encoder=encoder, decoder=decoder, share_embeddings=tied, tie_output=tied)
-
-
-def _wider(part: Any, *, layers: int = 4, times: int = 1) -> Any:
-    if isinstance(part, TransformerConfig):
-        return replace(part, dim=_WIDTH, num_layers=layers, ffn_dim=2 * _WIDTH, dropout=_DROPOUT)
-    wider = replace(part, embed_dim=_WIDTH, hidden_dim=times * part.hidden_dim, dropout=_DROPOUT)
-    if isinstance(wider, RNNDecoderConfig) and wider.score == "location":
-        return replace(wider, max_source_length=_LONGEST)
-    return wider
+    return config.enlarged(width=_WIDTH, dropout=_DROPOUT, longest=_LONGEST)

@@ -50,7 +50,7 @@ from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
-from selfattn.training.observer import Measure
+from selfattn.training.observer import Criterion
 
 TASK = "translation"
 TEST_ITEMS = 2000  # embedded phrases
@@ -142,7 +142,7 @@ def make_tokenizer(options: TranslationData, data: PairData) -> Tokenizer:
     return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
 
 
-def _measure(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int, bleu: bool, language: str) -> Measure:
+def _measure(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int, bleu: bool, language: str) -> Criterion:
     """Judge by what is decoded greedily: exact matches of phrases, BLEU of sentences."""
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
 
@@ -152,7 +152,7 @@ def _measure(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int, bl
         found = {"exact_match": sum(right) / len(right)}
         return found | ({"bleu": bleu_metric(language).score(outputs, targets)} if bleu else {})
 
-    return Measure(figures, "bleu" if bleu else "exact_match")
+    return Criterion(figures, "bleu" if bleu else "exact_match")
 
 
 def train_translation(options: TrainTranslation) -> Run:

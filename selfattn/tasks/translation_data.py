@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -16,10 +16,9 @@ from selfattn.data.corpus.parts import read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases.source import CldrSource
-from selfattn.data.streaming import shuffled
+from selfattn.data.shuffling import shuffled_passes
 from selfattn.errors import UserError
 from selfattn.runs.splits import PairData
-from selfattn.streams import seed_for
 
 _LOOKED_THROUGH = 1_000_000  # pairs of a corpus that subwords are made of
 _SAMPLE = 20_000  # embedded phrases that the vocabulary and the longest output are taken from
@@ -117,13 +116,7 @@ class CorpusPairs(PairData):
                 "--items-per-epoch (which --quick sets): a stream is read as a whole; leave it out, and give "
                 "--max-steps and --validate-every"
             )
-        return list(islice(self._laps(train, epoch * count), count))
-
-    def _laps(self, train: Sequence[Pair], start: int) -> Iterator[Pair]:
-        lap, place = divmod(start, len(train))
-        while True:
-            yield from shuffled(train, seed_for(self.seed, f"data/lap/{lap}"), start=place)
-            lap, place = lap + 1, 0
+        return list(islice(shuffled_passes(train, self.seed, start=epoch * count), count))
 
     def validation(self, count: int) -> list[Pair]:
         """The first pairs of the validation part."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from selfattn.data.batches import Batch, Example, batches
-from selfattn.data.streaming import stream_batches
+from selfattn.data.batches import Batch, batches, stream_batches
+from selfattn.data.examples import Example
 from selfattn.training.config import TrainingConfig
 
 Group = list[Batch]
@@ -21,7 +21,7 @@ def cut_epoch(
     """Cut an epoch into the groups of batches that make its steps.
 
     A sequence is dealt out as a whole by :func:`selfattn.data.batches.batches`. Anything else is read as it comes by
-    :func:`selfattn.data.streaming.stream_batches`: it may be larger than memory, or have no end.
+    :func:`selfattn.data.batches.stream_batches`: it may be larger than memory, or have no end.
 
     Args:
         examples: of the epoch.

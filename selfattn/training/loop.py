@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
@@ -22,7 +22,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Processes
 from selfattn.training.distributed.replica import Replica
 from selfattn.training.epochs import Group, cut_epoch
-from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
+from selfattn.training.observer import Criterion, EpochReport, Observer, Plan, StepReport
 from selfattn.training.optim.averaging import NoAverage, make_average
 from selfattn.training.optim.optimizer import make_optimizer
 from selfattn.training.optim.weights import put_into
@@ -62,7 +62,7 @@ def train(
     *,
     pad_id: int,
     bos_id: int,
-    measure: Measure,
+    measure: Criterion,
     observers: Sequence[Observer] = (),
     checkpoints: CheckpointFile | None = None,
     processes: Processes | None = None,
@@ -143,7 +143,7 @@ class _Loop:
         config: TrainingConfig,
         pad_id: int,
         bos_id: int,
-        measure: Measure,
+        measure: Criterion,
         observers: Sequence[Observer],
         checkpoints: CheckpointFile | None,
     ) -> None:

@@ -84,7 +84,7 @@ class EpochReport:
 
 
 @dataclass(frozen=True)
-class Measure:
+class Criterion:
     """How quality on the validation is measured, and which of the figures says what is best.
 
     Attributes:
@@ -94,7 +94,7 @@ class Measure:
 
     Example:
         >>> import math
-        >>> perplexity = Measure(lambda model, loss: {"perplexity": math.exp(loss)}, "perplexity", False)
+        >>> perplexity = Criterion(lambda model, loss: {"perplexity": math.exp(loss)}, "perplexity", False)
         >>> low, high = ({"perplexity": value} for value in (2.0, 3.0))
         >>> perplexity.value(low) > perplexity.value(high)
         True

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from selfattn.data.batches import Example, batches
+from selfattn.data.batches import batches
+from selfattn.data.examples import Example
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss

@@ -13,9 +13,10 @@ from selfattn.convert import Marian, MarianIds, from_marian, never_write, to_mar
 from selfattn.convert.marian import position_table
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.length_penalty import LengthPenalty
+from selfattn.decoding.hypotheses import LengthPenalty
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
 
@@ -149,10 +150,10 @@ def test_greedy(kind: str) -> None:
         return_dict_in_generate=True,
         output_scores=True,
     )
-    assert found.ids == cut(expected.sequences)
-    assert len({len(row) for row in found.ids}) > 1
-    assert all(found.finished)
-    for row, (ids, score) in enumerate(zip(found.ids, found.scores, strict=True)):
+    assert [one.ids for one in found] == cut(expected.sequences)
+    assert len({len(one.ids) for one in found}) > 1
+    assert all(one.finished for one in found)
+    for row, (ids, score) in enumerate((one.ids, one.score) for one in found):
         log_probs = [scores[row].log_softmax(dim=-1) for scores in expected.scores]
         total = sum(step[token].item() for step, token in zip(log_probs, [*ids, EOS], strict=False))
         assert score == pytest.approx(total, abs=1e-4)
@@ -187,7 +188,7 @@ def test_beam(kind: str, alpha: float) -> None:
         return_dict_in_generate=True,
         output_scores=True,
     )
-    hypotheses = [hypothesis for sentence in found.sentences for hypothesis in sentence]
+    hypotheses = [hypothesis for sentence in found for hypothesis in sentence]
     assert [hypothesis.ids for hypothesis in hypotheses] == cut(expected.sequences)
     assert all(hypothesis.finished for hypothesis in hypotheses)
     torch.testing.assert_close(
@@ -203,7 +204,8 @@ def test_words_that_are_never_written() -> None:
     marian = converted(reference)
 
     def ours() -> list[list[int]]:
-        return greedy(marian.model, texts(), MASK, bos_id=PAD, eos_id=EOS, max_length=LONGEST).ids
+        found = greedy(marian.model, texts(), MASK, bos_id=PAD, eos_id=EOS, max_length=LONGEST)
+        return [one.ids for one in found]
 
     assert any(PAD in row for row in ours())
     never_write(marian.model, [PAD])

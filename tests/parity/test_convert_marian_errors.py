@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from selfattn.convert import Marian, MarianIds, load_marian, save_marian
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 
 @pytest.fixture

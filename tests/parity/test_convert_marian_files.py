@@ -138,7 +138,7 @@ def test_an_older_checkpoint(directory: Path) -> None:
     assert marian.ids.never_written == (10,)
     never_write(marian.model, marian.ids.never_written)
     found = greedy(marian.model, SOURCE, MASK, bos_id=10, eos_id=0, max_length=9)
-    assert not any(10 in row for row in found.ids)
+    assert not any(10 in one.ids for one in found)
     save_marian(marian, directory / "again")
     again = transformers.GenerationConfig.from_pretrained(directory / "again")
     assert again.bad_words_ids == [[10]]

@@ -14,7 +14,10 @@ from selfattn.convert import Marian, MarianIds, config_to_marian, never_write, t
 from selfattn.errors import UserError
 from selfattn.layers import FeedForward
 from selfattn.models.build import build
-from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, RNNDecoderConfig, TransformerConfig
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 MARIAN = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")
 IDS = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)

@@ -27,7 +27,8 @@ from selfattn.convert import (
 )
 from selfattn.layers import TokenEmbedding
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7])

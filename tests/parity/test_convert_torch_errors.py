@@ -22,7 +22,9 @@ from selfattn.convert import (
 )
 from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13
 # PyTorch says so whenever its encoder cannot take the nested-tensor path, which is not asked for here.

@@ -24,6 +24,7 @@ from selfattn.attention import (
     make_score,
     scaled_dot,
 )
+from selfattn.errors import UserError
 
 Vector = list[float]
 Matrix = list[list[float]]
@@ -172,5 +173,5 @@ def test_a_dot_product_needs_equal_widths(score: Score, need_weights: bool) -> N
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(ValueError, match="unknown score 'cosine'; known: dot, scaled_dot, general, additive"):
-        make_score("cosine", 3, 3)
+    with pytest.raises(UserError, match="score 'angle' is not known; known: dot, scaled_dot, general, additive"):
+        make_score("angle", 3, 3)

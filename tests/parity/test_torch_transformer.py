@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from selfattn.attention import MultiHeadAttention, key_mask
 from selfattn.layers import FeedForward, TransformerBlock, make_norm
 from selfattn.models.build import build
-from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 

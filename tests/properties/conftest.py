@@ -15,17 +15,13 @@ import torch
 from torch import Tensor
 
 from selfattn.models.build import build
-from selfattn.models.config import (
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    ModelConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-    override,
-)
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
 
 VOCAB, PAD, BOS = 23, 0, 1
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfattn.data.dates.source import Split
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases.source import LONGEST, CldrSource, part_of
+from selfattn.data.splits import Split
 
 LANGUAGES = ["en ko", "ko en", "en de", "de en", "fr ja", "ar en", "en ar", "ru pl", "he en", "hi zh", "en en"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")

@@ -15,7 +15,7 @@ from selfattn.data.corpus.cleaning_report import Tally
 from selfattn.data.corpus.groups import connected, deal, digest, grouped, loose, numbered
 from selfattn.data.corpus.parts import Parts, read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
-from selfattn.data.readers.records import Fault, Row, file_records
+from selfattn.data.readers.records import BadRecord, RawPair, file_records
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")
@@ -34,7 +34,7 @@ options_ = st.builds(
     overlap=st.booleans(),
 )
 rows_ = st.lists(
-    st.builds(Row, st.just(0), texts, texts) | st.builds(Fault, st.just(0), st.just("x"), st.integers(1, 3)),
+    st.builds(RawPair, st.just(0), texts, texts) | st.builds(BadRecord, st.just(0), st.just("x"), st.integers(1, 3)),
     max_size=11,
 )
 
@@ -56,20 +56,22 @@ def test_nothing_else_is_lost(text: str) -> None:
 
 
 @given(rows_, options_, st.booleans())
-def test_rows_are_kept_in_order_or_counted(rows: list[Row | Fault], options: CleaningOptions, limited: bool) -> None:
+def test_rows_are_kept_in_order_or_counted(
+    rows: list[RawPair | BadRecord], options: CleaningOptions, limited: bool
+) -> None:
     rows = [
-        Row(n, row.source, row.target) if isinstance(row, Row) else Fault(n, "x", row.lines)
+        RawPair(n, row.source, row.target) if isinstance(row, RawPair) else BadRecord(n, "x", row.lines)
         for n, row in enumerate(rows)
     ]
     tally = Tally("f")
     kept = list(clean_rows(rows, options, tally, limited=limited))
     report = tally.report("train", len(kept))
-    assert report.read == sum(row.lines if isinstance(row, Fault) else 1 for row in rows)
+    assert report.read == sum(row.lines if isinstance(row, BadRecord) else 1 for row in rows)
     assert report.read == report.kept + sum(step.count for step in report.dropped)
     lines = [line for line, _, _ in kept]
     assert lines == sorted(lines)
     again = Tally("f")
-    assert list(clean_rows([Row(*pair) for pair in kept], options, again, limited=limited)) == kept
+    assert list(clean_rows([RawPair(*pair) for pair in kept], options, again, limited=limited)) == kept
     assert again.report("train", len(kept)).changed == ()
 
 
@@ -104,11 +106,11 @@ def test_a_corpus_is_what_one_gets_by_hand(
 ) -> None:
     def by_hand(part: list[tuple[str, str]], limited: bool) -> list[tuple[str, str]]:
         rows = [
-            Row(0, *(text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") for text in pair))
+            RawPair(0, *(text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") for text in pair))
             for pair in part
         ]
-        rows = [Row(0, row.source, row.target.removesuffix("\r")) for row in rows]
-        return [(s, t) for _, s, t in clean_rows([Row(0, "A", "B"), *rows], options, Tally("f"), limited=limited)]
+        rows = [RawPair(0, row.source, row.target.removesuffix("\r")) for row in rows]
+        return [(s, t) for _, s, t in clean_rows([RawPair(0, "A", "B"), *rows], options, Tally("f"), limited=limited)]
 
     held = [by_hand(valid, False), by_hand(test, False)]
     expected = by_hand(train, True)

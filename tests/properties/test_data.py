@@ -13,11 +13,13 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from selfattn.data.batches import Batch, Example, batches, collate
+from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.dates.formats import date_patterns
 from selfattn.data.dates.source import DateSource, split_of
+from selfattn.data.examples import Example
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pair_files import book_split, read_pairs
+from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.splits import book_split
 from selfattn.tokenizers.char import CharTokenizer
 
 PAD, BOS = 0, 1

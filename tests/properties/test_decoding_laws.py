@@ -16,8 +16,7 @@ from torch import Tensor
 from selfattn.decoding.alignment import alignments
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import Hypotheses
-from selfattn.decoding.length_penalty import NO_PENALTY, LengthPenalty
+from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.sampling import sample
 from selfattn.decoding.scoring import score
 from selfattn.models.build import build
@@ -89,7 +88,7 @@ def test_beam_search_finds_the_best_of_all_targets(
         beam_size=room,
         n_best=room,
         length_penalty=penalty,
-    ).sentences
+    )
     expected = every_target(model, source, penalty)[:room]
     assert [hypothesis.ids for hypothesis in found] == [ids for _, _, ids, _ in expected]
     for hypothesis, (finished, value, _, total) in zip(found, expected, strict=True):
@@ -98,10 +97,9 @@ def test_beam_search_finds_the_best_of_all_targets(
         assert hypothesis.log_probability == pytest.approx(total, abs=1e-9)
 
 
-def assert_same(together: Hypotheses, alone: list[Hypotheses]) -> None:
-    assert together.ids == [one.ids[0] for one in alone]
-    assert together.finished == [one.finished[0] for one in alone]
-    assert together.scores == pytest.approx([one.scores[0] for one in alone], abs=1e-9)
+def assert_same(together: list[Hypothesis], alone: list[list[Hypothesis]]) -> None:
+    assert [(one.ids, one.finished) for one in together] == [(one.ids, one.finished) for (one,) in alone]
+    assert [one.score for one in together] == pytest.approx([one.score for (one,) in alone], abs=1e-9)
 
 
 @fewer
@@ -117,11 +115,11 @@ def test_a_batch_gives_what_each_sentence_gives_alone(
     search: dict[str, Any] = ends | {"beam_size": 3, "n_best": 2, "length_penalty": penalty}
     together = beam_search(model, source, mask, max_length=limits, **search)
     alone = [beam_search(model, *row, max_length=limit, **search) for row, limit in zip(rows, limits, strict=True)]
-    assert [len(hypotheses) for hypotheses in together.sentences] == [len(one.sentences[0]) for one in alone]
-    for place in range(max(map(len, together.sentences))):
-        kept = [row for row, hypotheses in enumerate(together.sentences) if place < len(hypotheses)]
-        chosen = [together.sentences[row][place] for row in kept]
-        expected = [alone[row].sentences[0][place] for row in kept]
+    assert [len(hypotheses) for hypotheses in together] == [len(hypotheses) for (hypotheses,) in alone]
+    for place in range(max(map(len, together))):
+        kept = [row for row, hypotheses in enumerate(together) if place < len(hypotheses)]
+        chosen = [together[row][place] for row in kept]
+        expected = [alone[row][0][place] for row in kept]
         assert [one.ids for one in chosen] == [one.ids for one in expected]
         assert [one.score for one in chosen] == pytest.approx([one.score for one in expected], abs=1e-9)
 
@@ -139,9 +137,9 @@ def test_a_batch_gives_what_each_sentence_gives_alone(
     assert_same(written, [greedy(model, *row, max_length=5, **ends) for row in rows])
 
 
-def as_targets(found: Hypotheses) -> tuple[Tensor, Tensor, Tensor]:
+def as_targets(found: list[Hypothesis]) -> tuple[Tensor, Tensor, Tensor]:
     """Padded ``target_in``, ``target_out`` and mask of what was written."""
-    said = [[*ids, EOS] if finished else ids for ids, finished in zip(found.ids, found.finished, strict=True)]
+    said = [[*one.ids, EOS] if one.finished else one.ids for one in found]
     width = max(map(len, said))
     target_out = torch.tensor([ids + [0] * (width - len(ids)) for ids in said])
     target_in = torch.tensor([[BOS, *ids[:-1]] + [0] * (width - len(ids)) for ids in said])
@@ -156,23 +154,21 @@ def test_what_is_written_has_the_probability_it_is_said_to_have(
     """By teacher forcing: so the caches belonged to the right beginnings all the way."""
     model, (source, mask) = tiny(zoo, variant), sources(lengths, seed)
     ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
-    written = greedy(model, source, mask, **ends)
-    assert score(model, source, mask, *as_targets(written)).sums == pytest.approx(written.scores, abs=1e-9)
-    drawn = sample(model, source, mask, generator=generator(seed, "sampling"), **ends)
-    assert score(model, source, mask, *as_targets(drawn)).sums == pytest.approx(drawn.scores, abs=1e-9)
-    found = beam_search(model, source, mask, beam_size=4, n_best=4, **ends)
-    hypotheses = [one for sentence in found.sentences for one in sentence]
-    rows = [row for row, sentence in enumerate(found.sentences) for _ in sentence]
-    flat = Hypotheses(
-        [one.ids for one in hypotheses],
-        [one.log_probability for one in hypotheses],
-        [one.finished for one in hypotheses],
-    )
-    assert score(model, source[rows], mask[rows], *as_targets(flat)).sums == pytest.approx(flat.scores, abs=1e-9)
 
-    one_beam = beam_search(model, source, mask, beam_size=1, **ends).best()
-    assert (one_beam.ids, one_beam.finished) == (written.ids, written.finished)
-    assert one_beam.scores == pytest.approx(written.scores, abs=1e-12)
+    def check(found: list[Hypothesis], rows: list[int]) -> None:
+        said = [one.log_probability for one in found]
+        assert score(model, source[rows], mask[rows], *as_targets(found)).sums == pytest.approx(said, abs=1e-9)
+
+    every_row = list(range(len(lengths)))
+    written = greedy(model, source, mask, **ends)
+    check(written, every_row)
+    check(sample(model, source, mask, generator=generator(seed, "sampling"), **ends), every_row)
+    found = beam_search(model, source, mask, beam_size=4, n_best=4, **ends)
+    check([one for sentence in found for one in sentence], [row for row, own in enumerate(found) for _ in own])
+
+    one_beam = [own[0] for own in beam_search(model, source, mask, beam_size=1, **ends)]
+    assert [(one.ids, one.finished) for one in one_beam] == [(one.ids, one.finished) for one in written]
+    assert [one.score for one in one_beam] == pytest.approx([one.score for one in written], abs=1e-12)
     assert sample(model, source, mask, generator=generator(seed, "sampling"), top_k=1, **ends) == written
 
 
@@ -233,8 +229,9 @@ def test_an_empty_source_is_a_language_model(zoo: Any, decoder_only_variant: str
     source, mask = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.bool)
     found = beam_search(model, source, mask, bos_id=BOS, eos_id=EOS, max_length=LONGEST, beam_size=36)
     finished, _, ids, total = every_target(model, source, NO_PENALTY)[0]
-    assert (found.best().ids, found.best().finished) == ([ids], [finished])
-    assert found.best().scores == pytest.approx([total], abs=1e-9)
+    ((best, *_),) = found
+    assert (best.ids, best.finished) == (ids, finished)
+    assert best.score == pytest.approx(total, abs=1e-9)
     target = torch.tensor([[3, EOS]])
     assert alignments(model, source, mask, target, target, target > 0, eos_id=EOS) == [[]]
 
@@ -265,7 +262,7 @@ def test_half_precision_runs_and_equal_rows_agree(zoo: Any) -> None:
     source, mask = source[[0, 1, 0, 1, 0]], mask[[0, 1, 0, 1, 0]]
     ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
     greedily = greedy(model, source, mask, **ends)
-    assert beam_search(model, source, mask, beam_size=1, **ends).best() == greedily
-    assert all(math.isfinite(value) for value in greedily.scores)
-    first, second, *others = beam_search(model, source, mask, beam_size=3, n_best=3, **ends).sentences
+    assert beam_search(model, source, mask, beam_size=1, **ends) == [[one] for one in greedily]
+    assert all(math.isfinite(one.score) for one in greedily)
+    first, second, *others = beam_search(model, source, mask, beam_size=3, n_best=3, **ends)
     assert others == [first, second, first]

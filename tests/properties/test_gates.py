@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.evaluation.gates.model_gates import batch_rows, causal, forward_is_step, model_gates, padding
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.models.build import build

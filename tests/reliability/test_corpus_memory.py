@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.batches import stream_batches
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.pair_stream import PairStream
 from selfattn.data.corpus.sources import Source
-from selfattn.data.readers.records import Row
-from selfattn.data.streaming import encode_stream, stream_batches
+from selfattn.data.examples import Example, encode_stream
+from selfattn.data.readers.records import RawPair
 from selfattn.tokenizers.char import CharTokenizer
 
 # Reads, cleans, encodes and batches a whole file, and prints the growth of memory that belongs to the process alone,
@@ -28,7 +28,9 @@ from pathlib import Path
 import datasets, torch
 from selfattn.data.corpus.parts import read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
-from selfattn.data.streaming import encode_stream, shuffled, stream_batches
+from selfattn.data.batches import stream_batches
+from selfattn.data.examples import encode_stream
+from selfattn.data.shuffling import shuffled
 from selfattn.tokenizers.char import CharTokenizer
 
 def memory():
@@ -78,8 +80,8 @@ def test_a_million_lines_take_no_more_than_a_hundred_thousand(
 
 
 def test_what_went_through_a_stream_is_let_go() -> None:
-    def rows() -> Iterator[Row]:
-        return (Row(number, f"source {number}", f"target {number}") for number in count(1))
+    def rows() -> Iterator[RawPair]:
+        return (RawPair(number, f"source {number}", f"target {number}") for number in count(1))
 
     pairs = PairStream(Source("numbers", rows), CleaningOptions(), length_ratio=1.0)
     tokenizer = CharTokenizer("0123456789 sourcetarget")

@@ -16,14 +16,15 @@ import sys
 from pathlib import Path
 import torch
 from selfattn.data.pairs import Pair
-from selfattn.data.streaming import encode_stream
+from selfattn.data.examples import encode_stream
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train
-from selfattn.training.observer import Measure, Observer
+from selfattn.training.observer import Criterion, Observer
 
 def memory():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -51,7 +52,7 @@ config = TrainingConfig(max_steps=200, batch_size=600, average="ema")
 validation = [next(epoch(0))]
 watcher = Watcher()
 outcome = train(model, epoch, validation, config, pad_id=0, bos_id=1, observers=[watcher],
-    measure=Measure(lambda model, loss: {"loss": loss}, "loss", False),
+    measure=Criterion(lambda model, loss: {"loss": loss}, "loss", False),
     checkpoints=CheckpointFile(Path(sys.argv[2]), every=50))
 print(outcome.reports[-1].step, seen, memory() - watcher.early, memory())
 """

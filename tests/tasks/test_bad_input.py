@@ -76,8 +76,8 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*COMPARE, "--seeds", "0"), "--seeds: expected a whole number of at least 1, got 0"),
     ((*COMPARE, "--test-items", "0"), "--test-items: expected a whole number of at least 1, got 0"),
     # models and their settings
-    ((*TRAIN, "--model", "transfromer"), "unknown model 'transfromer': did you mean transformer?"),
-    ((*COMPARE, "--models", "transformer,rnn-attenton"), "unknown model 'rnn-attenton': did you mean rnn-attention?"),
+    ((*TRAIN, "--model", "transfromer"), "model 'transfromer' is not known; did you mean transformer"),
+    ((*COMPARE, "--models", "transformer,rnn-attenton"), "model 'rnn-attenton' is not known; did you mean rnn-"),
     ((*COMPARE, "--models", "transformer,transformer"), "--models: transformer is named twice"),
     ((*COMPARE, "--models", ","), "--models: no model given"),
     ((*TRAIN, "--set", "encoder.dim"), "--set encoder.dim: expected name=value"),

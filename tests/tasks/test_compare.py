@@ -187,7 +187,7 @@ def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
 
 def test_all_means_every_preset() -> None:
     assert list(choose(CompareDates(models=("all",)))) == list(PRESETS)
-    with pytest.raises(UserError, match="unknown model 'all'"):
+    with pytest.raises(UserError, match="model 'all' is not known"):
         choose(CompareDates(models=("all", "transformer")))
 
 

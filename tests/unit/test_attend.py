@@ -24,6 +24,7 @@ from selfattn.attention import (
     make_score,
     scaled_dot,
 )
+from selfattn.errors import UserError
 
 Close = Callable[[Tensor, Tensor], None]
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
@@ -430,12 +431,12 @@ class TestErrors:
             ({"query_dim": 12, "num_heads": 0}, "0 key-value heads do not divide 0 heads"),
             ({"query_dim": 12, "num_heads": 3, "head_dim": 5, "project": False}, "head_dim=5 needs project=True"),
             ({"query_dim": 12, "num_heads": 3, "dropout": 1.0}, "dropout must be in [0, 1), got 1.0"),
-            ({"query_dim": 12, "num_heads": 3, "score": "cosine"}, "unknown score 'cosine'; known: dot, scaled_dot"),
+            ({"query_dim": 12, "num_heads": 3, "score": "angle"}, "score 'angle' is not known; known: dot, scaled_dot"),
         ],
         ids=str,
     )
     def test_building_a_layer(self, arguments: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=re.escape(message)):
+        with pytest.raises((ValueError, UserError), match=re.escape(message)):
             MultiHeadAttention(**arguments)
 
     def test_a_context_without_the_positions_that_the_layer_needs(self) -> None:

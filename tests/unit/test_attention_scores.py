@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from selfattn.data.batches import Example, collate, encode_pairs
+from selfattn.data.batches import collate
 from selfattn.data.dates.source import DateSource
+from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.alignment import alignments
 from selfattn.evaluation.alignment.attention_gold import Gold, characters, gold_from_links, gold_from_spans, to_words

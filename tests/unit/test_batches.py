@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, Example, batches, collate, encode_pairs
+from selfattn.data.batches import Batch, batches, collate
+from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.tokenizers.char import CharTokenizer
 

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import Hypothesis
-from selfattn.decoding.length_penalty import NO_PENALTY, LengthPenalty
+from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
@@ -74,7 +73,7 @@ def search(table: Tensor | Table, sentences: list[int], **settings: Any) -> list
     source = torch.tensor(sentences)[:, None]
     mask = torch.ones_like(source, dtype=torch.bool)
     settings = {"max_length": LONGEST, "beam_size": 3} | settings
-    return beam_search(model, source, mask, bos_id=BOS, eos_id=EOS, **settings).sentences
+    return beam_search(model, source, mask, bos_id=BOS, eos_id=EOS, **settings)
 
 
 def log_probs_after(table: Tensor, prefix: tuple[int, ...]) -> list[float]:
@@ -183,7 +182,10 @@ def test_a_beam_of_one_is_greedy(seed: int, scale: float, longest: int, alpha: f
     settings: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": longest}
     written = greedy(Table(table), source, source >= 0, **settings)
     found = beam_search(Table(table), source, source >= 0, beam_size=1, length_penalty=LengthPenalty(alpha), **settings)
-    assert found.best() == written
+    best = [hypotheses[0] for hypotheses in found]
+    assert [(one.ids, one.log_probability, one.finished) for one in best] == [
+        (one.ids, one.log_probability, one.finished) for one in written
+    ]
 
 
 def chain(*steps: dict[int, float]) -> Tensor:

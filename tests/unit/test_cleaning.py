@@ -7,7 +7,7 @@ import pytest
 
 from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, median_ratio, unlikely
 from selfattn.data.corpus.cleaning_report import CleaningReport, PartReport, Shared, Step, Tally
-from selfattn.data.readers.records import Fault, Row
+from selfattn.data.readers.records import BadRecord, RawPair
 from selfattn.errors import UserError
 
 DEFAULT = CleaningOptions()
@@ -44,14 +44,14 @@ def test_spaces_and_the_unicode_form_are_options() -> None:
 
 def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
     rows = [
-        Row(1, "good", "gut"),
-        Fault(2, "1 column(s), not 2", lines=3),
-        Row(5, "bad \udcff", "ok"),
-        Row(6, "  ", ""),
-        Row(7, "text", "\u200b\u00a0"),
-        Row(8, "x" * 11, "y"),
-        Row(9, " e\u0301 ", "t\x00"),
-        Row(10, "\ud800", ""),
+        RawPair(1, "good", "gut"),
+        BadRecord(2, "1 column(s), not 2", lines=3),
+        RawPair(5, "bad \udcff", "ok"),
+        RawPair(6, "  ", ""),
+        RawPair(7, "text", "\u200b\u00a0"),
+        RawPair(8, "x" * 11, "y"),
+        RawPair(9, " e\u0301 ", "t\x00"),
+        RawPair(10, "\ud800", ""),
     ]
     tally = Tally("f")
     kept = list(clean_rows(rows, CleaningOptions(max_characters=10), tally, limited=True))
@@ -72,7 +72,7 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
 
 
 def test_the_limit_of_length_is_for_training_pairs_alone() -> None:
-    row = Row(1, "x" * 11, "y")
+    row = RawPair(1, "x" * 11, "y")
     assert list(clean_rows([row], CleaningOptions(max_characters=10), Tally("f"), limited=False)) == [
         (1, "x" * 11, "y")
     ]

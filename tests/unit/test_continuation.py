@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.decoding.batched import decode_sources
+from selfattn.decoding import language_model as module
+from selfattn.decoding.language_model import TextScore, continue_texts, score_texts, text_examples
 from selfattn.decoding.options import DecodingOptions
-from selfattn.evaluation import language_model as module
-from selfattn.evaluation.language_model import TextScore, continue_texts, score_texts, text_examples
+from selfattn.decoding.texts import decode_sources
 from selfattn.models.build import build
-from selfattn.models.config import DecoderOnlyConfig, TransformerConfig
-from selfattn.models.continuation import Continuation
-from selfattn.models.decoder_only import DecoderOnly
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.decoder_only.continuation import Continuation
+from selfattn.models.decoder_only.model import DecoderOnly
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer("abcdef")

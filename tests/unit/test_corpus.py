@@ -218,7 +218,7 @@ def test_mapped_pairs_are_a_sequence(files: CorpusFiles) -> None:
 
 def test_importing_the_package_imports_no_datasets() -> None:
     program = (
-        "import sys, selfattn.data.corpus.parts, selfattn.data.streaming; "
+        "import sys, selfattn.data.corpus.parts, selfattn.data.shuffling; "
         "print({'datasets', 'pyarrow'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "set()\n"

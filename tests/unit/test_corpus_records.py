@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from selfattn.data.readers.lines import count_lines, file_sha256, lines_of
-from selfattn.data.readers.records import Fault, Row, file_records
+from selfattn.data.readers.records import BadRecord, RawPair, file_records
 from selfattn.errors import UserError
 
-ROWS = [Row(1, "Go.", "가."), Row(2, "Hi, all.", "안녕.")]
+ROWS = [RawPair(1, "Go.", "가."), RawPair(2, "Hi, all.", "안녕.")]
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -43,7 +43,7 @@ def test_every_format_gives_the_same_pairs(
     tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, first: int, ending: str
 ) -> None:
     path = write(tmp_path / (name + ending), content)
-    expected = [Row(row.line + first - 1, row.source, row.target) for row in ROWS]
+    expected = [RawPair(row.line + first - 1, row.source, row.target) for row in ROWS]
     assert list(file_records((path,), columns)) == expected
 
 
@@ -64,16 +64,21 @@ def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path:
 @pytest.mark.parametrize(
     ("name", "content", "columns", "found"),
     [
-        ("a.tsv", "a\tb\nc\nd\te\tf\n\ng\th\n", None, [Fault(2, "1 column(s), not 2"), Fault(3, "3 column(s), not 2")]),
+        (
+            "a.tsv",
+            "a\tb\nc\nd\te\tf\n\ng\th\n",
+            None,
+            [BadRecord(2, "1 column(s), not 2"), BadRecord(3, "3 column(s), not 2")],
+        ),
         (
             "a.csv",
             "source,target\na,b\nc\nd,e,f\n",
             None,
-            [Fault(3, "1 column(s), not 2"), Fault(4, "3 column(s), not 2")],
+            [BadRecord(3, "1 column(s), not 2"), BadRecord(4, "3 column(s), not 2")],
         ),
-        ("a.txt", "a_b\nc\n\nd_e\n", None, [Fault(2, "no separator (_) between input and target")]),
-        ("a.csv", 'source,target\n"a"x,b\nc,d\n', None, [Fault(2, "',' expected after '\"'")]),
-        ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', None, [Fault(3, "unexpected end of data", lines=2)]),
+        ("a.txt", "a_b\nc\n\nd_e\n", None, [BadRecord(2, "no separator (_) between input and target")]),
+        ("a.csv", 'source,target\n"a"x,b\nc,d\n', None, [BadRecord(2, "',' expected after '\"'")]),
+        ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', None, [BadRecord(3, "unexpected end of data", lines=2)]),
         (
             "a.jsonl",
             '{"source": "a", "target": "b"}\n{"source": "a"\n[1]\n{"source": "a"}\n{"source": 1, "target": "b"}\n'
@@ -84,57 +89,57 @@ def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path:
             + "}\n",
             None,
             [
-                Fault(2, "not valid JSON (Expecting ',' delimiter, column 15)"),
-                Fault(3, "not a JSON object"),
-                Fault(4, "no 'source' and 'target'"),
-                Fault(5, "not two texts"),
-                Fault(6, "not valid JSON (nested too deeply)"),
-                Fault(7, "not valid JSON (a number of too many digits)"),
+                BadRecord(2, "not valid JSON (Expecting ',' delimiter, column 15)"),
+                BadRecord(3, "not a JSON object"),
+                BadRecord(4, "no 'source' and 'target'"),
+                BadRecord(5, "not two texts"),
+                BadRecord(6, "not valid JSON (nested too deeply)"),
+                BadRecord(7, "not valid JSON (a number of too many digits)"),
             ],
         ),
     ],
 )
 def test_broken_records_are_told_apart(
-    tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, found: list[Fault]
+    tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, found: list[BadRecord]
 ) -> None:
     records = list(file_records((write(tmp_path / name, content),), columns))
-    assert [record for record in records if isinstance(record, Fault)] == found
+    assert [record for record in records if isinstance(record, BadRecord)] == found
 
 
 def test_an_open_quote_does_not_swallow_the_file(tmp_path: Path) -> None:
     content = "source,target\n" + '"open,x\n' + "some text,some more text\n" * 10_000 + "last,one\n"
     records = list(file_records((write(tmp_path / "a.csv", content),)))
-    faults = [record for record in records if isinstance(record, Fault)]
+    faults = [record for record in records if isinstance(record, BadRecord)]
     assert len(faults) == 1
     assert faults[0].line == 2
     assert faults[0].lines + len(records) - 1 == 10_002  # nothing is lost uncounted
-    assert records[-1] == Row(10_003, "last", "one")
+    assert records[-1] == RawPair(10_003, "last", "one")
 
 
 def test_blank_lines_are_rows_without_text(tmp_path: Path) -> None:
     for name, content in (("a.tsv", "a\tb\n\nc\td\n"), ("a.jsonl", '{"source":"a","target":"b"}\n\n'), ("b.csv", "\n")):
-        assert Row(1 if name == "b.csv" else 2, "", "") in list(file_records((write(tmp_path / name, content),)))
+        assert RawPair(1 if name == "b.csv" else 2, "", "") in list(file_records((write(tmp_path / name, content),)))
 
 
 def test_blank_lines_alone_are_rows_without_text(tmp_path: Path) -> None:
-    assert list(file_records((write(tmp_path / "a.tsv", "\n" * 3),))) == [Row(n, "", "") for n in (1, 2, 3)]
+    assert list(file_records((write(tmp_path / "a.tsv", "\n" * 3),))) == [RawPair(n, "", "") for n in (1, 2, 3)]
     later = list(file_records((write(tmp_path / "a.tsv", "\n" * 500 + "a\tb\n"),)))
-    assert later[-1] == Row(501, "a", "b")
+    assert later[-1] == RawPair(501, "a", "b")
 
 
 def test_quoted_texts_may_have_line_ends(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'source,target\n"a\nb",c\nd,e\n')
-    assert list(file_records((path,))) == [Row(2, "a\nb", "c"), Row(4, "d", "e")]
+    assert list(file_records((path,))) == [RawPair(2, "a\nb", "c"), RawPair(4, "d", "e")]
 
 
 def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"a\xff\tb\tby \xfe\nc\td\tby \xfe\n")
-    assert list(file_records((path,))) == [Row(1, "a\udcff", "b"), Row(2, "c", "d")]
+    assert list(file_records((path,))) == [RawPair(1, "a\udcff", "b"), RawPair(2, "c", "d")]
 
 
 def test_a_missing_text_in_json_is_empty(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", json.dumps({"source": None, "target": "b"}))
-    assert list(file_records((path,))) == [Row(1, "", "b")]
+    assert list(file_records((path,))) == [RawPair(1, "", "b")]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfattn.data.batches import Example, collate
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.runs.directory import check_is_free
 from selfattn.training.device import choose_device

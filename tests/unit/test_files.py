@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pair_files import book_split, read_pairs, seen
+from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.splits import book_split, seen
 from selfattn.errors import UserError
 
 DATES = Path(__file__).parents[2].parent / "shared" / "data" / "dates"

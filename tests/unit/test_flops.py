@@ -11,16 +11,13 @@ from torch import nn
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.flops import BatchShape, Flops, count_flops, machine_peak, training_flops
 from selfattn.models.build import build
-from selfattn.models.config import (
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    ModelConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-)
+from selfattn.models.config import ModelConfig
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import match
+from selfattn.models.transformer_config import TransformerConfig
 
 VOCAB, B, S, T = 47, 3, 13, 7
 

@@ -8,16 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.data.batches import Example
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig, TransformerConfig, override
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train
 from selfattn.training.objective.scheduled_sampling import forcing_probability, sampled_logits
-from selfattn.training.observer import Measure
+from selfattn.training.observer import Criterion
 
 VOCAB = 13
 SOURCE = torch.tensor([[4, 5, 6, 7, 2], [8, 2, 0, 0, 0], [9, 10, 2, 0, 0]])
@@ -82,7 +85,7 @@ def test_the_schedule_by_hand() -> None:
 def trained(config: TrainingConfig) -> dict[str, torch.Tensor]:
     model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
     examples = [Example([4 + n % 7, 2], [5 + n % 5, 4 + n % 3, 2]) for n in range(10)]
-    measure = Measure(lambda model, loss: {"loss": loss}, "loss", higher_is_better=False)
+    measure = Criterion(lambda model, loss: {"loss": loss}, "loss", higher_is_better=False)
     train(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, measure=measure)
     return model.state_dict()
 

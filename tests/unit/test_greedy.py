@@ -57,9 +57,9 @@ def test_it_equals_the_loop_whichever_token_ends_a_sentence(preset: str) -> None
     for eos in range(VOCAB):
         ids, scores, finished = one_by_one(model, source, mask, eos)
         found = greedy(model, source, mask, bos_id=BOS, eos_id=eos, max_length=MAX_LENGTH)
-        assert found.ids == ids
-        assert found.finished == finished
-        assert found.scores == pytest.approx(scores, abs=1e-4)
+        assert [one.ids for one in found] == ids
+        assert [one.finished for one in found] == finished
+        assert [one.score for one in found] == pytest.approx(scores, abs=1e-4)
 
 
 @dataclass(frozen=True)
@@ -106,17 +106,16 @@ def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
     model = Scripted()
     source = torch.tensor([[5, 6, 7], [8, 0, 0], [0, 0, 0], [9, 10, 0]])
     found = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=10)
-    assert found.ids == [[5, 6, 7], [8], [], [9, 10]]
-    assert found.finished == [True] * 4
-    assert found.scores == pytest.approx([0.0] * 4, abs=1e-6)
+    assert [one.ids for one in found] == [[5, 6, 7], [8], [], [9, 10]]
+    assert [one.finished for one in found] == [True] * 4
+    assert [one.score for one in found] == pytest.approx([0.0] * 4, abs=1e-6)
     assert model.asked == [4, 3, 2, 1]
 
 
 def test_max_length_cuts_off_and_says_so() -> None:
     source = torch.tensor([[5, 6, 7], [8, 0, 0]])
     found = greedy(Scripted(), source, source != 0, bos_id=1, eos_id=2, max_length=2)
-    assert found.ids == [[5, 6], [8]]
-    assert found.finished == [False, True]
+    assert [(one.ids, one.finished) for one in found] == [([5, 6], False), ([8], True)]
     with pytest.raises(ValueError, match="max_length must be at least 1"):
         greedy(Scripted(), source, source != 0, bos_id=1, eos_id=2, max_length=0)
 

@@ -16,7 +16,7 @@ from selfattn.data.corpus.hub import HubCorpus, hub_sources, quiet
 from selfattn.data.corpus.pair_stream import PairStream
 from selfattn.data.corpus.parts import read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.records import Row
+from selfattn.data.readers.records import RawPair
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")
@@ -77,8 +77,8 @@ def test_a_configuration_with_flat_columns_is_held_out_from(flat: Path) -> None:
 def test_columns_may_be_swapped_and_splits_named(nested: Path) -> None:
     sources = hub_sources(HubCorpus(str(nested), columns=("ko", "en"), train="test", valid="train"), streaming=True)
     assert list(sources) == ["train", "valid", "test"]
-    assert next(sources["train"].rows()) == Row(1, "문장 53", "sentence 53")
-    assert next(sources["valid"].rows()) == Row(1, "문장 0", "sentence 0")
+    assert next(sources["train"].rows()) == RawPair(1, "문장 53", "sentence 53")
+    assert next(sources["valid"].rows()) == RawPair(1, "문장 0", "sentence 0")
 
 
 def read_everything(corpus: HubCorpus, streaming: bool) -> None:

@@ -13,15 +13,12 @@ from torch import Tensor, nn
 import selfattn.layers.init
 from selfattn.layers import initialise
 from selfattn.models.build import build
-from selfattn.models.config import (
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    ModelConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-)
+from selfattn.models.config import ModelConfig
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
+from selfattn.models.transformer_config import TransformerConfig
 
 T5 = TransformerConfig(position="t5", norm="rms", activation="swiglu", qk_norm=True, num_layers=2)
 CONFIGS: dict[str, ModelConfig] = {name: preset.config for name, preset in PRESETS.items()} | {

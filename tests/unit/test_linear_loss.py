@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from selfattn.data.batches import Example, collate
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq

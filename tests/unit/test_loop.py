@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, Example
+from selfattn.data.batches import Batch
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import epochs as epochs_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Outcome, train
-from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
+from selfattn.training.observer import Criterion, EpochReport, Observer, Plan, StepReport
 
 VOCAB = 13
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.1)
@@ -47,7 +50,7 @@ def run(
         config,
         pad_id=0,
         bos_id=1,
-        measure=Measure(lambda model, loss: measure(model), "exact_match"),
+        measure=Criterion(lambda model, loss: measure(model), "exact_match"),
         observers=observers,
     )
     return model, outcome

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.optim.optimizer import make_optimizer
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pair_files import book_split, read_pairs
+from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.splits import book_split
 from selfattn.evaluation.gates.output_gates import (
     PUBLISHED,
     endings,
-    kind_of,
     output_gates,
     published_floor,
     repetition,
@@ -155,7 +155,7 @@ def test_floors_lie_below_what_was_published_and_name_their_source() -> None:
 
 
 def test_kinds_of_presets() -> None:
-    kinds = {name: kind_of(preset.config) for name, preset in PRESETS.items()}
+    kinds = {name: preset.config.architecture for name, preset in PRESETS.items()}
     assert kinds["rnn-plain"] == kinds["rnn-peeky"] == "rnn without attention"
     assert kinds["decoder-only"] == kinds["rnn-encoder-transformer-decoder"] == "transformer"
     for name, preset in PRESETS.items():

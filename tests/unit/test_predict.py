@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.pairs import Pair
-from selfattn.decoding import batched as decode_module
+from selfattn.decoding import texts as decode_module
 from selfattn.decoding.texts import predict
 from selfattn.evaluation.cost.latency import median_ms
 from selfattn.evaluation.metrics.evaluate import evaluate

@@ -9,7 +9,7 @@ import torch
 
 from selfattn.errors import UserError
 from selfattn.models.build import build, count_parameters
-from selfattn.models.config import DecoderOnlyConfig
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.presets import PRESETS, get_preset
 
 VOCAB = 47  # about as many characters as the dates task has
@@ -67,9 +67,9 @@ def test_every_part_of_every_preset_learns() -> None:
 
 
 def test_an_unknown_name_is_a_user_error_with_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"unknown model 'tranformer': did you mean transformer\? known models: rnn-"):
+    with pytest.raises(UserError, match=r"model 'tranformer' is not known; did you mean transformer or "):
         get_preset("tranformer")
-    with pytest.raises(UserError, match="unknown model 'zzz': known models: "):
+    with pytest.raises(UserError, match="model 'zzz' is not known; known: rnn-plain, "):
         get_preset("zzz")
     for name in PRESETS:
         assert get_preset(name) is PRESETS[name]

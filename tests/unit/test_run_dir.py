@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 from selfattn.errors import UserError
 from selfattn.files import read_json, write_atomically, write_json
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.runs.directory import RunConfig, RunDirectory, check_is_free
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.tokenizers.char import CharTokenizer

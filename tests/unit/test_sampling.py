@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import Hypotheses
+from selfattn.decoding.hypotheses import Hypothesis
 from selfattn.decoding.sampling import sample, token_distribution
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.streams import generator
@@ -62,7 +62,7 @@ class Fixed(Seq2Seq):
 PROBABILITIES = torch.tensor([[0.30, 0.05, 0.10, 0.20, 0.05, 0.30]], dtype=torch.float64)
 
 
-def draw(logits: Tensor | Fixed, sentences: list[int], chance: Any, **settings: Any) -> Hypotheses:
+def draw(logits: Tensor | Fixed, sentences: list[int], chance: Any, **settings: Any) -> list[Hypothesis]:
     model = logits if isinstance(logits, Fixed) else Fixed(logits)
     source = torch.tensor(sentences)[:, None]
     settings = {"max_length": 7, "generator": chance} | settings
@@ -137,7 +137,7 @@ def test_every_row_is_a_distribution_over_the_most_probable(
 def test_frequencies_are_those_of_the_distribution(settings: dict[str, Any]) -> None:
     """Chi-square: of 5 degrees of freedom, or fewer; above 25.7 once in 10,000 seeds."""
     found = draw(PROBABILITIES.log(), [0] * 4001, generator(0, "sampling"), max_length=1, **settings)
-    counts = Counter(ids[0] if ids else EOS for ids in found.ids)
+    counts = Counter(one.ids[0] if one.ids else EOS for one in found)
     expected = token_distribution(PROBABILITIES.log(), **settings)[0].tolist()
     assert chi_square([counts[token] for token in range(6)], expected) < 25.7
 
@@ -145,7 +145,7 @@ def test_frequencies_are_those_of_the_distribution(settings: dict[str, Any]) -> 
 def test_steps_and_sentences_are_independent() -> None:
     """Chi-square of pairs, 8 degrees of freedom: first and second token; and those of neighbours."""
     three = torch.tensor([[0.5, 0.3, 0.0, 0.2]], dtype=torch.float64)
-    found = draw(three.log(), [0] * 4001, generator(0, "sampling"), max_length=2).ids
+    found = [one.ids for one in draw(three.log(), [0] * 4001, generator(0, "sampling"), max_length=2)]
     cells = [(a, b) for a in (0, 1, 3) for b in (0, 1, 3)]
     expected = [float(three[0, a] * three[0, b]) for a, b in cells]
     steps = Counter((first, second) for first, second in found)
@@ -164,10 +164,8 @@ def test_one_stream_gives_the_same_in_batches_of_any_size(order: list[int], seed
     longest = data.draw(st.lists(st.sampled_from((1, 2, 5, 7)), min_size=len(order), max_size=len(order)))
     together = draw(logits, order, generator(seed, "sampling"), max_length=longest)
     stream = generator(seed, "sampling")
-    alone = [draw(logits, [number], stream, max_length=limit) for number, limit in zip(order, longest, strict=True)]
-    assert together.ids == [one.ids[0] for one in alone]
-    assert together.scores == [one.scores[0] for one in alone]
-    assert together.finished == [one.finished[0] for one in alone]
+    alone = [draw(logits, [number], stream, max_length=limit)[0] for number, limit in zip(order, longest, strict=True)]
+    assert together == alone
 
 
 @settings(max_examples=25, deadline=None)
@@ -178,7 +176,7 @@ def test_with_a_stream_for_each_the_order_does_not_matter(order: list[int], seed
 
     straight = draw(logits, list(range(5)), streams(list(range(5))))
     mixed = draw(logits, list(order), streams(list(order)))
-    assert mixed.ids == [straight.ids[number] for number in order]
+    assert mixed == [straight[number] for number in order]
 
 
 def test_what_neighbours_are_does_not_matter() -> None:
@@ -187,7 +185,7 @@ def test_what_neighbours_are_does_not_matter() -> None:
     never_ends = logits[:1].clone()
     never_ends[0, EOS] = -math.inf
     table = torch.cat([logits, ends_at_once, never_ends])
-    found = [draw(table, [neighbour, 3], generator(1, "sampling")).ids[1] for neighbour in (0, 5, 6)]
+    found = [draw(table, [neighbour, 3], generator(1, "sampling"))[1] for neighbour in (0, 5, 6)]
     assert found[0] == found[1] == found[2]
 
 
@@ -208,9 +206,9 @@ def test_at_its_limits_it_is_greedy(settings: dict[str, Any]) -> None:
 
 def test_scores_are_those_of_the_model_itself() -> None:
     found = draw(PROBABILITIES.log(), [0] * 5, generator(0, "sampling"), max_length=3, temperature=0.3, top_k=3)
-    for ids, score, finished in zip(found.ids, found.scores, found.finished, strict=True):
-        said = [*ids, EOS] if finished else ids
-        assert score == pytest.approx(float(PROBABILITIES[0, said].log().sum()))
+    for one in found:
+        said = [*one.ids, EOS] if one.finished else one.ids
+        assert one.score == one.log_probability == pytest.approx(float(PROBABILITIES[0, said].log().sum()))
 
 
 def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
@@ -218,7 +216,8 @@ def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
     certain[0, EOS], certain[1, 5], certain[2, 6] = 0.0, 0.0, 0.0
     model = Fixed(certain)
     found = draw(model, [1, 0, 2, 0], generator(0, "sampling"), max_length=[3, 4, 2, 4])
-    assert found == Hypotheses([[5, 5, 5], [], [6, 6], []], [0.0] * 4, [False, True, False, True])
+    expected = [([5, 5, 5], False), ([], True), ([6, 6], False), ([], True)]
+    assert found == [Hypothesis(ids, 0.0, 0.0, finished) for ids, finished in expected]
     assert model.rows == [4, 2, 1]
 
 

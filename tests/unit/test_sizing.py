@@ -11,17 +11,13 @@ from hypothesis import strategies as st
 
 from selfattn.errors import UserError
 from selfattn.models.build import build, count_parameters
-from selfattn.models.config import (
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    ModelConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-    override,
-)
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import SizeRange, check_matched, match, parameters, spread
+from selfattn.models.transformer_config import TransformerConfig
 
 VOCAB = 47
 BUDGETS = (60_000, 182_000, 500_000, 2_000_000)

@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, Example, batches
+from selfattn.data.batches import Batch, batches, padding_share, stream_batches
+from selfattn.data.examples import Example, encode_stream
 from selfattn.data.pairs import Pair
-from selfattn.data.streaming import encode_stream, padding_share, permuted, shuffled, stream_batches
+from selfattn.data.shuffling import permuted, shuffled
 from selfattn.tokenizers.char import CharTokenizer
 
 PAD, BOS, EOS = 0, 1, 2

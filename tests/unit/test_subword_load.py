@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.data.batches import Example, encode_pairs
+from selfattn.data.examples import Example, encode_pairs, sample_pairs
 from selfattn.data.pairs import Pair
-from selfattn.data.subword_sampling import sample_pairs
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import load_tokenizer

@@ -11,17 +11,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.replica import Replica
 from selfattn.training.loop import Outcome, train
 from selfattn.training.objective import loss
 from selfattn.training.objective.loss import divergence, token_loss
-from selfattn.training.observer import EpochReport, Measure, Observer, Plan, StepReport
+from selfattn.training.observer import Criterion, EpochReport, Observer, Plan, StepReport
 from selfattn.training.optim.averaging import ExponentialAverage, LastAverage
 from selfattn.training.step import Stepper
 
@@ -81,7 +84,7 @@ def run(
     if watcher is not None:
         watcher.model = model
     given = iter(scores or ())
-    measure = Measure(lambda model, loss: {"score": next(given) if scores else -loss}, "score")
+    measure = Criterion(lambda model, loss: {"score": next(given) if scores else -loss}, "score")
     outcome = train(
         model,
         epoch,

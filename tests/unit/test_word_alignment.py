@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfattn.data.batches import Example
-from selfattn.decoding.alignment import Link
-from selfattn.decoding.forced import align_examples
+from selfattn.data.examples import Example
+from selfattn.decoding.alignment import Link, align_examples
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.attention_gold import to_words
 from selfattn.evaluation.alignment.gold_files import GoldPair, read_gold

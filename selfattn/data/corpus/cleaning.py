@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfattn.data.corpus.cleaning_report import Tally
-from selfattn.data.readers.records import Fault, Row
+from selfattn.data.readers.records import BadRecord, RawPair
 
 # Line ends, tabs and separators part words, so that a space stands for each; the other control characters (and the
 # byte order mark, which files put together leave in the middle) are taken out.
@@ -92,7 +92,7 @@ def clean_text(text: str, options: CleaningOptions | None = None) -> str:
 
 
 def clean_rows(
-    rows: Iterable[Row | Fault], options: CleaningOptions, tally: Tally, *, limited: bool
+    rows: Iterable[RawPair | BadRecord], options: CleaningOptions, tally: Tally, *, limited: bool
 ) -> Iterator[tuple[int, str, str]]:
     """Clean pairs one by one; what is left out or changed is noted in the tally.
 
@@ -106,7 +106,7 @@ def clean_rows(
         Line, source and target of each pair that is kept, in their order.
     """
     for row in rows:
-        if isinstance(row, Fault):
+        if isinstance(row, BadRecord):
             tally.read += row.lines
             tally.drop("broken", row.line, row.reason, count=row.lines)
             continue

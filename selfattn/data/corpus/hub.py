@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from selfattn.data.corpus.reachable import is_reachable
 from selfattn.data.corpus.sources import Source
-from selfattn.data.readers.records import Fault, Row, columns_of, has_columns, missing_columns, pair_of
+from selfattn.data.readers.records import BadRecord, RawPair, columns_of, has_columns, missing_columns, pair_of
 from selfattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -
     if not has_columns(first, corpus.columns):
         raise UserError(missing_columns(label, corpus.columns, columns_of(first)))
 
-    def rows() -> Iterator[Row | Fault]:
+    def rows() -> Iterator[RawPair | BadRecord]:
         with _told(corpus):
             for number, record in enumerate(dataset, 1):
                 yield pair_of(number, record, corpus.columns)

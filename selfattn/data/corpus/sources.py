@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.records import Fault, Row, file_records
+from selfattn.data.readers.records import BadRecord, RawPair, file_records
 from selfattn.errors import UserError
 
 
@@ -24,7 +24,7 @@ class Source:
     """
 
     label: str
-    rows: Callable[[], Iterator[Row | Fault]]
+    rows: Callable[[], Iterator[RawPair | BadRecord]]
     settings: dict[str, Any] = field(default_factory=dict)
 
 

@@ -19,7 +19,7 @@ from selfattn.data.dates.formats import casings, date_patterns, find_locale, par
 from selfattn.data.dates.patterns import YEARS, DatePattern, shape
 from selfattn.data.dates.source import DateSource, split_of
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.readers.pair_files import read_lines
+from selfattn.data.readers.lines import read_lines
 from selfattn.errors import UserError
 
 BEFORE, AFTER = range(1800, 1900), range(2100, 2200)

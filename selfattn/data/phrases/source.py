@@ -12,11 +12,11 @@ from typing import get_args
 from babel import Locale
 
 from selfattn.data.dates.formats import find_locale
-from selfattn.data.dates.source import Split
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases.kinds import Phrases
 from selfattn.data.phrases.names import Which
 from selfattn.data.phrases.text import Chance, Draft, pair_of, text_of
+from selfattn.data.splits import Split
 from selfattn.errors import UserError
 
 LONGEST = 80

@@ -1,18 +1,19 @@
-"""Lines of a file, plain or gzipped, one after the other: a file may be larger than memory."""
+"""Lines and texts of a file, plain or gzipped; as lines they come one by one, for a file may be larger than memory."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import os
+import unicodedata
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
 
 from selfattn.errors import UserError
 
-_BLOCK = 1 << 20
 _START = 200  # bytes that tell what a file is
 
 
@@ -36,7 +37,7 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         ...     list(lines_of(path))
         [b'one', b'two']
     """
-    with _opened(path) as file:
+    with _named_errors(path), (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         first = file.readline()
         _check(path, first, advice)
         yield _bare(first.removeprefix(b"\xef\xbb\xbf"))
@@ -58,13 +59,73 @@ def count_lines(path: Path) -> int:
         ...     count_lines(path)
         2
     """
-    next(lines_of(path))
-    count, last = 0, b"\n"
-    with _opened(path) as file:
-        while block := file.read(_BLOCK):
-            count += block.count(b"\n")
-            last = block[-1:]
-    return count + (last != b"\n")
+    return sum(1 for _ in lines_of(path))
+
+
+def read_lines(path: Path, advice: str) -> list[str]:
+    """Read the lines of a text in UTF-8, unpacked where its name ends in ``.gz``.
+
+    Args:
+        path: the file.
+        advice: what to do where it is empty, for the error message.
+
+    Raises:
+        UserError: the file is missing, a directory, damaged or empty.
+    """
+    rows = list(lines_of(path, advice))
+    if not any(row.strip() for row in rows):
+        raise UserError(f"{path}: the file is empty; {advice}")
+    lines = []
+    for number, row in enumerate(rows, 1):
+        try:
+            lines.append(row.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path}:{number}: not valid UTF-8 (byte {error.start + 1}); save the file as UTF-8"
+            ) from None
+    return lines
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """The texts of a file.
+
+    Attributes:
+        lines: those with something in them, in their order.
+        empty: how many lines had nothing or only spaces in them.
+    """
+
+    lines: list[str]
+    empty: int
+
+
+def read_texts(path: str | os.PathLike[str]) -> TextFile:
+    """Read a file with one text a line.
+
+    A name that ends in ``.gz`` is unpacked first. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the text is
+    UTF-8, and put into Unicode's form NFC, as every input of a model is. Lines with nothing or only spaces in them are
+    left out and counted.
+
+    Args:
+        path: the file.
+
+    Raises:
+        UserError: the file is missing, a directory, damaged, or has no text in it.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "text.txt")
+        ...     _ = path.write_text("To be,\\n\\nor not to be\\n")
+        ...     read_texts(path)
+        TextFile(lines=['To be,', 'or not to be'], empty=1)
+    """
+    path = Path(path)
+    rows = read_lines(path, "give at least one line of text")
+    lines = [unicodedata.normalize("NFC", row) for row in rows if row.strip()]
+    if not lines:
+        raise UserError(f"{path}: only spaces in it; give at least one line of text")
+    return TextFile(lines, len(rows) - len(lines))
 
 
 def file_sha256(path: Path) -> str:
@@ -73,22 +134,12 @@ def file_sha256(path: Path) -> str:
     Raises:
         UserError: the file is missing, a directory, or cannot be read.
     """
-    with _told(path), path.open("rb") as file:
+    with _named_errors(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with _told(path), path.open("rb") as file:
-        if path.suffix == ".gz":
-            with gzip.open(file) as unpacked:
-                yield cast(IO[bytes], unpacked)
-        else:
-            yield file
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _named_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with a file into one line."""
     try:
         yield
@@ -107,20 +158,12 @@ def _check(path: Path, first: bytes, advice: str) -> None:
         raise UserError(f"{path}: the file is empty; {advice}")
     if first.startswith(b"\x1f\x8b"):
         raise UserError(f"{path}: packed with gzip; let its name end in .gz")
-    if looks_like_utf16(first):
+    if _is_utf16(first):
         raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8")
 
 
-def looks_like_utf16(data: bytes) -> bool:
-    r"""Tell UTF-16 by its byte order mark, or by the zeros that plain letters have there.
-
-    Args:
-        data: the beginning of a file.
-
-    Example:
-        >>> looks_like_utf16("one\n".encode("utf-16-le")), looks_like_utf16(b"one\n"), looks_like_utf16(b"o\0ne\n")
-        (True, False, False)
-    """
+def _is_utf16(data: bytes) -> bool:
+    """Tell UTF-16 by its byte order mark, or by the zeros that plain letters have there."""
     start = data[:_START]
     return data.startswith((b"\xff\xfe", b"\xfe\xff")) or 3 * start.count(0) > len(start) > 1
 

@@ -1,20 +1,15 @@
-"""Pairs from files in which every line counts, and the split of the book's file."""
+"""Pairs from files in which every line counts: nothing is cleaned away, what is broken is refused."""
 
 from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import lines_of
-from selfattn.data.readers.records import Fault, Row, file_records, format_of
+from selfattn.data.readers.records import BadRecord, RawPair, file_records, format_of
 from selfattn.errors import UserError
 
-BOOK_SEED = 1984
 _ADVICE = "mend the line, or take it out"
 
 
@@ -51,8 +46,8 @@ def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None =
     named = ", ".join(map(str, files))
     pairs = []
     for row in file_records(files, columns):
-        problem = f"{row.reason}; {_ADVICE}" if isinstance(row, Fault) else _problem(row)
-        if isinstance(row, Fault) or problem:
+        problem = f"{row.reason}; {_ADVICE}" if isinstance(row, BadRecord) else _problem(row)
+        if isinstance(row, BadRecord) or problem:
             raise UserError(f"{named}:{row.line}: {problem}")
         pairs.append(Pair(unicodedata.normalize("NFC", row.source), unicodedata.normalize("NFC", row.target)))
     if not pairs:
@@ -60,7 +55,7 @@ def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None =
     return pairs
 
 
-def _problem(row: Row) -> str:
+def _problem(row: RawPair) -> str:
     """What is wrong with the texts of a row, and what to do; nothing where they are a pair."""
     for side, text in (("source", row.source), ("target", row.target)):
         try:
@@ -87,74 +82,3 @@ def is_book_file(*paths: str | os.PathLike[str]) -> bool:
         True
     """
     return len(paths) == 1 and format_of(Path(paths[0])) == "book"
-
-
-def book_split(pairs: Sequence[Pair], seed: int = BOOK_SEED) -> tuple[list[Pair], list[Pair]]:
-    """Split as the book does: NumPy's legacy generator with this seed, shuffle, the last tenth is the test.
-
-    Args:
-        pairs: at least 10.
-        seed: of ``numpy.random.RandomState``; default 1984, the book's.
-
-    Returns:
-        Training pairs and test pairs, each in shuffled order.
-
-    Raises:
-        UserError: fewer than 10 pairs.
-
-    Example:
-        >>> train, test = book_split([Pair(str(n), str(n)) for n in range(20)])
-        >>> len(train), len(test)
-        (18, 2)
-    """
-    if len(pairs) < 10:
-        raise UserError(f"{len(pairs)} pairs are too few to split: the test is a tenth; give 10 or more")
-    order = np.arange(len(pairs))
-    np.random.RandomState(seed).shuffle(order)
-    cut = len(pairs) - len(pairs) // 10
-    shuffled = [pairs[index] for index in order.tolist()]
-    return shuffled[:cut], shuffled[cut:]
-
-
-def seen(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False) -> list[bool]:
-    """Say for each test pair whether the training pairs have it too (source and target): recall, not skill.
-
-    Args:
-        test: pairs to look up.
-        train: pairs to look among.
-        casefold: ignore case; default False.
-
-    Example:
-        >>> seen([Pair("MAY", "5"), Pair("June", "6")], [Pair("May", "5")], casefold=True)
-        [True, False]
-    """
-
-    def key(pair: Pair) -> tuple[str, str]:
-        return (pair.source.casefold(), pair.target.casefold()) if casefold else (pair.source, pair.target)
-
-    known = {key(pair) for pair in train}
-    return [key(pair) in known for pair in test]
-
-
-def read_lines(path: Path, advice: str) -> list[str]:
-    """Read the lines of a text in UTF-8, unpacked where its name ends in ``.gz``.
-
-    Args:
-        path: the file.
-        advice: what to do where it is empty, for the error message.
-
-    Raises:
-        UserError: the file is missing, a directory, damaged or empty.
-    """
-    rows = list(lines_of(path, advice))
-    if not any(row.strip() for row in rows):
-        raise UserError(f"{path}: the file is empty; {advice}")
-    lines = []
-    for number, row in enumerate(rows, 1):
-        try:
-            lines.append(row.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}:{number}: not valid UTF-8 (byte {error.start + 1}); save the file as UTF-8"
-            ) from None
-    return lines

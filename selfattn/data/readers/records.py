@@ -3,7 +3,7 @@
 Every command reads pairs with this: those that clean a corpus count what is wrong (`cleaning`), those for
 which every line counts refuse it (`selfattn.data.readers.pair_files.read_pairs`).
 
-Nothing but the record at hand is in memory. What cannot be read as a pair is handed on as a `Fault`, to be counted.
+Nothing but the record at hand is in memory. What cannot be read as a pair is handed on as a `BadRecord`, to be counted.
 Bytes that are not UTF-8 come through as lone surrogates (``surrogateescape``): cleaning finds them in the texts that
 are used, and a bad byte in a column that is not used harms nobody.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,14 +22,14 @@ from typing import Any, Literal
 from selfattn.data.readers.lines import count_lines, lines_of
 from selfattn.errors import UserError
 
-Format = Literal["tsv", "csv", "jsonl", "book"]
-_SUFFIXES: dict[str, Format] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FileFormat = Literal["tsv", "csv", "jsonl", "book"]
+_SUFFIXES: dict[str, FileFormat] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _NAMES = 12  # columns that an error names
 _HEAD = 100  # lines that decide how many columns a TSV file has
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RawPair:
     """A pair as it was found.
 
     Attributes:
@@ -44,7 +44,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BadRecord:
     """What could not be read as a pair.
 
     Attributes:
@@ -58,7 +58,7 @@ class Fault:
     lines: int = 1
 
 
-def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None) -> Iterator[Row | Fault]:
+def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None) -> Iterator[RawPair | BadRecord]:
     """Read the records of two parallel files, or of one file with both sides.
 
     The format of one file follows its name or else its first line; see `format_of`.
@@ -87,7 +87,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
         ...     path = pathlib.Path(folder, "pairs.tsv")
         ...     _ = path.write_text("Go.\\tVa !\\tby a friend\\nNo tab\\n")
         ...     list(file_records((path,)))
-        [Row(line=1, source='Go.', target='Va !'), Fault(line=2, reason='1 column(s), not 3', lines=1)]
+        [RawPair(line=1, source='Go.', target='Va !'), BadRecord(line=2, reason='1 column(s), not 3', lines=1)]
     """
     if len(paths) == 2:
         return _parallel(*paths)
@@ -109,7 +109,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
     )
 
 
-def format_of(path: Path) -> Format | None:
+def format_of(path: Path) -> FileFormat | None:
     """Tell the format of a file of pairs.
 
     It follows the file's name (``.tsv``, ``.csv``, ``.jsonl``, ``.ndjson``; ``.gz`` may stand behind it), or else its
@@ -140,20 +140,20 @@ def format_of(path: Path) -> Format | None:
     return "book" if b"_" in first else None
 
 
-def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> Row | Fault:
+def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> RawPair | BadRecord:
     """Take the two texts out of a record: flat columns, or the keys of a nested ``translation``. None is empty.
 
     Example:
         >>> pair_of(1, {"translation": {"en": "Go.", "ko": "가."}}, ("en", "ko"))
-        Row(line=1, source='Go.', target='가.')
+        RawPair(line=1, source='Go.', target='가.')
     """
     texts = _level(record, columns)
     if texts is None:
-        return Fault(line, f"no {columns[0]!r} and {columns[1]!r}")
+        return BadRecord(line, f"no {columns[0]!r} and {columns[1]!r}")
     source, target = ("" if texts[column] is None else texts[column] for column in columns)
     if not isinstance(source, str) or not isinstance(target, str):
-        return Fault(line, "not two texts")
-    return Row(line, source, target)
+        return BadRecord(line, "not two texts")
+    return RawPair(line, source, target)
 
 
 def has_columns(record: Mapping[str, Any], columns: tuple[str, str]) -> bool:
@@ -189,7 +189,7 @@ def _text(line: bytes) -> str:
     return line.decode("utf-8", "surrogateescape")
 
 
-def _parallel(source: Path, target: Path) -> Iterator[Row | Fault]:
+def _parallel(source: Path, target: Path) -> Iterator[RawPair | BadRecord]:
     counts = count_lines(source), count_lines(target)
     if counts[0] != counts[1]:
         raise UserError(
@@ -197,72 +197,81 @@ def _parallel(source: Path, target: Path) -> Iterator[Row | Fault]:
             "line n of the one the translation of line n of the other"
         )
     for number, (left, right) in enumerate(zip(lines_of(source), lines_of(target), strict=True), 1):
-        yield Row(number, _text(left), _text(right))
+        yield RawPair(number, _text(left), _text(right))
 
 
-def _tsv(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
-    head = [_text(line).split("\t") for line in islice(lines_of(path), _HEAD)]
-    numbered = _numbers(columns)
-    header = None if numbered else head[0]
-    if header is None:
-        widths = Counter(len(row) for row in head if row != [""])
-        width = widths.most_common(1)[0][0] if widths else max(map(int, columns))  # blank lines tell nothing
-    else:
-        width = len(header)
-    places = _places(path, columns, header, width)
-    for number, line in enumerate(lines_of(path), 1):
-        if number == 1 and header:
-            continue
-        row = _text(line).split("\t")
-        yield Row(number, "", "") if row == [""] else _picked(number, row, width, places)
+def _tsv(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadRecord]:
+    # Where numbers choose, most lines tell how many columns there are; blank ones tell nothing.
+    head = (line.split(b"\t") for line in islice(lines_of(path), _HEAD) if line)
+    usual = Counter(map(len, head)).most_common(1)
+    rows = ((number, _text(line).split("\t") if line else []) for number, line in enumerate(lines_of(path), 1))
+    return _table(path, rows, columns, usual[0][0] if usual else None)
 
 
-def _csv(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
+def _csv(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadRecord]:
+    return _table(path, _csv_rows(path), columns)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str] | BadRecord]]:
     # A line feed is put back behind each line, for texts in quotes may have line feeds in them. Strict: what is
     # quoted wrongly is broken, where the lenient reader would hand on some other text.
     reader = csv.reader((_text(line) + "\n" for line in lines_of(path)), strict=True)
-    header: list[str] | None = None
-    places: tuple[int, int] | None = None
-    width = 0
     while True:
         line = reader.line_num + 1
         try:
-            row = next(reader)
+            yield line, next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield Fault(line, str(error), reader.line_num - line + 1)
+            yield line, BadRecord(line, str(error), reader.line_num - line + 1)
+
+
+def _table(
+    path: Path,
+    rows: Iterable[tuple[int, list[str] | BadRecord]],
+    columns: tuple[str, str],
+    width: int | None = None,
+) -> Iterator[RawPair | BadRecord]:
+    """Take two columns out of rows of cells; a blank row has none, and the first that is not blank may name them."""
+    named = not all(column.isdecimal() and int(column) > 0 for column in columns)
+    places = None if named or width is None else _places(path, columns, None, width)
+    for line, row in rows:
+        if isinstance(row, BadRecord):
+            yield row
             continue
         if not row:
-            yield Row(line, "", "")
-        elif places is None:
-            header, width = (None if _numbers(columns) else row), len(row)
-            places = _places(path, columns, header, width)
-            if header is None:
-                yield _picked(line, row, width, places)
+            yield RawPair(line, "", "")
+            continue
+        if places is None:
+            width = len(row)
+            places = _places(path, columns, row if named else None, width)
+            if named:
+                continue
+        if len(row) != width:
+            yield BadRecord(line, f"{len(row)} column(s), not {width}")
         else:
-            yield _picked(line, row, width, places)
+            yield RawPair(line, row[places[0]], row[places[1]])
 
 
-def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
+def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadRecord]:
     known = False
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
-            yield Row(number, "", "")
+            yield RawPair(number, "", "")
             continue
         try:
             record = json.loads(_text(line))
         except json.JSONDecodeError as error:
-            yield Fault(number, f"not valid JSON ({error.msg}, column {error.colno})")
+            yield BadRecord(number, f"not valid JSON ({error.msg}, column {error.colno})")
             continue
         except ValueError:
-            yield Fault(number, "not valid JSON (a number of too many digits)")  # more than Python converts
+            yield BadRecord(number, "not valid JSON (a number of too many digits)")  # more than Python converts
             continue
         except RecursionError:
-            yield Fault(number, "not valid JSON (nested too deeply)")
+            yield BadRecord(number, "not valid JSON (nested too deeply)")
             continue
         if not isinstance(record, dict):
-            yield Fault(number, "not a JSON object")
+            yield BadRecord(number, "not a JSON object")
             continue
         if not known and not has_columns(record, columns):
             raise UserError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
@@ -270,13 +279,13 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[Row | Fault]:
         yield pair_of(number, record, columns)
 
 
-def _book(path: Path) -> Iterator[Row | Fault]:
+def _book(path: Path) -> Iterator[RawPair | BadRecord]:
     for number, line in enumerate(lines_of(path), 1):
         source, separator, target = _text(line).rpartition("_")
         if separator or not line.strip():
-            yield Row(number, source.rstrip(" "), target.rstrip(" "))
+            yield RawPair(number, source.rstrip(" "), target.rstrip(" "))
         else:
-            yield Fault(number, "no separator (_) between input and target")
+            yield BadRecord(number, "no separator (_) between input and target")
 
 
 def missing_columns(where: str, columns: tuple[str, str], there: list[str]) -> str:
@@ -291,10 +300,6 @@ def missing_columns(where: str, columns: tuple[str, str], there: list[str]) -> s
     return f"{where}: no columns {columns[0]!r} and {columns[1]!r}; choose two of {names}{more} with --columns"
 
 
-def _numbers(columns: tuple[str, str]) -> bool:
-    return all(column.isdecimal() and int(column) > 0 for column in columns)
-
-
 def _places(path: Path, columns: tuple[str, str], header: list[str] | None, width: int) -> tuple[int, int]:
     if header is not None:
         if not set(columns) <= set(header):
@@ -307,9 +312,3 @@ def _places(path: Path, columns: tuple[str, str], header: list[str] | None, widt
             "choose two others with --columns, or correct the file"
         )
     return first, second
-
-
-def _picked(number: int, row: list[str], width: int, places: tuple[int, int]) -> Row | Fault:
-    if len(row) != width:
-        return Fault(number, f"{len(row)} column(s), not {width}")
-    return Row(number, row[places[0]], row[places[1]])

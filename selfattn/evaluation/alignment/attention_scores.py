@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example, batches
-from selfattn.decoding.prepare import evaluating
+from selfattn.data.batches import batches
+from selfattn.data.examples import Example
+from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import Gold
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
 from selfattn.models.protocol import Seq2Seq

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfattn.data.readers.pair_files import read_lines
+from selfattn.data.readers.lines import read_lines
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.pharaoh import Base, Links, parse_links
 

@@ -17,9 +17,10 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Example, batches
+from selfattn.data.batches import batches
+from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link
-from selfattn.decoding.prepare import evaluating
+from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import to_words
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
 from selfattn.evaluation.alignment.gold_files import GoldPair

@@ -61,7 +61,8 @@ def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
         batch: some rows of the data, best of different lengths; eight are enough.
 
     Example:
-        >>> from selfattn.data.batches import Example, collate
+        >>> from selfattn.data.batches import collate
+        >>> from selfattn.data.examples import Example
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from selfattn.evaluation.gates.model_gates import Gate
-from selfattn.models.config import DecoderOnlyConfig, ModelConfig, TransformerConfig
+from selfattn.models.config import ModelConfig
 
 NGRAM = 4
 Output = Sequence[Hashable]  # token ids, or the characters of a text
-
-Kind = Literal["rnn without attention", "rnn with attention", "transformer"]
 
 
 def output_gates(
@@ -145,7 +142,7 @@ class Published:
 
 # Three passes through nine tenths of the book's 50,000 pairs; later passes bring it to 1.
 _BOOK = "Saito 2018, section 8.2: an RNN with attention after 3 passes through the book's dates"
-PUBLISHED: dict[tuple[str, Kind], Published] = {
+PUBLISHED: dict[tuple[str, str], Published] = {
     ("dates", "rnn with attention"): Published("exact_match", 0.999, 0.95, _BOOK, 135_000, 45_000),
     # What an RNN learns from these pairs, a Transformer must learn from as many.
     ("dates", "transformer"): Published("exact_match", 0.999, 0.95, _BOOK, 135_000, 45_000),
@@ -161,7 +158,7 @@ def published_floor(task: str, config: ModelConfig, value: float, *, examples: i
     Args:
         task: as in :data:`PUBLISHED`. ``dates`` are English dates, the book's or the embedded ones of ``en_US``; with
             other locales the task is another.
-        config: of the model; its decoder's family decides what it is compared with.
+        config: of the model; its ``architecture`` decides what it is compared with.
         value: of the metric that :data:`PUBLISHED` names.
         examples: training pairs that the model saw, repetitions counted.
         distinct: how many of them were different.
@@ -178,7 +175,7 @@ def published_floor(task: str, config: ModelConfig, value: float, *, examples: i
         >>> published_floor("dates", PRESETS["rnn-plain"].config, 0.61, examples=480_000, distinct=480_000) is None
         True
     """
-    published = PUBLISHED.get((task, kind_of(config)))
+    published = PUBLISHED.get((task, config.architecture))
     if published is None or examples < published.examples or distinct < published.distinct:
         return None
     found = (
@@ -214,19 +211,6 @@ class Floor:
         """
         found = f"{self.metric} {value:.4g}, at least {self.value:.4g} expected ({self.source})"
         return Gate("published floor", value >= self.value, value, self.value, found)
-
-
-def kind_of(config: ModelConfig) -> Kind:
-    """Say to which kind of model published figures are to be compared.
-
-    Example:
-        >>> from selfattn.models.presets import PRESETS
-        >>> kind_of(PRESETS["transformer-encoder-rnn-decoder"].config)
-        'rnn with attention'
-    """
-    if isinstance(config, DecoderOnlyConfig) or isinstance(config.decoder, TransformerConfig):
-        return "transformer"
-    return "rnn without attention" if config.decoder.attention in ("none", "peeky") else "rnn with attention"
 
 
 def _check(outputs: Sequence[Output], targets: Sequence[Output]) -> None:

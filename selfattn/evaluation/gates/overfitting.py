@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from selfattn.data.batches import Batch, Example, collate
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.evaluation.gates.model_gates import Gate
 from selfattn.models.protocol import Seq2Seq
@@ -60,7 +61,8 @@ def overfitting(
 
     Example:
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.config import DecoderOnlyConfig, TransformerConfig
+        >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig
+        >>> from selfattn.models.transformer_config import TransformerConfig
         >>> config = DecoderOnlyConfig(stack=TransformerConfig(dim=16, num_heads=2, ffn_dim=16))
         >>> examples = [Example([3, 4, 2], [4, 3, 2]), Example([4, 4, 2], [3, 2])]
         >>> make = lambda: build(config, vocab_size=5, pad_id=0, seed=0)
@@ -83,8 +85,8 @@ def overfitting(
     def count_known() -> int:
         longest = batch.target_out.shape[1]
         written = greedy(model, batch.source, batch.source_mask, bos_id=bos_id, eos_id=eos_id, max_length=longest)
-        ends = zip(written.ids, written.finished, chosen, strict=True)
-        return sum(finished and [*ids, eos_id] == example.target for ids, finished, example in ends)
+        ends = zip(written, chosen, strict=True)
+        return sum(found.finished and [*found.ids, eos_id] == example.target for found, example in ends)
 
     known, started = 0, time.perf_counter()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():

@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from selfattn.figures.cost import MeanOverRuns
 from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Kind
+from selfattn.figures.quality import Estimate, Unit
 
 NONE = "–"
 _NBSP = "\u00a0"
@@ -19,7 +19,7 @@ _FACTOR = {"share": 100, "points": 1}
 _UNMEASURED_DIGITS = {"share": 2, "points": 1}  # decimals of a quality that has no interval
 
 
-def digits(low: float | None, high: float | None, kind: Kind = "share") -> int:
+def digits(low: float | None, high: float | None, kind: Unit = "share") -> int:
     """Decimals a quality deserves: its half interval has one significant digit, or two when it begins with 1 to 3.
 
     Args:
@@ -41,7 +41,7 @@ def digits(low: float | None, high: float | None, kind: Kind = "share") -> int:
     return max(0, min(3, count))
 
 
-def mean_text(estimate: Estimate | None, kind: Kind = "share") -> str:
+def mean_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     """The mean without its sign; "–" when there is none.
 
     Example:
@@ -55,7 +55,7 @@ def mean_text(estimate: Estimate | None, kind: Kind = "share") -> str:
     return _shown(estimate.mean, digits(estimate.low, estimate.high, kind), kind)
 
 
-def interval_text(estimate: Estimate | None, kind: Kind = "share") -> str:
+def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     """The interval, ends rounded outward: "[99.91, 100.00]"; "[–]" when none was computed.
 
     Ends outside of 0 to 100 (intervals after Student's t know no bounds) are shown as 0 and 100.
@@ -70,7 +70,7 @@ def interval_text(estimate: Estimate | None, kind: Kind = "share") -> str:
     return f"[{max(low, Decimal(0).quantize(low))},{_NBSP}{min(high, Decimal(100).quantize(high))}]"
 
 
-def estimate_text(estimate: Estimate | None, kind: Kind = "share") -> str:
+def estimate_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     """Mean, sign and interval, which never stand apart: "99.96 % [99.91, 100.00]"."""
     if estimate is None:
         return NONE
@@ -78,7 +78,7 @@ def estimate_text(estimate: Estimate | None, kind: Kind = "share") -> str:
     return f"{mean_text(estimate, kind)}{sign}{_NBSP}{interval_text(estimate, kind)}"
 
 
-def difference_text(test: PairTest, kind: Kind = "share") -> str:
+def difference_text(test: PairTest, kind: Unit = "share") -> str:
     """The difference of two models with its interval, signed: "+0.87 [+0.50, +1.24]", in percentage points or points.
 
     Example:
@@ -104,7 +104,7 @@ def p_text(p: float) -> str:
     return f"={_NBSP}{Decimal(str(p)).quantize(_step(places), ROUND_HALF_EVEN)}"
 
 
-def value_text(value: float, kind: Kind = "share", places: int | None = None) -> str:
+def value_text(value: float, kind: Unit = "share", places: int | None = None) -> str:
     """A bare quality (one without an interval, such as a point of a curve), a share with its sign."""
     shown = _shown(value, _UNMEASURED_DIGITS[kind] if places is None else places, kind)
     return f"{shown}{_NBSP}%" if kind == "share" else shown
@@ -155,16 +155,16 @@ def compact(count: float | None, unit: str = "") -> str:
     return f"{count:g}{_NBSP}{unit}" if unit else f"{count:g}"
 
 
-def _exact(value: float, kind: Kind) -> Decimal:
+def _exact(value: float, kind: Unit) -> Decimal:
     return Decimal(str(value)) * _FACTOR[kind]
 
 
-def _ends(low: float, high: float, kind: Kind) -> tuple[Decimal, Decimal]:
+def _ends(low: float, high: float, kind: Unit) -> tuple[Decimal, Decimal]:
     step = _step(digits(low, high, kind))
     return _exact(low, kind).quantize(step, ROUND_FLOOR), _exact(high, kind).quantize(step, ROUND_CEILING)
 
 
-def _shown(value: float, places: int, kind: Kind) -> str:
+def _shown(value: float, places: int, kind: Unit) -> str:
     exact = _exact(value, kind)
     shown = exact.quantize(_step(places), ROUND_HALF_EVEN)
     if shown == 100 and exact < 100:

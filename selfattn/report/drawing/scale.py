@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from selfattn.figures.quality import Kind
+from selfattn.figures.quality import Unit
 
 _NINES_FROM = 0.98
 
@@ -27,7 +27,7 @@ class Scale:
 
     floor: float | None = None
     top: float = 1.0
-    kind: Kind = "share"
+    kind: Unit = "share"
 
     def place(self, quality: float) -> float:
         """Where a quality stands, 0 (start) to 1 (end); errors below the floor stand at the end.
@@ -51,7 +51,7 @@ class Scale:
         return ((0.0, "0"), *((p, text) for p, text in nines if self.place(p) < 0.88), (1.0, "100"))
 
 
-def quality_scale(best: float | None, items: int, kind: Kind = "share") -> Scale:
+def quality_scale(best: float | None, items: int, kind: Unit = "share") -> Scale:
     """The axis for a comparison: for shares nines when the best model reaches 98 %; for points up to the best.
 
     Args:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from selfattn.codec import encode
 from selfattn.errors import UserError
-from selfattn.figures.reading import record_to_dict
 from selfattn.figures.record import Record
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
-from selfattn.report.words.messages import Lang
 
 _LINE = 110
 
@@ -29,7 +28,7 @@ class ReportFiles:
     results: Path
 
 
-def write_report(record: Record, out_dir: str | Path, lang: Lang = "en") -> ReportFiles:
+def write_report(record: Record, out_dir: str | Path, lang: str = "en") -> ReportFiles:
     """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
 
     Args:
@@ -62,7 +61,7 @@ def write_report(record: Record, out_dir: str | Path, lang: Lang = "en") -> Repo
 
 def results_json(record: Record) -> str:
     """The record as the text of `results.json`: indented, with every list of plain values in one line."""
-    return _dump(record_to_dict(record), "") + "\n"
+    return _dump(encode(record), "") + "\n"
 
 
 def _dump(value: Any, indent: str) -> str:

@@ -18,20 +18,21 @@ from selfattn.report.drawing import charts
 from selfattn.report.drawing.palette import signs
 from selfattn.report.render.page_parts import bucket_parts, difference_rows, learning_charts, markers, summary_rows
 from selfattn.report.sections.explorer import explorer_data, still_maps, without_maps
-from selfattn.report.sections.fairness import badges, matched_sentence
 from selfattn.report.sections.judged import method_note, tuning_space
 from selfattn.report.sections.settings import reproduce_facts, shared_settings
-from selfattn.report.sections.standing import ranked
 from selfattn.report.sections.summary import gaps, interval_note, origin, record_scale, standing_note
 from selfattn.report.sections.tables import Tables, tables
 from selfattn.report.sections.training import band_note, threshold
-from selfattn.report.sections.verdict import metric_name, question, verdict
-from selfattn.report.words.messages import LANGS, Lang, message
+from selfattn.report.verdict.comparability import badges, matched_sentence
+from selfattn.report.verdict.names import metric_name
+from selfattn.report.verdict.ranking import ranked
+from selfattn.report.verdict.verdict import question, verdict
+from selfattn.report.words.catalogue import LANGS, catalogue
+from selfattn.report.words.messages import message
 from selfattn.report.words.wording import Wording
-from selfattn.report.words.wordlist_explorer import EXPLORER
 
 
-def render_html(record: Record, lang: Lang = "en") -> str:
+def render_html(record: Record, lang: str = "en") -> str:
     """Render a record as a self-contained page; the same record gives the same text.
 
     Args:
@@ -71,7 +72,7 @@ def _first_screen(record: Record) -> dict[str, Any]:
         "gaps": gaps(record),
         "scale": scale,
         "axis": Markup(charts.axis(scale)),
-        "metric": metric_name(record.headline.metric),
+        "metric": metric_name(record),
         "unit": message(f"unit.{record.headline.kind}"),
         "marker": markers(record),
         "glyph": {name: sign.glyph for name, sign in signs([model.name for model in record.models]).items()},
@@ -123,7 +124,7 @@ class _Late:
 
 
 def _page_data(w: Wording, explorer: dict[str, Any]) -> dict[str, Any]:
-    words = {lang: {key: texts[k] for key, texts in EXPLORER.items()} for k, lang in enumerate(LANGS)}
+    words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
     return {"texts": w.table, "langs": LANGS, "words": words, "explorer": explorer}
 
 

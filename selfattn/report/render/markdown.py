@@ -9,22 +9,23 @@ from selfattn.figures.record import Record
 from selfattn.report.drawing.numbers import NONE
 from selfattn.report.render.grid import Grid, cell_text
 from selfattn.report.sections.buckets import part_grid, parts
-from selfattn.report.sections.fairness import badges, matched_sentence
 from selfattn.report.sections.judged import method_note, tuning_space
 from selfattn.report.sections.settings import reproduce_facts, shared_settings
-from selfattn.report.sections.standing import ranked
 from selfattn.report.sections.summary import gaps, interval_note, origin, rows, standing_note
 from selfattn.report.sections.tables import Tables, tables
 from selfattn.report.sections.training import threshold
-from selfattn.report.sections.verdict import metric_name, question, verdict
-from selfattn.report.words.messages import Lang, Message, message
+from selfattn.report.verdict.comparability import badges, matched_sentence
+from selfattn.report.verdict.names import metric_name
+from selfattn.report.verdict.ranking import ranked
+from selfattn.report.verdict.verdict import question, verdict
+from selfattn.report.words.messages import Message, message
 
 _SHOWN_DIFFERENCES = 12
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
 _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")
 
 
-def render_markdown(record: Record, lang: Lang = "en") -> str:
+def render_markdown(record: Record, lang: str = "en") -> str:
     """Render a record as Markdown (GitHub's tables); the same record gives the same text.
 
     Args:
@@ -99,8 +100,8 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(lambda found: "\\" + found[0], " ".join(text.splitlines()))
 
 
-def _summary(record: Record, lang: Lang) -> str:
-    metric, unit = metric_name(record.headline.metric), message(f"unit.{record.headline.kind}")
+def _summary(record: Record, lang: str) -> str:
+    metric, unit = metric_name(record), message(f"unit.{record.headline.kind}")
     heads = [
         message("col.model"),
         message("col.quality", metric=metric, unit=unit),
@@ -121,23 +122,23 @@ def _summary(record: Record, lang: Lang) -> str:
     return _table([head.say(lang) for head in heads], body, right_from=3)
 
 
-def _said(cell: str | Message, lang: Lang) -> str:
+def _said(cell: str | Message, lang: str) -> str:
     return cell.say(lang) if isinstance(cell, Message) else cell
 
 
-def _grid(grid: Grid, lang: Lang) -> str:
+def _grid(grid: Grid, lang: str) -> str:
     """A table of the report; empty without rows."""
     body = [[_said(cell_text(cell), lang) for cell in line.cells] for line in grid.lines]
     rule = ["---:" if column.numeric else "---" for column in grid.columns]
     return _table([_said(column.head, lang) for column in grid.columns], body, rule=rule)
 
 
-def _headed(head: str, grid: Grid, lang: Lang) -> str:
+def _headed(head: str, grid: Grid, lang: str) -> str:
     """A table under its heading; neither without rows."""
     return f"{head}\n\n{_grid(grid, lang)}" if grid.lines else ""
 
 
-def _buckets(record: Record, lang: Lang) -> list[str]:
+def _buckets(record: Record, lang: str) -> list[str]:
     groups = [group for group in record.buckets if group.buckets]
     blocks = [f"## {message('head.buckets').say(lang)}"] if groups else []
     for part, group in zip(parts(record), groups, strict=True):
@@ -150,7 +151,7 @@ def _buckets(record: Record, lang: Lang) -> list[str]:
     return blocks
 
 
-def _statistics(record: Record, found: Tables, lang: Lang) -> list[str]:
+def _statistics(record: Record, found: Tables, lang: str) -> list[str]:
     blocks = [plain(method_note(record).say(lang))]
     for one in found.pairs:
         blocks.append(
@@ -163,7 +164,7 @@ def _statistics(record: Record, found: Tables, lang: Lang) -> list[str]:
     return [*blocks, f"{further}\n\n{note}" if further else ""]
 
 
-def _differences(record: Record, lang: Lang) -> str:
+def _differences(record: Record, lang: str) -> str:
     order = ranked(record)
     body = []
     for one in record.differences[:_SHOWN_DIFFERENCES]:

@@ -11,9 +11,9 @@ from selfattn.report.drawing import charts
 from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import signs
 from selfattn.report.sections.buckets import Part, parts
-from selfattn.report.sections.standing import ranked
 from selfattn.report.sections.summary import record_scale, rows
 from selfattn.report.sections.training import mean_curve, spendings
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import message
 
 

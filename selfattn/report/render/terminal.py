@@ -15,11 +15,12 @@ from selfattn.report.drawing.palette import ANSI, Sign
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.drawing.tokens import width
 from selfattn.report.render.grid import cell_text
-from selfattn.report.sections.fairness import badges, obstacles
 from selfattn.report.sections.judged import pair_tables
 from selfattn.report.sections.summary import Row, gaps, interval_note, record_scale, rows, standing_note
-from selfattn.report.sections.verdict import LISTED, metric_name, question, verdict
-from selfattn.report.words.messages import Lang, message
+from selfattn.report.verdict.comparability import badges, obstacles
+from selfattn.report.verdict.names import metric_name
+from selfattn.report.verdict.verdict import LISTED, question, verdict
+from selfattn.report.words.messages import message
 
 _STRIP = 14
 _PROSE = 90  # columns; longer lines are hard to read
@@ -31,7 +32,7 @@ def print_summary(
     record: Record,
     console: Console,
     report: str | Path | None = None,
-    lang: Lang = "en",
+    lang: str = "en",
 ) -> None:
     """Print question, verdict, badges, table, gates that did not pass, tests of pairs and the report's path.
 
@@ -71,7 +72,7 @@ def print_summary(
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
 
 
-def _pairs(record: Record, lang: Lang) -> list[str]:
+def _pairs(record: Record, lang: str) -> list[str]:
     """The tests of the headline metric, a line each."""
     tests = pair_tables(record)[0].grid.lines if record.pairs else ()
     lines = [message("terminal.pairs").say(lang)] if tests else []
@@ -97,9 +98,9 @@ def _wrapped(text: str, columns: int) -> str:
     return "\n".join(lines)
 
 
-def _table(record: Record, lines: tuple[Row, ...], lang: Lang) -> Table:
+def _table(record: Record, lines: tuple[Row, ...], lang: str) -> Table:
     scale = record_scale(record)
-    metric, unit = metric_name(record.headline.metric), message(f"unit.{record.headline.kind}")
+    metric, unit = metric_name(record), message(f"unit.{record.headline.kind}")
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column(message("col.model").say(lang), overflow="fold")
     table.add_column(message("col.quality", metric=metric, unit=unit).say(lang), no_wrap=True)

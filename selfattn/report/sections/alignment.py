@@ -6,7 +6,7 @@ from selfattn.figures.alignment import HeadAlignment, ModelAlignment
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import NONE, share_text
 from selfattn.report.render.grid import Cell, Column, Grid, Line
-from selfattn.report.sections.standing import ranked
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
 
 _SHARES = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "eos_share")

@@ -10,11 +10,10 @@ from selfattn.figures.record import Record
 from selfattn.report.drawing.numbers import estimate_text, interval_text, mean_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.sections.standing import ranked
 from selfattn.report.sections.summary import record_scale
-from selfattn.report.sections.verdict import metric_name
+from selfattn.report.verdict.names import metric_name, named
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
-from selfattn.report.words.wordlist import WORDS
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,9 @@ def _part(record: Record, group: BucketGroup, identifier: str) -> Part:
     measured = {name for bucket in group.buckets for name in bucket.models}
     names = [model.name for model in ranked(record) if model.name in measured]
     lines = tuple(_line(bucket, names, group) for bucket in group.buckets)
-    key = f"bucket.{group.name}"
-    title = message(key) if key in WORDS else message("bucket", name=group.name)
+    title = named(record, "bucket", group.name)
     unit = message(f"unit.{group.kind}")
-    return Part(identifier, title, metric_name(group.metric), unit, group.note, _scale(record, group), lines)
+    return Part(identifier, title, metric_name(record, group.metric), unit, group.note, _scale(record, group), lines)
 
 
 def _line(bucket: Bucket, names: list[str], group: BucketGroup) -> BucketLine:

@@ -6,8 +6,8 @@ from selfattn.figures.cost import DecodingCost
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import NONE, amount, compact, measure_text, share_text
 from selfattn.report.render.grid import Cell, Column, Grid, Line, Noted
-from selfattn.report.sections.standing import ranked
 from selfattn.report.sections.summary import TIMES
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import message
 
 _SIZES = (

@@ -15,7 +15,7 @@ from selfattn.figures.record import Record
 from selfattn.report.drawing.attention_svg import attention_svg, gold_cells
 from selfattn.report.drawing.palette import signs
 from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
-from selfattn.report.sections.standing import ranked
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
 
 BUDGET = 1_700_000  # characters of JSON; keeps the page under 3 MB

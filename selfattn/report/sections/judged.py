@@ -10,11 +10,11 @@ from selfattn.figures.pairs import PairTest
 from selfattn.figures.record import Model, Record, TuningTrial
 from selfattn.report.drawing.numbers import NONE, amount, compact, difference_text, p_text, value_text
 from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.sections.fairness import gate_name, obstacles, unsound
 from selfattn.report.sections.settings import flatten
-from selfattn.report.sections.standing import ranked, turned
-from selfattn.report.sections.summary import interval_note, metric_kind
-from selfattn.report.sections.verdict import metric_name
+from selfattn.report.sections.summary import interval_note
+from selfattn.report.verdict.comparability import obstacles, unsound
+from selfattn.report.verdict.names import metric_kind, metric_name, named
+from selfattn.report.verdict.ranking import ranked, turned
 from selfattn.report.words.messages import Message, message
 
 _WORDS = {
@@ -36,7 +36,7 @@ class PairTables:
 def pair_tables(record: Record) -> tuple[PairTables, ...]:
     """The tests of all pairs, a table a metric, the headline's first; the model with the higher mean stands first."""
     names = dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)])
-    tables = (PairTables(metric_name(name), _pairs_grid(record, name)) for name in names)
+    tables = (PairTables(metric_name(record, name), _pairs_grid(record, name)) for name in names)
     return tuple(table for table in tables if table.grid.lines)
 
 
@@ -75,16 +75,18 @@ def gates_grid(record: Record) -> Grid:
     heads = ("gates.gate", "gates.whose", "gates.found", "gates.value", "gates.limit", "gates.reason")
     columns = tuple(Column(message(key), numeric=k in (3, 4)) for k, key in enumerate(heads))
     order = sorted(record.gates, key=lambda gate: gate.passed)
-    return Grid("gates", columns, tuple(_gate_line(gate) for gate in order))
+    return Grid("gates", columns, tuple(_gate_line(record, gate) for gate in order))
 
 
-def _gate_line(gate: Gate) -> Line:
+def _gate_line(record: Record, gate: Gate) -> Line:
     whose: str | Message = gate.model or message("gates.all")
     if gate.seed is not None and gate.model:
         whose = message("gates.seed", model=gate.model, seed=gate.seed)
     found = message("gates.passed" if gate.passed else "gates.failed")
     value, limit = (NONE if number is None else f"{number:.3g}" for number in (gate.value, gate.limit))
-    return Line((gate_name(gate.name), whose, found, value, limit, gate.reason), tone="" if gate.passed else "bad")
+    return Line(
+        (named(record, "gate", gate.name), whose, found, value, limit, gate.reason), tone="" if gate.passed else "bad"
+    )
 
 
 def matching_grid(record: Record) -> Grid:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from selfattn.figures.record import Record
 from selfattn.report.drawing.numbers import NONE, amount
 from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.sections.fairness import tuning_badge
-from selfattn.report.sections.standing import ranked
+from selfattn.report.verdict.comparability import tuning_badge
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
 
 

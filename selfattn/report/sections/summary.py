@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from selfattn.figures.cost import MeanOverRuns
-from selfattn.figures.quality import Estimate, Kind
+from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import (
     NONE,
@@ -20,14 +20,12 @@ from selfattn.report.drawing.numbers import (
 from selfattn.report.drawing.palette import Sign, signs
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.sections.fairness import comparable
-from selfattn.report.sections.standing import quality, ranked, relation
-from selfattn.report.sections.verdict import best_of, metric_name, standing
+from selfattn.report.verdict.comparability import comparable
+from selfattn.report.verdict.names import metric_kind, metric_name
+from selfattn.report.verdict.ranking import quality, ranked, relation
+from selfattn.report.verdict.verdict import best_of, standing
 from selfattn.report.words.messages import Message, message
 
-_KINDS: dict[str, Kind] = {
-    "exact_match": "share", "character_error_rate": "share", "bleu": "points", "chrf": "points", "ter": "points",
-}  # fmt: skip
 TIMES = ("train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms")
 
 
@@ -53,17 +51,15 @@ class Gap:
     """A figure that is missing, and why, with the models for which it is so."""
 
     models: tuple[str, ...]
-    what: str
+    what: Message
     reason: Message
-    metric: str
     all: bool
 
     @property
     def text(self) -> Message:
         """The gap as one line."""
-        what = metric_name(self.metric) if self.what == self.metric else message(f"what.{self.what}")
         models = message("gap.all") if self.all else message("gap.models", names=", ".join(self.models))
-        return message("gap", models=models, what=what, reason=self.reason)
+        return message("gap", models=models, what=self.what, reason=self.reason)
 
 
 def rows(record: Record) -> tuple[Row, ...]:
@@ -102,16 +98,11 @@ def record_scale(record: Record) -> Scale:
     return quality_scale(max(tops, default=None), record.test_items, kind)
 
 
-def metric_kind(record: Record, name: str) -> Kind | None:
-    """How a metric is shown; None for one that is not known to be a share or points."""
-    return record.headline.kind if name == record.headline.metric else _KINDS.get(name)
-
-
 def further_metrics(record: Record) -> Grid:
     """What was measured beside the headline metric."""
     names = dict.fromkeys(name for model in record.models for name in model.metrics)
     names.pop(record.headline.metric, None)
-    columns = (Column(message("col.model"), numeric=False), *(Column(metric_name(name)) for name in names))
+    columns = (Column(message("col.model"), numeric=False), *(Column(metric_name(record, name)) for name in names))
     lines = tuple(
         Line((model.name, *(_metric_text(record, name, model.metrics.get(name)) for name in names)), model.name)
         for model in ranked(record)
@@ -152,9 +143,13 @@ def gaps(record: Record) -> tuple[Gap, ...]:
             reason = message("reason.given", text=given) if given else message("reason.none")
             found.setdefault((what, given), ([], reason))[0].append(model.name)
     return tuple(
-        Gap(tuple(names), what, reason, metric, len(names) == len(record.models) > 1)
+        Gap(tuple(names), _what(record, what), reason, len(names) == len(record.models) > 1)
         for (what, _), (names, reason) in found.items()
     )
+
+
+def _what(record: Record, name: str) -> Message:
+    return metric_name(record) if name == record.headline.metric else message(f"what.{name}")
 
 
 def origin(record: Record) -> tuple[str, ...]:

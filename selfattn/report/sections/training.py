@@ -9,11 +9,11 @@ from statistics import fmean, median, stdev
 
 from selfattn.evaluation.statistics.student import t_quantile
 from selfattn.figures.curves import Point
-from selfattn.figures.quality import Kind
+from selfattn.figures.quality import Unit
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import amount, compact, value_text
 from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.sections.standing import ranked
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
 
 LEVEL = 0.99  # of a share, where some model comes so far
@@ -57,7 +57,7 @@ def spendings(record: Record) -> tuple[Spending, ...]:
     return tuple(one for one in _DRAWN if any(one.of(point) is not None for point in points))
 
 
-def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Kind) -> tuple[Spot, ...]:
+def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[Spot, ...]:
     """The mean over runs, validation by validation, as far as every run that has any goes.
 
     The band around it is a 95 % interval for the mean after Student's t; with two runs, which are too few for one, it

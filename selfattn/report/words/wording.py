@@ -5,7 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup, escape
 
 from selfattn.report.render.grid import Cell, Noted
-from selfattn.report.words.messages import LANGS, Lang, Message
+from selfattn.report.words.catalogue import LANGS
+from selfattn.report.words.messages import Message
 
 
 class Wording:
@@ -22,7 +23,7 @@ class Wording:
         [('items', '항목 수')]
     """
 
-    def __init__(self, lang: Lang) -> None:
+    def __init__(self, lang: str) -> None:
         self.lang = lang
         self._ids: dict[tuple[str, ...], int] = {}
 

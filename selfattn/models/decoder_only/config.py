@@ -1,0 +1,80 @@
+"""The settings of a decoder-only model. Imports no torch until it builds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from selfattn.errors import UserError
+from selfattn.models.config import Limits, ModelConfig, Width
+from selfattn.models.transformer_config import TransformerConfig, output_layer
+from selfattn.registry import SCORES, register
+
+if TYPE_CHECKING:
+    from selfattn.models.decoder_only.model import DecoderOnly
+
+
+@register.family("decoder-only")
+@dataclass(frozen=True, kw_only=True)
+class DecoderOnlyConfig(ModelConfig):
+    """A decoder-only model over source and target as one sequence.
+
+    Attributes:
+        stack: the blocks.
+        bidirectional_prefix: source tokens see the whole source.
+        tie_output: the output layer's matrix is the embedding.
+    """
+
+    stack: TransformerConfig
+    bidirectional_prefix: bool = False
+    tie_output: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if SCORES[self.stack.score].counts_keys:  # by their place in the batch, which padding would shift
+            raise UserError(
+                f"DecoderOnlyConfig.stack.score: {self.stack.score!r} needs a source of its own; use another score"
+            )
+
+    @property
+    def architecture(self) -> str:
+        """That of its stack."""
+        return self.stack.architecture
+
+    def build(self, *, vocab_size: int, pad_id: int, source_vocab_size: int | None = None) -> DecoderOnly:
+        """Build the stack over the one embedding table."""
+        from torch import nn
+
+        from selfattn.models.decoder_only.model import DecoderOnly
+
+        tokens = nn.Embedding(vocab_size, self.stack.dim, padding_idx=pad_id)
+        return DecoderOnly(
+            self.stack.make_embedding(tokens),
+            self.stack.make_blocks(causal=True),
+            output_layer(self.stack.dim, tokens, tie=self.tie_output),
+            norm=self.stack.make_norm(),
+            bidirectional_prefix=self.bidirectional_prefix,
+            window=self.stack.window,
+        )
+
+    def limits(self) -> Limits:
+        """Positions are for source and target together."""
+        return Limits(together=self.stack.most_tokens())
+
+    def widths(self) -> tuple[Width, ...]:
+        """Return those of the stack."""
+        return self.stack.widths("stack")
+
+    def enlarged(self, *, width: int, dropout: float, longest: int) -> Self:
+        """Return eight blocks, as many as an encoder and a decoder have together, and a tied output."""
+        stack = self.stack.enlarged(width=width, dropout=dropout, longest=longest, num_layers=8)
+        return replace(self, stack=stack, tie_output=True)
+
+    def check_language_model(self) -> None:
+        """Make sure that it reads in one direction.
+
+        Raises:
+            UserError: it reads its source in both.
+        """
+        if self.bidirectional_prefix:
+            raise UserError("reads in both directions, a language model in one")

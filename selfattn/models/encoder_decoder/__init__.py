@@ -1,0 +1,1 @@
+"""The encoder-decoder family: an RNN or a Transformer that reads, an RNN or a Transformer that writes."""

@@ -1,0 +1,327 @@
+"""The RNN family: an encoder, and decoders without attention, with attention after the RNN, and before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention import KeyValue, MultiHeadAttention, key_mask
+from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding
+from selfattn.layers.dropout import Dropout
+from selfattn.models.encoder_decoder.model import Decoder, Encoder
+from selfattn.models.protocol import Decoded, DecoderState, EncoderMemory
+
+InitialState = Literal["zero", "copy", "project"]
+
+
+class RNNEncoder(Encoder):
+    """Reads the source with a recurrent stack and keeps every hidden state.
+
+    Args:
+        embed: source embedding.
+        stack: its direction may be forward, backward (the reversed source) or both.
+        handover: ``"hidden"`` hands over the final ``h`` of each layer, ``"all"`` an LSTM's ``c`` as well.
+    """
+
+    def __init__(
+        self, embed: TokenEmbedding, stack: RecurrentStack, *, handover: Literal["hidden", "all"] = "hidden"
+    ) -> None:
+        super().__init__(output_dim=stack.output_dim)
+        self.embed = embed
+        self.stack = stack
+        self.all_parts = handover == "all"
+
+    def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
+        """Encode ids ``[b s]`` with mask ``[b s]``."""
+        states, final = self.stack.read(self.embed(source), source_mask, all_parts=self.all_parts)
+        return EncoderMemory(states, source_mask, final)
+
+
+class Bridge(nn.Module):
+    """Makes the decoder's first state from the encoder's last.
+
+    Args:
+        kind: ``"zero"``; ``"copy"`` (Sutskever et al. 2014: same number of layers, same width); or ``"project"``,
+            ``tanh(W h)`` for each layer and part (Bahdanau et al. 2015, appendix A.2.2), from the encoder's layer of
+            the same number, or where it has none, from the source's summary.
+        source_dim: width of what the encoder hands over.
+        stack: the decoder's.
+
+    Raises:
+        ValueError: the kind is unknown, or copy is asked for with another width.
+    """
+
+    def __init__(self, kind: InitialState, source_dim: int, stack: RecurrentStack) -> None:
+        super().__init__()
+        if kind not in ("zero", "copy", "project"):
+            raise ValueError(f"unknown initial state {kind!r}; known: zero, copy, project")
+        if kind == "copy" and source_dim != stack.hidden_dim:
+            raise ValueError(
+                f"initial state 'copy': the encoder hands over width {source_dim}, the decoder has {stack.hidden_dim}; "
+                "use 'project'"
+            )
+        self.kind = kind
+        self.num_layers, self.num_parts = len(stack.layers), 2 if stack.cell == "lstm" else 1
+        count = self.num_layers * self.num_parts if kind == "project" else 0
+        self.projections = nn.ModuleList(nn.Linear(source_dim, stack.hidden_dim) for _ in range(count))
+
+    def forward(self, memory: EncoderMemory) -> RecurrentState | None:
+        """Return for each layer its parts ``[b hidden]``, or None for zero.
+
+        Raises:
+            ValueError: copy, and the encoder has no final state or another number of layers.
+        """
+        if self.kind == "zero":
+            return None
+        final = memory.final
+        if self.kind == "copy":
+            if final is None or len(final) != self.num_layers:
+                layers = "no recurrent state" if final is None else f"{len(final)} layers"
+                raise ValueError(
+                    f"initial state 'copy': the encoder hands over {layers}, the decoder has {self.num_layers}; "
+                    "use 'project'"
+                )
+            return tuple(parts[: self.num_parts] for parts in final)
+        summary = memory.summary()
+        state: list[tuple[Tensor, ...]] = []
+        for layer in range(self.num_layers):
+            handed = final[layer] if final is not None and layer < len(final) else (summary,)
+            sources = [handed[min(part, len(handed) - 1)] for part in range(self.num_parts)]
+            first = layer * self.num_parts
+            state.append(
+                tuple(torch.tanh(self.projections[first + part](source)) for part, source in enumerate(sources))
+            )
+        return tuple(state)
+
+
+@dataclass(frozen=True)
+class RNNState(DecoderState):
+    """What an RNN decoder carries.
+
+    Attributes:
+        recurrent: for each layer its parts; None before the first step where it starts from zero.
+        fed: ``[b d]``: the source's summary (peeky) or the last attentional vector (input feeding); None without.
+        memory: keys and values of the source; None without attention.
+        source_mask: bool ``[b s]``.
+    """
+
+    recurrent: RecurrentState | None
+    fed: Tensor | None
+    memory: KeyValue | None
+    source_mask: Tensor
+
+
+class PlainDecoder(Decoder):
+    """Everything the decoder knows of the source is one vector (Sutskever et al. 2014).
+
+    Args:
+        embed: target embedding.
+        stack: its input width is the embedding's, and the summary's as well when peeky.
+        bridge: makes the first state.
+        output: maps ``[.. d]`` to logits; ``d`` is the state's width, and the summary's as well when peeky.
+        peeky: also feed that vector to every step and to the output (Cho et al. 2014, section 2.2).
+        dropout: probability of dropping a unit before the output while training; default 0.
+    """
+
+    def __init__(
+        self,
+        embed: TokenEmbedding,
+        stack: RecurrentStack,
+        bridge: Bridge,
+        output: nn.Linear,
+        *,
+        peeky: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
+        self.peeky = peeky
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: EncoderMemory) -> RNNState:
+        """Take over the encoder's final state."""
+        return RNNState(self.bridge(memory), memory.summary() if self.peeky else None, None, memory.mask)
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, RNNState]:
+        """Read one token ``[b]``."""
+        assert isinstance(state, RNNState)
+        h, new = self._advance(token[:, None], state)
+        return self.output(h)[:, 0], new
+
+    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
+        """Decode all positions with one call of the RNN; there are no attention weights."""
+        return Decoded(self._advance(target_in, self.start(memory))[0])
+
+    def _advance(self, tokens: Tensor, state: RNNState) -> tuple[Tensor, RNNState]:
+        x = self.embed(tokens)
+        summary = None if state.fed is None else state.fed[:, None].expand(-1, tokens.shape[1], -1)
+        if summary is not None:
+            x = torch.cat([summary, x], dim=-1)
+        h, recurrent = self.stack(x, state.recurrent)
+        if summary is not None:
+            h = torch.cat([summary, h], dim=-1)
+        return self.dropout(h), RNNState(recurrent, state.fed, None, state.source_mask)
+
+
+class AttentionDecoder(Decoder):
+    """Attention after the RNN: the new state asks the source, and ``[context; state]`` goes to the output.
+
+    The textbook's decoder takes the joined vector as it is. Luong et al. 2015 (section 3, equation 5) put
+    ``tanh(W [context; state])``, the attentional vector, before the output, and with input feeding (section 3.3)
+    also join it to the next step's input. Without input feeding nothing of the attention goes back into the RNN, so
+    training has no loop over time: one call of the RNN, one of the attention.
+
+    Args:
+        embed: target embedding.
+        stack: its input width is the embedding's, and with input feeding the attentional vector's as well.
+        bridge: makes the first state.
+        attention: from states to the encoder's states.
+        output: maps ``[.. d]`` to logits; ``d`` is that of the joined, or of the attentional vector.
+        combine: the ``W`` of the attentional vector; default none: the textbook's.
+        input_feeding: feed the attentional vector to the next step; needs ``combine``. Default False.
+        dropout: probability of dropping a unit before the output while training; default 0.
+
+    Raises:
+        ValueError: input feeding without ``combine``.
+    """
+
+    def __init__(
+        self,
+        embed: TokenEmbedding,
+        stack: RecurrentStack,
+        bridge: Bridge,
+        attention: MultiHeadAttention,
+        output: nn.Linear,
+        *,
+        combine: nn.Linear | None = None,
+        input_feeding: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if input_feeding and combine is None:
+            raise ValueError("input feeding feeds the attentional vector, which needs `combine`")
+        self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
+        self.cross_attn = attention
+        self.combine = combine
+        self.input_feeding = input_feeding
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: EncoderMemory) -> RNNState:
+        """Take over the encoder's final state, and project its states for the attention, once."""
+        fed = None
+        if self.input_feeding and self.combine is not None:
+            fed = memory.states.new_zeros(memory.states.shape[0], self.combine.out_features)
+        return RNNState(self.bridge(memory), fed, self.cross_attn.project_context(memory.states), memory.mask)
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, RNNState]:
+        """Read one token ``[b]``."""
+        assert isinstance(state, RNNState)
+        h, new, _ = self._advance(self.embed(token[:, None]), state, need_weights=False)
+        return self.output(h)[:, 0], new
+
+    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
+        """Decode all positions: at once, or with input feeding one after the other."""
+        x, state = self.embed(target_in), self.start(memory)
+        if not self.input_feeding:
+            h, _, weights = self._advance(x, state, need_weights=need_weights)
+        else:
+            vectors: list[Tensor] = []
+            rows: list[Tensor] = []
+            for token in x.split(1, dim=1):
+                h, state, row = self._advance(token, state, need_weights=need_weights)
+                vectors.append(h)
+                if row is not None:
+                    rows.append(row)
+            h, weights = torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if rows else None
+        return Decoded(h, cross_weights=() if weights is None else (weights,))
+
+    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, RNNState, Tensor | None]:
+        """Map embedded tokens ``[b t e]`` to what the output layer reads ``[b t d]``."""
+        if state.fed is not None:
+            x = torch.cat([x, state.fed[:, None]], dim=-1)
+        h, recurrent = self.stack(x, state.recurrent)
+        context, weights = self.cross_attn(h, state.memory, mask=key_mask(state.source_mask), need_weights=need_weights)
+        joined = torch.cat([context, h], dim=-1)
+        if self.combine is not None:
+            joined = torch.tanh(self.combine(joined))
+        joined = self.dropout(joined)
+        fed = joined[:, -1] if self.input_feeding else None
+        return joined, RNNState(recurrent, fed, state.memory, state.source_mask), weights
+
+
+class BahdanauDecoder(Decoder):
+    """Attention before the RNN (Bahdanau et al. 2015, section 3.1 and appendix A.2.2).
+
+    The previous state asks the source; the context is joined to the embedding at the RNN's input. The output reads
+    state, context and embedding through a maxout layer (the paper's deep output; the paper gives it the previous
+    state, this decoder the new one, which has seen the token).
+
+    Args:
+        embed: target embedding.
+        stack: its input width is the embedding's and the context's.
+        bridge: makes the first state; from ``"zero"`` the first question is the same for every source.
+        attention: from states to the encoder's states.
+        maxout: maps ``[state; context; embedding]`` to pairs ``[2 l]``, of which the larger goes on.
+        output: maps ``[.. l]`` to logits.
+        dropout: probability of dropping a unit before the output while training; default 0.
+    """
+
+    def __init__(
+        self,
+        embed: TokenEmbedding,
+        stack: RecurrentStack,
+        bridge: Bridge,
+        attention: MultiHeadAttention,
+        maxout: nn.Linear,
+        output: nn.Linear,
+        *,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
+        self.cross_attn = attention
+        self.maxout = maxout
+        self.dropout = Dropout(dropout)
+
+    def start(self, memory: EncoderMemory) -> RNNState:
+        """Make the first state, and project the encoder's states for the attention, once."""
+        return RNNState(self.bridge(memory), None, self.cross_attn.project_context(memory.states), memory.mask)
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, RNNState]:
+        """Read one token ``[b]``."""
+        assert isinstance(state, RNNState)
+        h, new, _ = self._advance(self.embed(token[:, None]), state, need_weights=False)
+        return self.output(self._deep(h))[:, 0], new
+
+    def forward(self, memory: EncoderMemory, target_in: Tensor, *, need_weights: bool = False) -> Decoded:
+        """Decode all positions, one after the other."""
+        state = self.start(memory)
+        vectors: list[Tensor] = []
+        rows: list[Tensor] = []
+        for token in self.embed(target_in).split(1, dim=1):
+            h, state, row = self._advance(token, state, need_weights=need_weights)
+            vectors.append(h)
+            if row is not None:
+                rows.append(row)
+        weights = (torch.cat(rows, dim=2),) if rows else ()
+        return Decoded(self._deep(torch.cat(vectors, dim=1)), cross_weights=weights)
+
+    def _advance(self, x: Tensor, state: RNNState, *, need_weights: bool) -> tuple[Tensor, RNNState, Tensor | None]:
+        if state.recurrent is None:
+            query = x.new_zeros(x.shape[0], 1, self.stack.hidden_dim)
+        else:
+            query = state.recurrent[-1][0][:, None]
+        context, weights = self.cross_attn(
+            query, state.memory, mask=key_mask(state.source_mask), need_weights=need_weights
+        )
+        h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
+        joined = torch.cat([h, context, x], dim=-1)
+        return joined, RNNState(recurrent, None, state.memory, state.source_mask), weights
+
+    def _deep(self, joined: Tensor) -> Tensor:
+        pairs = self.maxout(joined).unflatten(-1, (-1, 2))
+        dropped: Tensor = self.dropout(pairs.amax(dim=-1))
+        return dropped

@@ -1,0 +1,215 @@
+"""The settings of a stack of Transformer blocks, which families are made of. Imports no torch until it builds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from selfattn.errors import UserError
+from selfattn.models.config import PARTS, Checked, Width
+from selfattn.registry import POSITIONS, SCORES
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from selfattn.attention import AttentionPosition, MultiHeadAttention, Position
+    from selfattn.layers import TokenEmbedding, TransformerBlock
+    from selfattn.models.encoder_decoder.transformer import TransformerDecoder, TransformerEncoder
+
+
+@PARTS.register("transformer")
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Checked):
+    """A stack of Transformer blocks: an encoder, a decoder, or a decoder-only model.
+
+    Attributes:
+        dim: model width.
+        num_heads: attention heads.
+        num_kv_heads: key-value heads; default as many as heads; 1 is multi-query attention.
+        num_layers: how many blocks.
+        ffn_dim: width inside the feed-forward blocks.
+        activation: relu, gelu, silu (swish) or swiglu.
+        norm: layer or rms.
+        norm_first: pre-norm, or post-norm as in the original.
+        position: none, sinusoidal, learned, rotary, alibi, t5 (relative bias), or one of your own; all but the added
+            ones act in self-attention only.
+        sinusoid_layout: sines and cosines in turn, or in two halves as in Marian.
+        scale_embedding: multiply the token embeddings by the square root of dim.
+        score: how a query is compared with a key.
+        qk_norm: RMS-normalise queries and keys in each head.
+        window: how many positions back a decoder's token sees, itself included; default all.
+        max_length: number of learned positions, and longest text of the location score.
+        dropout: of embeddings and of each part's output.
+        attention_dropout: of attention weights.
+        activation_dropout: inside the feed-forward blocks.
+    """
+
+    dim: int = 64
+    num_heads: int = 4
+    num_kv_heads: int | None = None
+    num_layers: int = 1
+    ffn_dim: int = 128
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
+    norm: Literal["layer", "rms"] = "layer"
+    norm_first: bool = True
+    position: Annotated[str, POSITIONS] = "sinusoidal"
+    sinusoid_layout: Literal["interleaved", "halves"] = "interleaved"
+    scale_embedding: bool = True
+    score: Annotated[str, SCORES] = "scaled_dot"
+    qk_norm: bool = False
+    window: int | None = None
+    max_length: int = 512
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim % self.num_heads:
+            raise UserError(f"TransformerConfig.num_heads: {self.num_heads} does not divide dim {self.dim}")
+        if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
+            raise UserError(
+                f"TransformerConfig.num_kv_heads: {self.num_kv_heads} does not divide num_heads {self.num_heads}"
+            )
+        unit = POSITIONS[self.position].width_unit(self.num_heads)
+        if self.dim % unit:
+            raise UserError(
+                f"TransformerConfig.dim: {self.position} positions with {self.num_heads} heads need a multiple of "
+                f"{unit}, got {self.dim}"
+            )
+
+    # What an encoder-decoder asks of its parts. -----------------------------------------------------------------------
+
+    recurrent: ClassVar[bool] = False
+    can_tie: ClassVar[bool] = True
+    slices: ClassVar[int] = 1
+    architecture: ClassVar[str] = "transformer"
+
+    @property
+    def output_dim(self) -> int:
+        """Width of what it hands over."""
+        return self.dim
+
+    @property
+    def embed_dim(self) -> int:
+        """Width of its embedding."""
+        return self.dim
+
+    def most_tokens(self) -> int | None:
+        """How many positions it has; None for one that has them all."""
+        return self.max_length if POSITIONS[self.position].bounded or SCORES[self.score].counts_keys else None
+
+    def most_attended(self) -> int | None:
+        """How many source tokens its cross-attention can attend to; None for any number."""
+        return self.max_length if SCORES[self.score].counts_keys else None
+
+    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
+        """Return its widths; ``slices`` is what else the model width has to be a multiple of."""
+        unit = math.lcm(self.num_heads, POSITIONS[self.position].width_unit(self.num_heads), slices)
+        return (
+            Width(f"{prefix}.dim", self.dim, unit=unit),
+            Width(f"{prefix}.ffn_dim", self.ffn_dim, role="inner"),
+        )
+
+    def enlarged(
+        self, *, width: int, dropout: float, longest: int, times: int | None = None, num_layers: int = 4
+    ) -> TransformerConfig:
+        """Return the stack at the size for sentences; neither its limit nor ``times``, of RNN states, is looked at."""
+        return replace(self, dim=width, num_layers=num_layers, ffn_dim=2 * width, dropout=dropout)
+
+    def check_partner(self, encoder: Any, *, tie_output: bool) -> None:
+        """Its own projections fit the states of any encoder."""
+
+    def make_encoder(self, tokens: nn.Embedding) -> TransformerEncoder:
+        """Build an encoder over an embedding table."""
+        from selfattn.models.encoder_decoder.transformer import TransformerEncoder
+
+        return TransformerEncoder(self.make_embedding(tokens), self.make_blocks(causal=False), norm=self.make_norm())
+
+    def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> TransformerDecoder:
+        """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
+        from selfattn.models.encoder_decoder.transformer import TransformerDecoder
+
+        return TransformerDecoder(
+            self.make_embedding(tokens),
+            self.make_blocks(causal=True, context_dim=source_dim),
+            output_layer(self.dim, tokens, tie=tie_output),
+            norm=self.make_norm(),
+            window=self.window,
+        )
+
+    # What it is built of. ---------------------------------------------------------------------------------------------
+
+    def make_embedding(self, tokens: nn.Embedding) -> TokenEmbedding:
+        """Build the token embedding, with positions where they are added."""
+        from selfattn.attention import EmbeddingPosition
+        from selfattn.layers import TokenEmbedding
+
+        position = self._make_position(causal=True)
+        added = position if isinstance(position, EmbeddingPosition) else None
+        return TokenEmbedding(tokens, added, scale=self.scale_embedding, dropout=self.dropout)
+
+    def make_blocks(self, *, causal: bool, context_dim: int | None = None) -> list[TransformerBlock]:
+        """Build the blocks; with a ``context_dim`` each has cross-attention. All share one position module."""
+        from selfattn.attention import AttentionPosition, MultiHeadAttention, make_score
+        from selfattn.layers import FeedForward, TransformerBlock
+
+        position = self._make_position(causal=causal)
+        inside = position if isinstance(position, AttentionPosition) else None
+        head_dim = self.dim // self.num_heads
+
+        def attention(context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
+            return MultiHeadAttention(
+                self.dim,
+                context,
+                num_heads=self.num_heads,
+                num_kv_heads=self.num_kv_heads,
+                score=make_score(self.score, head_dim, head_dim, max_length=self.max_length),
+                position=position,
+                dropout=self.attention_dropout,
+                qk_norm=self.qk_norm,
+            )
+
+        return [
+            TransformerBlock(
+                self.dim,
+                self_attn=attention(None, inside),
+                cross_attn=None if context_dim is None else attention(context_dim, None),
+                feed_forward=FeedForward(
+                    self.dim, self.ffn_dim, activation=self.activation, dropout=self.activation_dropout
+                ),
+                norm=self.norm,
+                norm_first=self.norm_first,
+                dropout=self.dropout,
+            )
+            for _ in range(self.num_layers)
+        ]
+
+    def make_norm(self) -> nn.Module | None:
+        """Build the norm behind the last block, which pre-norm needs."""
+        from selfattn.layers import make_norm
+
+        return make_norm(self.norm, self.dim) if self.norm_first else None
+
+    def _make_position(self, *, causal: bool) -> Position:
+        from selfattn.attention import make_position
+
+        return make_position(
+            self.position,
+            dim=self.dim,
+            num_heads=self.num_heads,
+            max_length=self.max_length,
+            bidirectional=not causal,
+            layout=self.sinusoid_layout,
+        )
+
+
+def output_layer(dim: int, tokens: nn.Embedding, *, tie: bool) -> nn.Linear:
+    """Build the layer that maps ``[.. d]`` to logits, with the embedding table's weights or with its own."""
+    from torch import nn
+
+    output = nn.Linear(dim, tokens.num_embeddings)
+    if tie:
+        output.weight = tokens.weight
+    return output

@@ -1,0 +1,167 @@
+"""Whether models may be compared at all: sanity gates, equal budgets, equal tuning; what is wrong, and the badges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from selfattn.figures.gates import Gate
+from selfattn.figures.record import Model, Record
+from selfattn.report.drawing.numbers import amount, compact
+from selfattn.report.verdict.names import named
+from selfattn.report.verdict.ranking import judged_pair, ranked
+from selfattn.report.words.messages import Message, message
+
+_SEEDS = 3  # fewer never decide
+_MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A short fact about the comparison: `ok`, something to `note`, a warning, or what makes it `bad`."""
+
+    kind: Literal["ok", "note", "warn", "bad"]
+    text: Message
+
+
+def parameter_spread(models: tuple[Model, ...]) -> float:
+    """How far apart the parameter counts are, outside embeddings where known: (largest - smallest) / smallest."""
+    bare = [model.parameters_non_embedding for model in models if model.parameters_non_embedding is not None]
+    counts = bare if len(bare) == len(models) else [model.parameters for model in models]
+    return (max(counts) - min(counts)) / max(1, min(counts))
+
+
+def matched_within(record: Record) -> float:
+    """How far apart the models are in what they were sized for; in parameters where they were not sized."""
+    counts = record.matching.counts.values()
+    if record.matching.budget == "none" or not counts:
+        return parameter_spread(record.models)
+    return (max(counts) - min(counts)) / min(counts) if min(counts) > 0 else float("inf")
+
+
+def too_far_apart(record: Record) -> bool:
+    """Whether models that were to be of equal size are not, and nobody asked for that, or a gate says so."""
+    matching = record.matching
+    return any(gate.name == _MATCHED for gate in failed_gates(record)) or (
+        len(record.models) > 1
+        and matching.budget != "none"
+        and matched_within(record) > matching.limit
+        and not matching.allowed_apart
+    )
+
+
+def failed_gates(record: Record) -> tuple[Gate, ...]:
+    """Gates that did not pass, each once a model: the first seed that failed stands for the others."""
+    found: dict[tuple[str, str], Gate] = {}
+    for gate in record.gates:
+        if not gate.passed:
+            found.setdefault((gate.model, gate.name), gate)
+    return tuple(found.values())
+
+
+def unsound(record: Record) -> frozenset[str]:
+    """Models that did not pass a gate of their own: nothing can be compared with them."""
+    return frozenset(gate.model for gate in failed_gates(record) if gate.model)
+
+
+def comparable(record: Record, *models: Model) -> bool:
+    """Whether something may be said of these models beside each other."""
+    return not obstacles(record) and not any(model.name in unsound(record) for model in models)
+
+
+def sound(record: Record) -> tuple[Model, ...]:
+    """The models that may be compared, those with the highest mean first."""
+    aside = unsound(record)
+    return tuple(model for model in ranked(record) if model.name not in aside)
+
+
+def obstacles(record: Record) -> tuple[Message, ...]:
+    """Why no verdict may be given; empty where one may.
+
+    A gate on the data or on all models stops the verdict, and so does one on a model that the verdict is about. Any
+    other model that does not pass is set aside (`set_aside`), and the rest is compared.
+    """
+    failed = [gate for gate in failed_gates(record) if not gate.model or gate.model in _needed(record)]
+    found = [_gate_sentence(record, gate) for gate in failed]
+    if too_far_apart(record) and not any(gate.name == _MATCHED for gate in failed):
+        budget = message(f"budget.{record.matching.budget}")
+        limit = amount(100 * record.matching.limit)
+        percent = _percent(matched_within(record))
+        found.append(message("obstacle.apart", budget=budget, percent=percent, limit=limit))
+    return tuple(found)
+
+
+def set_aside(record: Record) -> tuple[Message, ...]:
+    """Why models are left out of the verdict, where there is one all the same."""
+    if obstacles(record):
+        return ()
+    return tuple(_gate_sentence(record, gate) for gate in failed_gates(record) if gate.model)
+
+
+def _needed(record: Record) -> frozenset[str]:
+    """Models without which there is no verdict."""
+    pair = judged_pair(record)
+    if pair is not None:
+        return frozenset(model.name for model in pair)
+    few = len(sound(record)) < min(2, len(record.models))
+    return frozenset(model.name for model in record.models) if few else frozenset()
+
+
+def matched_statement(record: Record) -> Message:
+    """How near the models are in size, and in what."""
+    matching, apart = record.matching, matched_within(record)
+    budget = message(f"budget.{matching.budget}")
+    if apart <= matching.limit:
+        return message("badge.matched", budget=budget, percent=_percent(apart))
+    asked = matching.budget != "none" and matching.allowed_apart
+    return message("badge.unmatched.asked" if asked else "badge.unmatched", budget=budget, percent=_percent(apart))
+
+
+def matched_sentence(record: Record) -> Message:
+    """The same as a sentence, with the budget that models were sized for."""
+    if record.matching.target is None:
+        return message("fairness.statement", statement=matched_statement(record))
+    target = record.matching.target
+    text = f"{1000 * target:.3g}\u00a0ms" if record.matching.budget == "seconds" else compact(target)
+    return message("fairness.target", statement=matched_statement(record), target=text)
+
+
+def badges(record: Record) -> tuple[Badge, ...]:
+    """Facts that decide how far the verdict can be believed."""
+    found = [_gates_badge(record)]
+    if len(record.models) > 1:
+        near = matched_within(record) <= record.matching.limit
+        found.append(Badge("ok" if near else "bad" if too_far_apart(record) else "warn", matched_statement(record)))
+    fewest = min(len(model.seeds) for model in record.models)
+    seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
+    found.append(Badge("ok" if fewest >= _SEEDS else "note", seeds))
+    found.append(tuning_badge(record))
+    if record.settings.get("quick"):
+        found.append(Badge("warn", message("badge.quick")))
+    return tuple(found)
+
+
+def _gates_badge(record: Record) -> Badge:
+    passed, asked = sum(gate.passed for gate in record.gates), len(record.gates)
+    if not asked:
+        return Badge("note", message("badge.gates.none"))
+    return Badge("ok" if passed == asked else "bad", message("badge.gates", passed=passed, asked=asked))
+
+
+def tuning_badge(record: Record) -> Badge:
+    """Whether the settings of the models were searched for, and equally."""
+    trials = sorted({len(model.tuning) for model in record.models})
+    if trials == [0]:
+        return Badge("note", message("badge.untuned"))
+    if len(trials) == 1:
+        return Badge("ok", message("badge.tuned", count=trials[0]))
+    return Badge("warn", message("badge.tuned.unequal", low=trials[0], high=trials[-1]))
+
+
+def _gate_sentence(record: Record, gate: Gate) -> Message:
+    key = "obstacle.gate" if gate.model else "obstacle.gate.all"
+    return message(key, gate=named(record, "gate", gate.name), model=gate.model, reason=gate.reason)
+
+
+def _percent(share: float) -> str:
+    return "∞" if share == float("inf") else amount(100 * share)

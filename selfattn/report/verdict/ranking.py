@@ -1,0 +1,119 @@
+"""How every model stands to every other: by the tests of the record, or, where it has none, by its intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import StrEnum
+
+from selfattn.figures.pairs import PairTest, Word
+from selfattn.figures.quality import Estimate
+from selfattn.figures.record import Model, Record
+from selfattn.report.drawing.numbers import estimate_text
+
+_LISTED = 5  # models that a sentence names with their figures
+_TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
+
+
+class Outcome(StrEnum):
+    """How one model stands to another."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"  # no difference seen
+    FEW = "few"  # too few seeds to tell
+    UNKNOWN = "unknown"  # one of the two, its interval, or the test was not measured
+
+
+_OUTCOMES: dict[Word, Outcome] = {
+    "better": Outcome.BETTER,
+    "worse": Outcome.WORSE,
+    "no difference seen": Outcome.SAME,
+    "too few seeds to tell": Outcome.FEW,
+}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What may be said of a model beside another, with the test that says it, where there is one."""
+
+    outcome: Outcome
+    test: PairTest | None = None
+
+
+def asked_pair(record: Record) -> tuple[Model, Model] | None:
+    """The two models that the task asks about; None where it asks about none, or one of them is not in the record."""
+    by_name = {model.name: model for model in record.models}
+    names = record.subject.pair
+    return (by_name[names[0]], by_name[names[1]]) if names and set(names) <= set(by_name) else None
+
+
+def judged_pair(record: Record) -> tuple[Model, Model] | None:
+    """The two models that the verdict is about: those that the task asks about, or the only two; None if about all."""
+    only = (record.models[0], record.models[1]) if len(record.models) == 2 else None
+    return asked_pair(record) or only
+
+
+def quality(record: Record, model: Model) -> Estimate | None:
+    """The headline metric of a model; None when it was not measured."""
+    return model.metrics.get(record.headline.metric)
+
+
+def ranked(record: Record) -> tuple[Model, ...]:
+    """Models with the highest mean first; equal ones in the order of the record, unmeasured ones last."""
+    means = {model.name: one.mean for model in record.models if (one := quality(record, model))}
+    return tuple(sorted(record.models, key=lambda model: (model.name not in means, -means.get(model.name, 0.0))))
+
+
+def interval_outcome(first: Estimate | None, second: Estimate | None) -> Outcome:
+    """How the first stands to the second: better or worse only if their intervals do not touch.
+
+    That is stricter than a test of the difference; it is what can be said where no test was made.
+
+    Example:
+        >>> interval_outcome(Estimate(0.9, 0.8, 0.95), Estimate(0.5, 0.4, 0.6)).value
+        'better'
+        >>> interval_outcome(Estimate(0.9, 0.8, 0.95), Estimate(0.7, 0.6, 0.8)).value
+        'same'
+    """
+    if first is None or first.low is None or first.high is None:
+        return Outcome.UNKNOWN
+    if second is None or second.low is None or second.high is None:
+        return Outcome.UNKNOWN
+    if first.low > second.high:
+        return Outcome.BETTER
+    return Outcome.WORSE if first.high < second.low else Outcome.SAME
+
+
+def turned(test: PairTest) -> PairTest:
+    """The same test, said of the second model."""
+    return dataclasses.replace(
+        test,
+        first=test.second,
+        second=test.first,
+        difference=-test.difference,
+        low=-test.high,
+        high=-test.low,
+        word=_TURNED.get(test.word, test.word),
+    )
+
+
+def relation(record: Record, first: Model, second: Model) -> Relation:
+    """How the first stands to the second in the headline metric."""
+    if not record.pairs:
+        return Relation(interval_outcome(quality(record, first), quality(record, second)))
+    for test in record.pairs:
+        if test.metric == record.headline.metric:
+            if (test.first, test.second) == (first.name, second.name):
+                return Relation(_OUTCOMES[test.word], test)
+            if (test.second, test.first) == (first.name, second.name):
+                test = turned(test)
+                return Relation(_OUTCOMES[test.word], test)
+    return Relation(Outcome.UNKNOWN)
+
+
+def scores(record: Record, models: tuple[Model, ...]) -> str:
+    """Names with their figures, the first few, in one line that needs no language."""
+    shown = [f"{model.name} {estimate_text(quality(record, model), record.headline.kind)}" for model in models]
+    more = len(shown) - _LISTED
+    return ", ".join(shown[:_LISTED]) + (f", … (+{more})" if more > 0 else "")

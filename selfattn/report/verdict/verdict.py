@@ -1,0 +1,198 @@
+"""The question and the verdict of a comparison: nothing is said that a figure does not carry.
+
+Words follow the tests of the record (`Record.pairs`); where it has none, its intervals. A sanity gate that did not
+pass, or models of unequal size that were to be equal, leave nothing to be said but that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from selfattn.figures.pairs import PairTest
+from selfattn.figures.record import Model, Record
+from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
+from selfattn.report.verdict.comparability import comparable, obstacles, parameter_spread, set_aside, sound
+from selfattn.report.verdict.names import asked, metric_name
+from selfattn.report.verdict.ranking import Outcome, asked_pair, judged_pair, quality, ranked, relation, scores
+from selfattn.report.words.messages import Message, message
+
+SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
+LISTED = 4  # obstacles that the verdict spells out
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer.
+
+    Args:
+        lead: in one sentence.
+        others: what belongs to it: the test, cost, what attention is worth, and what is not said.
+        stopped: whether the models are not comparable.
+        aside: what is said of models that are left out because they did not pass a gate of their own.
+    """
+
+    lead: Message
+    others: tuple[Message, ...]
+    stopped: bool = False
+    aside: tuple[Message, ...] = ()
+
+
+def question(record: Record) -> Message:
+    """The question that the comparison answers."""
+    pair = judged_pair(record)
+    if pair and asked_pair(record):
+        kind = "pair.same" if parameter_spread(pair) <= SAME_SIZE else "pair"
+    else:
+        kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
+    names = {f"name{k}": model.name for k, model in enumerate(pair or record.models[:1])}
+    return asked(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
+
+
+def verdict(record: Record) -> Verdict:
+    """The answer in a few sentences."""
+    stops = obstacles(record)
+    if stops:
+        figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
+        more = [message("verdict.stopped.more", count=len(stops) - LISTED)] if len(stops) > LISTED else []
+        rest = (*stops[1:LISTED], *more, figures, _seed_sentence(record))
+        return Verdict(message("verdict.stopped", reason=stops[0]), rest, stopped=True)
+    pair = judged_pair(record)
+    lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
+    others: list[Message] = _test_sentence(record, test)
+    if pair:
+        others += _time_sentence(pair)
+    others += _baseline_sentence(record)
+    aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
+    more = [message("verdict.stopped.more", count=len(aside) - LISTED)] if len(aside) > LISTED else []
+    return Verdict(lead, (*others, _seed_sentence(record)), aside=(*aside[:LISTED], *more))
+
+
+def standing(record: Record, model: Model) -> Message:
+    """How a model stands to the one with the highest mean, in two words."""
+    best, own = best_of(record), quality(record, model)
+    top = quality(record, best)
+    if own is None or top is None:
+        return message("standing.unmeasured")
+    if model is not best and not obstacles(record) and not comparable(record, model, best):
+        return message("standing.stopped")
+    if own.mean == top.mean:
+        return message("standing.highest")
+    if obstacles(record):
+        return message("standing.stopped")
+    return message(f"standing.{relation(record, model, best).outcome.value}")
+
+
+def best_of(record: Record) -> Model:
+    """The model with the highest mean of those that may be compared, or of all where none may."""
+    return (ranked(record) if obstacles(record) else sound(record))[0]
+
+
+def _what(record: Record) -> dict[str, str | int | Message]:
+    """What was measured, on what."""
+    return {"metric": metric_name(record), "items": asked(record, "items", count=f"{record.test_items:,}")}
+
+
+def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, PairTest | None]:
+    first, second = pair
+    missing = [model for model in pair if quality(record, model) is None]
+    if missing:
+        return message("verdict.missing", names=", ".join(m.name for m in missing), **_what(record)), None
+    found = relation(record, first, second)
+    decided = found.outcome in (Outcome.BETTER, Outcome.WORSE)
+    values = {
+        "first": first.name,
+        "second": second.name,
+        "a": estimate_text(quality(record, first), record.headline.kind),
+        "b": estimate_text(quality(record, second), record.headline.kind),
+        **_what(record),
+    }
+    return Message(f"verdict.{found.outcome.value}{_scope(record, pair) if decided else ''}", values), found.test
+
+
+def _field_sentence(record: Record) -> tuple[Message, PairTest | None]:
+    """The outcome among any number of models: one best, or those that the best cannot be told from."""
+    order = tuple(model for model in sound(record) if quality(record, model))
+    what = _what(record)
+    if not order:
+        return message("verdict.missing", names=", ".join(m.name for m in record.models), **what), None
+    best, others = order[0], order[1:]
+    if not others:
+        return message("verdict.alone", scores=scores(record, (best,)), **what), None
+    found = {model.name: relation(record, model, best) for model in others}
+    near = tuple(model for model in others if found[model.name].outcome is not Outcome.WORSE)
+    if not near:
+        values = {"best": scores(record, (best,)), "next": scores(record, others[:1]), **what}
+        return Message(f"verdict.field.best{_scope(record, order)}", values), relation(record, best, others[0]).test
+    outcomes = {found[model.name].outcome for model in near}
+    kind = "unknown" if Outcome.UNKNOWN in outcomes else "few" if Outcome.FEW in outcomes else "same"
+    return message(f"verdict.field.{kind}", scores=scores(record, (best, *near)), **what), None
+
+
+def _scope(record: Record, models: tuple[Model, ...]) -> str:
+    """What a difference holds for: one run, these seeds, or (with a test, or intervals over seeds) any seed."""
+    if record.pairs:
+        return ""
+    if max(map(_seeds, models)) == 1:
+        return ".one"
+    return "" if record.interval and record.interval.over == "seeds and items" else ".these"
+
+
+def _test_sentence(record: Record, test: PairTest | None) -> list[Message]:
+    if test is None:
+        return []
+    pairs = sum(other.metric == test.metric for other in record.pairs)
+    values: dict[str, str | int | Message] = {
+        "first": test.first,
+        "second": test.second,
+        "difference": difference_text(test, record.headline.kind),
+        "unit": message(f"difference.{record.headline.kind}"),
+        "p": p_text(test.p_holm),
+        "pairs": pairs,
+    }
+    return [Message("verdict.test" if pairs > 1 else "verdict.test.alone", values)]
+
+
+def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
+    first, second = pair
+    a, b = first.timing.train_seconds, second.timing.train_seconds
+    if a is None or b is None or b.mean <= 0:
+        return []
+    one_run = ".one" if max(len(a.runs), len(b.runs)) <= 1 else ""
+    return [
+        message(
+            f"verdict.time{one_run}",
+            first=first.name,
+            second=second.name,
+            a=measure_text(a),
+            b=measure_text(b),
+            ratio=amount(a.mean / b.mean),
+        )
+    ]
+
+
+def _baseline_sentence(record: Record) -> list[Message]:
+    """What the models without attention reach beside the second of the pair."""
+    without = tuple(model for model in sound(record) if not model.attention)
+    pair = asked_pair(record)
+    if not without or not pair or not pair[1].attention:
+        return []
+    other = pair[1]
+    found = {relation(record, model, other).outcome for model in without}
+    key = f"verdict.baseline.{found.pop().value}" if len(found) == 1 else "verdict.baseline.mixed"
+    return [message(key, other=other.name, scores=scores(record, without) or NONE)]
+
+
+def _seed_sentence(record: Record) -> Message:
+    counts = sorted({_seeds(model) for model in record.models})
+    if counts[-1] > 1:
+        span = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+        over = {None: "", "items": ".items", "seeds and items": ".both"}[
+            record.interval.over if record.interval else None
+        ]
+        return message(f"verdict.seeds{over}", count=span)
+    seeds = sorted({seed for model in record.models for seed in model.seeds})
+    return message("verdict.seed", seed=", ".join(map(str, seeds)))
+
+
+def _seeds(model: Model) -> int:
+    return len(model.seeds)

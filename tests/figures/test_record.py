@@ -1,0 +1,195 @@
+"""The record: a good one survives reading and writing, a broken one is one line that names file and field."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from selfattn.codec import encode
+from selfattn.errors import UserError
+from selfattn.figures.attention import Attention
+from selfattn.figures.reading import read_record, record_from_dict
+from selfattn.figures.record import Record
+from selfattn.report.render.files import results_json
+
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
+DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"
+BASE = RECORDS["rich"]()
+TRIAL = {"settings": {}, "valid": 1, "chosen": True}
+
+
+def changed(path: str, value: Any = ...) -> dict[str, Any]:
+    """The record with the field at `path` (dots, numbers for lists) set to `value`, or removed."""
+    record = copy.deepcopy(BASE)
+    *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    place: Any = record
+    for part in way:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return record
+
+
+def held(part: Any, whole: Any) -> None:
+    """Everything of `part` stands in `whole`, which may hold defaults besides."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            held(value, whole[key])
+    elif isinstance(part, list):
+        assert len(part) == len(whole)
+        for one, other in zip(part, whole, strict=True):
+            held(one, other)
+    else:
+        assert part == whole
+
+
+@pytest.mark.parametrize("name", ["dates", "three_seeds", "one_model", "many_models", "hostile", "rich", "translation"])
+def test_a_record_survives_reading_and_writing(name: str) -> None:
+    data = RECORDS[name]()
+    record = record_from_dict(data)
+    assert encode(record) == json.loads(results_json(record))
+    again = record_from_dict(json.loads(results_json(record)))
+    assert again == record
+    for key, value in data.items():
+        if key not in ("models", "attention", "differences"):
+            held(value, encode(record)[key])
+
+
+def test_every_figure_of_a_full_record_comes_back_as_it_was() -> None:
+    held(BASE, encode(record_from_dict(BASE)))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where", "problem"),
+    [
+        ("schema", 1, "schema", "found 1, and this version reads 2 only; make it again: `selfattn report RUN"),
+        ("task", ..., "task", "is missing"),
+        ("task", 7, "task", "expected text, found 7"),
+        ("task", "\ud800", "task", "cannot be written|can be written"),
+        ("created", "yesterday", "created", "ISO 8601"),
+        ("test_items", 0, "test_items", "at least 1"),
+        ("test_items", 4.5, "test_items", "whole number"),
+        ("test_items", True, "test_items", "whole number"),
+        ("colour", "red", "colour", "is not a field"),
+        ("environment", [], "environment", "expected an object"),
+        ("environment/cpu", {}, "environment.cpu", "expected text or"),
+        ("settings/rate", float("nan"), "settings.rate", "finite"),
+        ("settings/rate", {"x": {1, 2}}, "settings.rate.x", "JSON value"),
+        ("models", [], "models", "expected a length of at least 1"),
+        ("models", "all", "models", "expected a list"),
+        ("models/1", "rnn", "models[1]", "expected an object"),
+        ("models/1/name", "rnn-plain", "models[1].name", "stands twice"),
+        ("models/1/name", "", "models[1].name", "a length of at least 1"),
+        ("models/0/seeds", [], "models[0].seeds", "a length of at least 1"),
+        ("models/0/parameters", -1, "models[0].parameters", "at least 0"),
+        ("models/0/attention", "no", "models[0].attention", "true or false"),
+        ("models/0/metrics/exact_match/mean", ..., "models[0].metrics.exact_match.mean", "is missing"),
+        ("models/0/metrics/exact_match/mean", "high", "models[0].metrics.exact_match.mean", "number"),
+        ("models/0/metrics/exact_match/mean", float("inf"), "models[0].metrics.exact_match.mean", "finite"),
+        ("models/0/metrics/exact_match/mean", 0.9, "models[0].metrics.exact_match.mean", "lies outside"),
+        ("models/0/metrics/exact_match/low", ..., "models[0].metrics.exact_match.low", "both ends"),
+        ("models/0/metrics/exact_match/runs/1", 1.5, "models[0].metrics.exact_match", "outside 0 to 1"),
+        ("models/0/metrics/exact_match/runs", [0.3, 0.35], "models[0].metrics.exact_match.runs", "one value a seed"),
+        ("headline/kind", "stars", "headline.kind", "expected one of share, points"),
+        ("buckets/0/buckets/7/items", ..., "buckets[0].buckets[7].items", "is missing"),
+        ("buckets/0/buckets/7/models/ghost", {"mean": 1}, "buckets[0].buckets[7].models.ghost", "not the name"),
+        ("buckets/0/buckets/7/models/transformer", {"mean": -0.1}, "models.transformer", "outside 0 to 1"),
+        ("pairs/0/first", "ghost", "pairs[0].first", "not the name of a model"),
+        ("pairs/0/low", 2.0, "pairs[0].low", "lies above"),
+        ("pairs/0/p_holm", 1.2, "pairs[0].p_holm", "at most 1"),
+        ("pairs/0/word", "superior", "pairs[0].word", "expected one of better, worse"),
+        ("gates/0/model", "ghost", "gates[0].model", "not the name of a model"),
+        ("gates/0/passed", 1, "gates[0].passed", "true or false"),
+        ("matching/counts/ghost", 3.0, "matching.counts.ghost", "not the name of a model"),
+        ("matching/budget", "luck", "matching.budget", "expected one of parameters"),
+        ("models/3/alignment/best", [7, 7], "models[3].alignment.best", "not among the heads"),
+        ("models/3/tuning", 2 * [TRIAL], "models[3].tuning", "more than one trial"),
+        ("models/0/curves/0/seed", 9, "models[0].curves[0].seed", "not among"),
+        ("models/0/curves/0/points/3/step", 1, "models[0].curves[0].points", "backwards"),
+        ("models/0/curves/0/points/3/valid", 3.0, "points[3].valid", "outside 0 to 1"),
+        ("interval/over", "everything", "interval.over", "expected one of items, seeds and items"),
+        ("attention/examples/0/gold/0/source", [3], "attention.examples[0].gold[0].source[1]", "is missing"),
+        ("attention/examples/0/gold/0/source", [3, 99], "attention.examples[0].gold[0].source", "outside the text"),
+        ("attention/examples/0/models/ghost", {}, "attention.examples[0].models.ghost", "is missing|prediction"),
+        ("attention/examples/0/models/transformer/maps/0/kind", "sideways", "maps[0].kind", "expected one of"),
+        ("attention/examples/0/models/transformer/maps/0/weights/0", [1.0], "maps[0].weights", "rows of"),
+        (
+            "attention/examples/0/models/transformer/maps/0/weights/0/0",
+            2.0,
+            "maps[0].weights[0][0]",
+            "expected at most 1.001",
+        ),
+        ("differences/0/predictions/ghost", "x", "differences[0].predictions.ghost", "not the name of a model"),
+    ],
+)
+def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any, where: str, problem: str) -> None:
+    with pytest.raises(UserError) as caught:
+        record_from_dict(changed(path, value), "out/results.json")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith("out/results.json: ")
+    if "|" not in problem:
+        assert where in message
+    assert re.search(problem, message)
+
+
+def test_a_model_without_attention_has_no_maps() -> None:
+    record = copy.deepcopy(BASE)
+    shown = record["attention"]["examples"][0]["models"]
+    shown["rnn-plain"] = shown["rnn-attention"]
+    with pytest.raises(UserError, match="said to have no attention"):
+        record_from_dict(record)
+
+
+def test_what_is_not_an_object_is_refused() -> None:
+    with pytest.raises(UserError, match=r"results\.json: record: expected an object"):
+        record_from_dict([])
+
+
+def test_files_that_cannot_be_read_name_themselves(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"absent\.json: no such file; give the results.json"):
+        read_record(tmp_path / "absent.json")
+    half = tmp_path / "half.json"
+    half.write_text('{\n"schema": 2,\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"half\.json:3: is not JSON"):
+        read_record(half)
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(UserError, match=r"binary\.json: is not UTF-8"):
+        read_record(binary)
+
+
+def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
+    record = dataclasses.replace(record_from_dict(RECORDS["dates"]()), buckets=())
+    point = dataclasses.replace(record.models[0].curves[0].points[0], train_loss=float("nan"))
+    curve = dataclasses.replace(record.models[0].curves[0], points=(point,))
+    model = dataclasses.replace(record.models[0], curves=(curve,))
+    text = results_json(dataclasses.replace(record, models=(model,), attention=Attention(), differences=()))
+    assert "NaN" not in text
+    assert "train_loss" not in text
+    assert record_from_dict(json.loads(text)).models[0].curves[0].points[0].train_loss is None
+
+
+def test_the_documentation_lists_every_field() -> None:
+    documented = set(re.findall(r"[`\"](\w+)[`\"]", DOCS.read_text(encoding="utf-8")))
+    seen: set[str] = set()
+
+    def walk(kind: Any) -> None:
+        if dataclasses.is_dataclass(kind):
+            for name, hint in get_type_hints(kind).items():
+                seen.add(name)
+                walk(hint)
+        for argument in get_args(kind):
+            walk(argument)
+
+    walk(Record)
+    assert seen - documented == set()

@@ -1,0 +1,201 @@
+"""The three files and the terminal's twin: whole, the same for the same record, with the same words and figures."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from selfattn.errors import UserError
+from selfattn.figures.reading import read_record, record_from_dict
+from selfattn.figures.record import Record
+from selfattn.report.drawing.numbers import interval_text, mean_text
+from selfattn.report.drawing.tokens import width
+from selfattn.report.render import files
+from selfattn.report.render.files import results_json, write_report
+from selfattn.report.render.grid import cell_text
+from selfattn.report.render.markdown import plain, render_markdown
+from selfattn.report.render.terminal import print_summary
+from selfattn.report.sections.judged import pair_tables
+from selfattn.report.verdict.comparability import matched_statement
+from selfattn.report.verdict.ranking import quality
+from selfattn.report.verdict.verdict import question, verdict
+from selfattn.report.words.catalogue import LANGS
+from selfattn.report.words.messages import Message
+
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
+
+
+@pytest.fixture
+def dates() -> Record:
+    return record_from_dict(RECORDS["dates"]())
+
+
+def printed(record: Record, lang: str = "en", columns: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=columns, highlight=False)
+    print_summary(record, console, "compare/dates/report.html", lang)
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert isinstance(text, str)
+    return text
+
+
+def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tmp_path: Path) -> None:
+    first = write_report(dates, tmp_path / "a" / "b")
+    second = write_report(read_record(first.results), tmp_path / "again")
+    for one, other in zip(
+        (first.html, first.markdown, first.results), (second.html, second.markdown, second.results), strict=True
+    ):
+        assert one.read_bytes() == other.read_bytes()
+    assert sorted(p.name for p in first.html.parent.iterdir()) == ["report.html", "report.md", "results.json"]
+
+
+def test_bytes_do_not_hang_on_the_process_that_writes_them(tmp_path: Path) -> None:
+    results = write_report(record_from_dict(RECORDS["rich"]()), tmp_path / "here", "ko").results
+    code = (
+        "import sys; from selfattn.report.render.files import write_report; "
+        "from selfattn.figures.reading import read_record; "
+        "write_report(read_record(sys.argv[1]), sys.argv[2], 'ko')"
+    )
+    for seed in ("1", "2"):
+        there = tmp_path / seed
+        subprocess.run(
+            [sys.executable, "-c", code, str(results), str(there)],
+            check=True,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+        )
+        for path in there.iterdir():
+            assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_all_three_say_why_models_are_not_comparable(tmp_path: Path, lang: str) -> None:
+    record = record_from_dict(RECORDS["gate_failed"]())
+    files = write_report(record, tmp_path, lang)
+    lead = verdict(record).lead.say(lang)
+    assert lead in files.html.read_text(encoding="utf-8")
+    assert lead in files.markdown.read_text(encoding="utf-8").replace("\\", "")
+    assert " ".join(lead.split()) in " ".join(printed(record, lang).split())
+
+
+@pytest.mark.parametrize("name", ["rich", "translation", "one_seed"])
+def test_markdown_and_terminal_hold_every_test_of_a_pair(name: str) -> None:
+    record = record_from_dict(RECORDS[name]())
+    document, text = render_markdown(record), " ".join(printed(record).split())
+    for test in pair_tables(record)[0].grid.lines:
+        first, second, difference, p, p_holm, word = (cell_text(cell) for cell in test.cells)
+        said = word.say("en") if isinstance(word, Message) else word
+        assert (
+            f"| {first} | {second} | {plain(str(difference))} | {plain(str(p))} | {plain(str(p_holm))} | {said} |"
+            in document
+        )
+        assert " ".join(f"{first} − {second}: {difference}, p {p_holm}, {said}".split()) in text
+    assert matched_statement(record).say("en") in document
+    assert matched_statement(record).say("en") in text
+
+
+def test_a_report_that_cannot_be_finished_leaves_the_old_one(
+    dates: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = write_report(dates, tmp_path)
+    before = written.html.read_bytes()
+
+    def no_disk(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr(files.os, "replace", no_disk)
+    with pytest.raises(UserError, match=r"results\.json: cannot be written \(No space left on device\)"):
+        write_report(dates, tmp_path)
+    assert written.html.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.md", "results.json"]
+
+
+def test_a_directory_that_is_a_file_is_one_line(dates: Record, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("taken", encoding="utf-8")
+    with pytest.raises(UserError, match=r"out: cannot be written \(.*\); give another --out"):
+        write_report(dates, tmp_path / "out")
+
+
+def test_files_have_the_permissions_of_any_other_file(dates: Record, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.touch()
+    mode = os.stat(write_report(dates, tmp_path).html).st_mode
+    assert mode == os.stat(other).st_mode
+
+
+def test_results_keep_rows_of_figures_on_one_line(dates: Record) -> None:
+    text = results_json(dates)
+    assert max(map(len, text.splitlines())) < 400
+    assert '"exact_match": {"mean"' in text
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_markdown_says_what_the_page_says(dates: Record, lang: str) -> None:
+    text = render_markdown(dates, lang)
+    lines = text.splitlines()
+    assert lines[0] == f"# {question(dates).say(lang)}"
+    assert lines[2] == f"**{verdict(dates).lead.say(lang)}**"
+    for model in dates.models:
+        row = next(line for line in lines if line.startswith(f"| {model.name} |"))
+        assert f"{mean_text(quality(dates, model))} {interval_text(quality(dates, model))}" in row
+    for bucket in dates.buckets[0].buckets:
+        assert any(line.startswith(f"| {bucket.name} | {bucket.items} |") for line in lines)
+    assert f"```\n{dates.command}\n```" in text
+
+
+def test_tables_have_as_many_cells_as_heads() -> None:
+    for name in ("dates", "three_seeds", "one_model", "hostile", "rich", "translation"):
+        table: list[int] = []
+        for line in [*render_markdown(record_from_dict(RECORDS[name]())).splitlines(), ""]:
+            if line.startswith("| "):
+                table.append(line.replace("\\\\", "").replace("\\|", "").count("|"))
+            else:
+                assert len(set(table)) <= 1
+                table = []
+
+
+def test_hostile_texts_are_no_markup_in_markdown() -> None:
+    text = render_markdown(record_from_dict(RECORDS["hostile"]()))
+    outside = text.split("```")
+    for part in outside[::2]:
+        assert "<script>" not in part.replace("\\<", "")
+    assert "\\<script\\>" in text
+
+
+@given(st.text(max_size=30))
+def test_plain_text_is_one_line(text: str) -> None:
+    assert len(plain(text).splitlines()) <= 1
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize(
+    "name", ["dates", "three_seeds", "one_model", "many_models", "rich", "gate_failed", "translation", "one_seed"]
+)
+def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
+    record = record_from_dict(RECORDS[name]())
+    text = printed(record, lang)
+    assert max(map(width, text.splitlines())) <= 80
+    said = " ".join(text.split())
+    assert " ".join(question(record).say(lang).split()) in said
+    for model in record.models:
+        line = next(line for line in text.splitlines() if re.match(rf"\S {model.name} ", line))
+        one, kind = quality(record, model), record.headline.kind
+        assert f"{mean_text(one, kind)} {interval_text(one, kind)}" in line
+    assert "compare/dates/report.html" in text
+
+
+def test_the_terminal_prints_names_as_they_are() -> None:
+    text = printed(record_from_dict(RECORDS["hostile"]()), columns=200)
+    assert "<b>rnn</b>" in text
+    data = RECORDS["one_model"]()
+    data["models"][0]["name"] = "[red]x[/red]"
+    data["attention"], data["buckets"] = {"examples": []}, []
+    assert "[red]x[/red]" in printed(record_from_dict(data))

@@ -1,0 +1,137 @@
+"""The words: all catalogues say the same things with the same values, and nothing is missing or left over."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from babel.messages.pofile import read_po
+
+from selfattn.errors import UserError
+from selfattn.figures.record import Subject
+from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue, words_of
+from selfattn.report.words.messages import Message, message, phrase
+
+NAMES = {"BLEU", "chrF", "TER", "AER"}  # the same in every language
+PACKAGE = Path(str(resources.files("selfattn")))
+REPORT = PACKAGE / "report"
+CATALOGUES = sorted(PACKAGE.rglob("*.po"))
+OTHERS = [lang for lang in LANGS if lang != SOURCE]
+# What a record or the page names: "metric." + name, f"unit.{kind}", "x.kind." + kind
+STEM = re.compile(r"[\"'`]([\w.]+\.)(?=[\"'{$])")
+
+
+def sources() -> list[str]:
+    """The code, the templates and the scripts that say something."""
+    paths = [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir()]
+    return [path.read_text(encoding="utf-8") for path in paths]
+
+
+def places(text: str) -> set[str]:
+    return set(re.findall(r"{(\w+)}", text))
+
+
+def keys(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        return [str(one.context) for one in read_po(file) if one.id]
+
+
+def test_there_are_english_and_korean() -> None:
+    assert LANGS == ("en", "ko")
+    with pytest.raises(UserError, match=r"language 'tlh': there is no catalogue of it; choose one of en, ko"):
+        catalogue("tlh")
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_catalogues_are_well_formed(path: Path) -> None:
+    lang = path.parent.name
+    with path.open("rb") as file:
+        found = list(read_po(file, abort_invalid=True))
+    raw = path.read_text(encoding="utf-8")
+    assert (
+        raw.count("\nmsgctxt ") == raw.count("\nmsgid ") - 1 == len(found) - 1
+    )  # babel would swallow what stands twice
+    for one in found:
+        if not one.id:
+            continue
+        assert one.context, f"{one.id!r} has no key"
+        assert not one.fuzzy
+        english, text = str(one.id), str(one.string)
+        if lang == SOURCE:
+            assert text == "", f"{one.context}: the source language stands in msgid alone"
+            continue
+        assert text, f"{one.context} is not translated"
+        assert places(text) == places(english), one.context
+        bare = re.sub(r"{\w+}", "", english)
+        assert text != english or english in NAMES or not re.search("[A-Za-z]{3}", bare), one.context
+    for text in (f"{one.id}{one.string}" for one in found if one.id):
+        assert "{" not in re.sub(r"{\w+}", "", text)
+        assert text == text.strip()
+
+
+@pytest.mark.parametrize("path", [p for p in CATALOGUES if p.parent.name == SOURCE], ids=lambda p: p.name)
+@pytest.mark.parametrize("lang", OTHERS)
+def test_every_language_translates_the_same_texts(path: Path, lang: str) -> None:
+    other = path.parents[1] / lang / path.name
+    texts = []
+    for one in (path, other):
+        with one.open("rb") as file:
+            texts.append([(str(found.context), str(found.id)) for found in read_po(file) if found.id])
+    assert texts[0] == texts[1]
+
+
+def test_every_message_is_asked_for() -> None:
+    code = "\n".join(sources())
+    stems = set(STEM.findall(code))
+    for key in catalogue(SOURCE):
+        named = any(key.startswith(stem) for stem in stems) or key.partition(".")[0] in ("metric", "bucket", "gate")
+        assert f'"{key}"' in code or named, key
+
+
+def test_every_message_that_is_asked_for_is_there() -> None:
+    asked = set()
+    calls = r"(?:message|asked|Message|w|w\.attr|say)\((?:record, |\"[\w-]+\", )?\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"
+    for text in sources():
+        asked |= set(re.findall(calls, text))
+        for choice in re.findall(r"message\(\s*(\"[\w.]+\" if [^,()]*? else \"[\w.]+\")", text):
+            asked |= set(re.findall(r"\"([\w.]+)\"", choice))
+    assert len(asked) > 100
+    assert asked - set(LANGS) <= set(catalogue(SOURCE))
+
+
+def test_korean_uses_one_word_for_one_thing() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in CATALOGUES)
+    for other in ("매개변수", "시험"):  # 파라미터, 테스트
+        assert other not in text
+
+
+@pytest.mark.parametrize("task", ["dates", "translation"])
+def test_tasks_bring_words_of_their_own(task: str) -> None:
+    found = words_of(PACKAGE / "tasks" / "words", task)
+    assert set(found) == set(LANGS)
+    assert {key for texts in found.values() for key in texts} <= set(catalogue(SOURCE)), "words that nobody asks for"
+
+
+def test_values_may_be_messages() -> None:
+    own = {lang: texts["items"] for lang, texts in words_of(PACKAGE / "tasks" / "words", "dates").items()}
+    items = Message("items", {"count": "5,000"}, own)
+    text = message("verdict.alone", scores="x 50 %", items=items, metric=message("metric.exact_match"))
+    assert text.say("en").startswith("x 50 %, exact match on 5,000 unseen dates")
+    assert text.say("ko").startswith("처음 보는 날짜 5,000개의 완전 일치율: x 50 %")
+
+
+def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> None:
+    subject = Subject(words={"en": {"items": "{count} riddles"}})
+    own = {lang: texts["items"] for lang, texts in subject.words.items()}
+    assert Message("items", {"count": 3}, own).say("en") == "3 riddles"
+    assert Message("items", {"count": 3}, own).say("ko") == message("items", count=3).say("ko")
+    assert phrase(en="Calibration").say("ko") == "Calibration"
+    with pytest.raises(KeyError, match="no such key"):
+        message("no such key").say("en")
+
+
+def test_values_are_texts_and_no_templates() -> None:
+    assert phrase(en="{a} {b.__class__} {c}").say("en") == "{a} {b.__class__} {c}"
+    assert Message("", {"a": "{b}", "b": "no"}, {"en": "{a}"}).say("en") == "{b}"
