@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from selfattn import __version__
@@ -21,14 +21,16 @@ from selfattn.demo.payload import payload
 from selfattn.errors import UserError
 from selfattn.files import write_text
 from selfattn.report.drawing.palette import signs
-from selfattn.report.words.messages import LANGS, Lang
+from selfattn.report.words.catalogue import LANGS, read_catalogue
 from selfattn.runs.run import Run
+
+_HOME = resources.files("selfattn.demo")
 
 
 def write_demo(
     runs: Sequence[Run],
     out: Path,
-    lang: Lang = "en",
+    lang: str = "en",
     examples: Sequence[tuple[str, str]] = (),
     *,
     half: bool = False,
@@ -62,12 +64,12 @@ def write_demo(
 
 
 def render_demo(
-    runs: Sequence[Run], lang: Lang = "en", examples: Sequence[tuple[str, str]] = (), *, half: bool = False
+    runs: Sequence[Run], lang: str = "en", examples: Sequence[tuple[str, str]] = (), *, half: bool = False
 ) -> str:
     """Return the page of :func:`write_demo` as text; the arguments are the same.
 
     Raises:
-        UserError: none of the runs can run on a page.
+        UserError: none of the runs can run on a page, or the language is unknown.
     """
     presets = Counter(run.config.preset for run in runs)
     names = [run.config.preset if presets[run.config.preset] == 1 else run.path.name for run in runs]
@@ -79,20 +81,23 @@ def render_demo(
         raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
     for model, sign in zip(models, signs(names).values(), strict=True):
         model |= {"colour": sign.colour, "path": sign.path}
-    words = _words()
+    words = {known: read_catalogue(_HOME / "words" / known / "page.po") for known in LANGS}
+    if lang not in words:
+        raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
     script = _asset("engine.js") + _asset("page.js")
     style = resources.files("selfattn.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
     style += _asset("page.css")
     context = {
         "lang": lang,
         "origin": sorted({run.config.task for run in runs}),
-        "w": {key: texts[LANGS.index(lang)] for key, texts in words.items()},
+        "words": words,
+        "w": words[lang],
         "version": __version__,
         "style": Markup(style),
         "style_hash": _hash(style),
         "script": Markup(script),
         "script_hash": _hash(script),
-        "data": Markup(_json({"langs": LANGS, "words": words, "version": __version__, "examples": list(examples)})),
+        "data": Markup(_json({"words": words, "version": __version__, "examples": list(examples)})),
         "models": [Markup(_json(model)) for model in models],
     }
     return _template().render(context) + "\n"
@@ -120,18 +125,12 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _words() -> dict[str, list[str]]:
-    words: dict[str, list[str]] = json.loads(_asset("words.json"))
-    return words
-
-
-@cache
 def _asset(name: str) -> str:
-    return resources.files("selfattn.demo").joinpath("templates", name).read_text(encoding="utf-8")
+    return (_HOME / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     loader = PackageLoader("selfattn.demo", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     return environment.get_template("page.html.j2")

@@ -14,17 +14,13 @@ from selfattn.attention import RelativeBias
 from selfattn.decoding.greedy import greedy
 from selfattn.demo.payload import embedded_weights
 from selfattn.models.build import build
-from selfattn.models.config import (
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    ModelConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-    config_to_dict,
-)
+from selfattn.models.config import ModelConfig, config_to_dict
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
 
 VOCABULARY, LIMIT = 23, 9
 KINDS = ("encoder", "decoder", "cross")
@@ -118,7 +114,7 @@ def case(config: ModelConfig, model: Seq2Seq, sources: list[list[int]], **more: 
 def expected(model: Seq2Seq, source: list[int]) -> dict[str, Any]:
     """What torch writes, with its logits and attention weights."""
     ids, mask = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
-    written = greedy(model, ids, mask, bos_id=1, eos_id=2, max_length=LIMIT).ids[0]
+    written = greedy(model, ids, mask, bos_id=1, eos_id=2, max_length=LIMIT)[0].ids
     target_in = torch.tensor([[1, *written]])[:, :LIMIT]
     with torch.inference_mode():
         maps = model.attention_maps(ids, target_in, source_mask=mask)
@@ -129,7 +125,9 @@ def expected(model: Seq2Seq, source: list[int]) -> dict[str, Any]:
 def assert_same(answer: dict[str, Any], model: Seq2Seq, source: list[int]) -> None:
     wanted = expected(model, source)
     assert answer["ids"] == wanted["ids"]
-    torch.testing.assert_close(torch.tensor(answer["logits"], dtype=torch.float32), wanted["logits"], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(
+        torch.tensor(answer["logits"], dtype=torch.float32), wanted["logits"], rtol=1e-3, atol=1e-4
+    )
     for kind in KINDS:
         assert len(answer[kind]) == len(wanted[kind])
         for here, there in zip(answer[kind], wanted[kind], strict=True):
@@ -185,7 +183,9 @@ def test_a_blocked_token_is_torchs_mask(ask_node: Any) -> None:
     ]
     for name, model, [answer] in zip(names, models, ask_node("answer", cases), strict=True):
         wanted = without(model, source, blocked, given)
-        torch.testing.assert_close(torch.tensor(answer["logits"], dtype=torch.float32), wanted, rtol=1e-3, atol=1e-4, msg=name)
+        torch.testing.assert_close(
+            torch.tensor(answer["logits"], dtype=torch.float32), wanted, rtol=1e-3, atol=1e-4, msg=name
+        )
         for layer in answer["cross"]:
             assert all(row[place] == 0 for head in layer for row in head for place in blocked)
 

@@ -17,7 +17,7 @@
   /* ---------------------------------------------------------------- words and elements */
 
   function say(key, values = {}) {
-    return page.words[key][page.langs.indexOf(root.lang)].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+    return page.words[root.lang][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
   }
 
   function make(tag, attributes = {}, ...children) {
