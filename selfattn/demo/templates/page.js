@@ -578,7 +578,7 @@
       bar.append(drawing("title", {}, `${n + 1}: ${number(value)}`));
       svg.append(bar);
     });
-    return make("div", { class: "vector" }, make("span", {}, title), svg, make("small", {}, `${values.length} × ±${number(most, most < 0.1 ? 3 : 2)}`));
+    return make("div", { class: "vector" }, make("span", {}, title), svg, make("small", {}, say("inside.width", { count: values.length, most: number(most, most < 0.1 ? 3 : 2) })));
   }
 
   function softmaxTable(whole, names, chosen) {
