@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -46,7 +45,8 @@ def write_demo(
             default float32, where outputs are those of torch.
 
     Raises:
-        UserError: there is no run, none that the page can run, or the file cannot be written.
+        UserError: there is no run, one is given twice, none can run on a page, the language is unknown, or the file
+            cannot be written.
 
     Example:
         >>> write_demo([], Path("demo.html"))
@@ -69,10 +69,9 @@ def render_demo(
     """Return the page of :func:`write_demo` as text; the arguments are the same.
 
     Raises:
-        UserError: none of the runs can run on a page, or the language is unknown.
+        UserError: none of the runs can run on a page, one is given twice, or the language is unknown.
     """
-    presets = Counter(run.config.preset for run in runs)
-    names = [run.config.preset if presets[run.config.preset] == 1 else run.path.name for run in runs]
+    names = _names(runs)
     models = [
         payload(run, name, torch.float16 if half and _holds_in_half(run, examples) else torch.float32)
         for run, name in zip(runs, names, strict=True)
@@ -101,6 +100,15 @@ def render_demo(
         "models": [Markup(_json(model)) for model in models],
     }
     return _template().render(context) + "\n"
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Names that tell the runs apart, as short as can be."""
+    for label in (lambda run: run.config.preset, lambda run: run.path.name, lambda run: str(run.path)):
+        names = [label(run) for run in runs]
+        if len(set(names)) == len(names):
+            return names
+    raise UserError("a run is given twice; give each directory once")
 
 
 def _holds_in_half(run: Run, examples: Sequence[tuple[str, str]]) -> bool:

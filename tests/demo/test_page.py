@@ -364,13 +364,19 @@ def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
     assert unnamed == []
 
 
-def test_what_cannot_run_says_so(open_page: Open) -> None:
+def test_what_cannot_run_says_so(open_page: Open, tmp_path: Path) -> None:
     language_model, short = run("decoder-only", task="lm"), run("learned")
     page = open_page(runs=[run("transformer"), language_model, short])
     assert "language model" in page.text("#models [data-model='decoder-only']")
     assert "reads at most 9 tokens" in page.text("#models [data-model='learned']")
     page.set("#text", "May 13")
     assert page.output("#models [data-model='learned']") == short.predict(["May 13"])[0]
+    (tmp_path / "foreign.html").write_text(
+        render_demo([run("rnn-attention")]).replace('"score":"dot"', '"score":"mine"')
+    )
+    page.driver.get((tmp_path / "foreign.html").as_uri())
+    page.set("#text", TEXT)
+    assert "does not know (score mine)" in page.text("#models .panel")
     with pytest.raises(UserError, match="none of these models can run"):
         render_demo([language_model])
     with pytest.raises(UserError, match="at least one run"):
@@ -396,8 +402,11 @@ def test_models_of_one_preset_are_told_apart() -> None:
     runs = [run("transformer"), run("transformer")]
     runs[1].path = Path("second-seed")
     page = render_demo(runs)
-    assert '"name":"transformer"' in page
     assert '"name":"second-seed"' in page
+    runs[1].path = Path("elsewhere/transformer")
+    assert '"name":"elsewhere/transformer"' in render_demo(runs)
+    with pytest.raises(UserError, match="given twice"):
+        render_demo([runs[0], runs[0]])
 
 
 @pytest.mark.slow

@@ -253,8 +253,8 @@
     const title = make("h2", { class: "model" }, sign(model), model.name);
     if (told) title.append(make("small", {}, say("time", { ms: told.ms < 10 ? told.ms.toFixed(1) : Math.round(told.ms) })));
     if (!told) {
-      const reason = model.reason ? say(model.reason) : model.error || model.failed;
-      redraw(panel, title, make("p", { class: "note" }, reason ? say("cannot", { reason }) : ""));
+      const reason = model.reason ? say(model.reason) : model.error && say("cannot.part", { part: model.error });
+      redraw(panel, title, make("p", { class: "note" }, reason ? say("cannot", { reason }) : model.failed || ""));
       return;
     }
     if (told.isRight !== undefined) {
