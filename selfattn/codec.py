@@ -98,6 +98,8 @@ def decode(kind: type[T], data: object, *, file: str | Path, advice: str) -> T:
         return checked(kind, data)
     except FieldError as error:
         raise UserError(f"{file}: {error.where or 'content'}: {error.problem}; {advice}") from None
+    except UserError as error:  # of the dataclass itself, which knows no file
+        raise UserError(f"{file}: {error}") from None
 
 
 def checked(kind: type[T], data: object) -> T:

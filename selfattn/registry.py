@@ -128,7 +128,7 @@ FAMILIES: Registry[Any] = Registry("model family", "selfattn.models.families")
 PRESETS: Registry[Any] = Registry("model", "selfattn.models.families")
 TASKS: Registry[Any] = Registry("task", "selfattn.tasks.own")
 METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.own")
-SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections.own")
+SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")

@@ -16,9 +16,8 @@ from selfattn.report.drawing.tokenizer_card import card_text
 from selfattn.report.drawing.tokenizer_svg import card_svg
 from selfattn.tokenizers.card import Card, card
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.load import load_tokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 
 _DEFAULT_SIZE = 8000

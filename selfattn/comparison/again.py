@@ -15,7 +15,7 @@ from selfattn.comparison.record import Frame, make_record
 from selfattn.errors import UserError
 from selfattn.figures.quality import Headline
 from selfattn.figures.record import Record
-from selfattn.report.render.files import ReportFiles, write_report
+from selfattn.report.write import ReportFiles, write_report
 from selfattn.runs.testing import Tested
 
 

@@ -25,8 +25,8 @@ from selfattn.errors import UserError
 from selfattn.figures.record import Record, TuningTrial
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig
-from selfattn.report.render.files import ReportFiles, write_report
 from selfattn.report.render.terminal import print_summary
+from selfattn.report.write import ReportFiles, write_report
 from selfattn.runs.diagnostics import lesson_shape
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
@@ -245,8 +245,8 @@ def _tune(plan: Plan, classroom: _Classroom, options: CompareOptions) -> Plan:
 
 
 def _best_validation(directory: RunDirectory, lesson: Lesson) -> float:
-    measure = lesson.material.measure
-    return max(measure.value({measure.criterion: line[f"valid_{measure.criterion}"]}) for line in directory.metrics())
+    criterion = lesson.material.criterion
+    return max(criterion.value({criterion.name: line[f"valid_{criterion.name}"]}) for line in directory.metrics())
 
 
 def _train_and_test(

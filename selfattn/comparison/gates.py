@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from selfattn.evaluation.gates.output_gates import Floor
-from selfattn.figures.gates import Gate
+from selfattn.evaluation.gates.output_gates import floor_gate
+from selfattn.figures.gates import Floor, Gate
 from selfattn.figures.record import Matching
 from selfattn.models.sizing import spread
 from selfattn.runs.testing import Tested
@@ -31,19 +31,16 @@ def make_gates(
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
         for run in runs:
-            for gate in run.figures["gates"]:
-                by_gate.setdefault(gate["name"], []).append(_result(gate, name, run.seed))
+            asked = [Gate(**gate) for gate in run.figures["gates"]]
             if floor is not None:
-                gate = floor.gate(run.figures["scores"][floor.metric]).to_json()
-                by_gate.setdefault(gate["name"], []).append(_result(gate, name, run.seed))
+                gate = floor_gate(floor, run.figures["scores"][floor.metric])
+                asked += [] if gate is None else [gate]
+            for gate in asked:
+                model = "" if gate.name in _OF_THE_DATA else name
+                by_gate.setdefault(gate.name, []).append(replace(gate, model=model, seed=run.seed))
         for results in by_gate.values():
             found += [result for result in results if not result.passed] or results[:1]
     return tuple(dict.fromkeys(found))
-
-
-def _result(gate: Mapping[str, Any], model: str, seed: int) -> Gate:
-    result = Gate(gate["name"], gate["passed"], gate["reason"], model, seed, gate["value"], gate["limit"])
-    return replace(result, model="") if result.name in _OF_THE_DATA else result
 
 
 def _matched(models: Mapping[str, Sequence[Tested]], matching: Matching) -> Gate:

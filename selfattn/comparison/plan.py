@@ -10,7 +10,7 @@ from typing import Any
 from selfattn.cli.compare_options import CompareOptions
 from selfattn.cli.settings import with_settings
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.output_gates import Floor
+from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
 from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
 from selfattn.files import read_json, write_json

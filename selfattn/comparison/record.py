@@ -11,29 +11,24 @@ from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.gates import make_gates
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.output_gates import Floor
-from selfattn.evaluation.metrics.corpus import chrf_metric
-from selfattn.evaluation.metrics.translation import compare_translations
-from selfattn.evaluation.statistics.comparison import METHODS, Comparison, Over
-from selfattn.evaluation.statistics.intervals import LEVEL
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.statistics.intervals import interval_method
+from selfattn.evaluation.statistics.significance import compare_outputs
 from selfattn.figures.alignment import HeadAlignment, ModelAlignment
 from selfattn.figures.attention import Attention, AttentionExample, AttentionMap, ModelAttention
 from selfattn.figures.cost import Cost, DecodingCost, MeanOverRuns, Timing
 from selfattn.figures.curves import Curve, Point
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Headline, IntervalMethod, Unit
+from selfattn.figures.gates import Floor
+from selfattn.figures.pairs import Comparison
+from selfattn.figures.quality import Estimate, Headline
 from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Model, Record, TuningTrial
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
-from selfattn.runs.task import compare_on
 from selfattn.runs.testing import Tested
 from selfattn.tasks.subject import subject_of
 
 _DIFFERENCES = 40
 _POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")
-_UNITS: dict[str, Unit] = {
-    "exact_match": "share", "character_error_rate": "share", "bleu": "points", "chrf": "points", "ter": "points",
-}  # fmt: skip
 _NOT_DATA = ("kind", "validation_items")
 
 
@@ -83,8 +78,12 @@ def make_record(
     shared = _shared([_training(run) for run in firsts.values()])
     predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
     language = str(first.config.data.get("target_language", ""))
-    comparison = compare_on(frame.headline, predictions, pairs, language)
-    over: Over = comparison.estimates[next(iter(models))].over
+    metrics = {name: make_metric(name, language) for name in (frame.headline.metric, *first.figures["scores"])}
+    metric = metrics[frame.headline.metric]
+    references = [pair.target for pair in pairs]
+    # Beside the metric that decides, others: two scores that agree are worth more than one.
+    tested = [metric, *(make_metric(name, language) for name in metric.beside)]
+    comparison, *further = [compare_outputs(predictions, references, one) for one in tested]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     decoding = first.figures["decoding"]
     tuning = {"tuning_space": dict(frame.space)} if frame.space else {}
@@ -98,15 +97,15 @@ def make_record(
         test_items=len(pairs),
         models=tuple(_model(name, runs, shared, comparison, frame) for name, runs in models.items()),
         headline=frame.headline,
-        interval=IntervalMethod(LEVEL, METHODS[over], over=over),
-        pairs=(*_pairs(comparison, frame.headline.metric), *_further_pairs(frame.headline, predictions, pairs)),
+        interval=interval_method(comparison.estimates[next(iter(models))].over),
+        pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(models, frame.matching, frame.floor),
         matching=frame.matching,
-        buckets=make_buckets(models, few or {}, frame.headline, language),
+        buckets=make_buckets(models, few or {}, metric, "format" if first.config.task == "dates" else "kind"),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
         subject=subject_of(first.config.task),
-        units=_UNITS,
+        units={name: one.unit for name, one in metrics.items()},
     )
 
 
@@ -160,8 +159,7 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], compari
 
 def _metrics(name: str, runs: Sequence[Tested], comparison: Comparison, headline: Headline) -> dict[str, Estimate]:
     """The headline with its interval, and every other metric as it is."""
-    found = comparison.estimates[name]
-    metrics = {headline.metric: Estimate(found.mean, found.low, found.high, found.runs)}
+    metrics = {headline.metric: comparison.estimates[name]}
     for metric in runs[0].figures["scores"]:
         if metric != headline.metric:
             values = tuple(float(run.figures["scores"][metric]) for run in runs)
@@ -210,33 +208,6 @@ def _curve(run: Tested, headline: Headline) -> Curve:
             )
             for line in run.metrics
         ),
-    )
-
-
-def _further_pairs(
-    headline: Headline, predictions: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]
-) -> tuple[PairTest, ...]:
-    """Beside BLEU, chrF: two scores that agree are worth more than one."""
-    if headline.metric != "bleu":
-        return ()
-    metric = chrf_metric()
-    return _pairs(compare_translations(predictions, [pair.target for pair in pairs], metric), metric.name)
-
-
-def _pairs(comparison: Comparison, metric: str) -> tuple[PairTest, ...]:
-    return tuple(
-        PairTest(
-            pair.first,
-            pair.second,
-            metric,
-            pair.difference,
-            pair.low,
-            pair.high,
-            pair.p,
-            pair.p_holm,
-            pair.word,
-        )
-        for pair in comparison.pairs
     )
 
 

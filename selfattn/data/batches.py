@@ -5,7 +5,7 @@ Axis letters: b batch, s source length, t target length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -40,14 +40,23 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on this device."""
-        return Batch(
-            self.source.to(device),
-            self.source_mask.to(device),
-            self.target_in.to(device),
-            self.target_out.to(device),
-            self.target_mask.to(device),
-            self.indices,
-        )
+        return self.changed(lambda tensor: tensor.to(device), self.indices)
+
+    def changed(self, change: Callable[[Tensor], Tensor], indices: list[int]) -> Batch:
+        """Return the batch with every tensor changed in the same way.
+
+        Args:
+            change: of one tensor.
+            indices: of the rows that the change leaves.
+
+        Example:
+            >>> batch = collate([Example([7, 2], [8, 9, 2]), Example([7, 6, 2], [8, 2])], 0, 1, [3, 5])
+            >>> batch.changed(lambda tensor: tensor[:1], batch.indices[:1]).target_out.tolist()
+            [[8, 9, 2]]
+        """
+        tensors = (self.source, self.source_mask, self.target_in, self.target_out, self.target_mask)
+        source, source_mask, target_in, target_out, target_mask = map(change, tensors)
+        return Batch(source, source_mask, target_in, target_out, target_mask, indices)
 
 
 def padding_of(batch: Batch) -> tuple[int, int]:

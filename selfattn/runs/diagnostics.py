@@ -22,10 +22,11 @@ from selfattn.evaluation.alignment.gold_files import GoldPair
 from selfattn.evaluation.alignment.word_alignment import Way, word_links
 from selfattn.evaluation.cost.decoding import Decode, decoding_times, disk_size, greedy_to_length, peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops, machine_peak
-from selfattn.evaluation.gates.model_gates import Gate, model_gates
-from selfattn.evaluation.gates.output_gates import output_gates, published_floor
+from selfattn.evaluation.gates.model_gates import model_gates
+from selfattn.evaluation.gates.output_gates import PUBLISHED, floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
-from selfattn.evaluation.metrics.evaluate import places_by_tag
+from selfattn.evaluation.statistics.buckets import by_tag
+from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import WEIGHTS
@@ -88,7 +89,8 @@ class Examination:
         passes = training.epochs if training.items_per_epoch is None else 1
         distinct = pairs if "first" not in data else int(data["first"])
         right = sum(answer.output == answer.pair.target for answer in answers) / len(answers)
-        gate = published_floor("dates", self.run.config.model, right, examples=pairs * passes, distinct=distinct)
+        floor = PUBLISHED.get(self.run.config.model.architecture)
+        gate = None if floor is None else floor_gate(floor, right, examples=pairs * passes, distinct=distinct)
         if gate is not None:
             yield gate
 
@@ -145,7 +147,7 @@ class Examination:
     def attention(self) -> list[dict[str, Any]]:
         """Show what it looks at: on the first test pair of each kind, or the first pairs of all."""
         pairs = self.lesson.test
-        places = [places[0] for places in places_by_tag(pairs).values()] or list(range(_EXAMPLES_WITHOUT_TAGS))
+        places = [group.places[0] for group in by_tag(pairs)] or list(range(_EXAMPLES_WITHOUT_TAGS))
         found = []
         for place in places[:_EXAMPLES]:
             if place < len(pairs) and self._has_attention():

@@ -220,7 +220,7 @@ class RunDirectory:
 
 
 def _line(report: EpochReport) -> bytes:
-    return json.dumps(report.to_json(), allow_nan=False).encode() + b"\n"
+    return json.dumps(report.to_line(), allow_nan=False).encode() + b"\n"
 
 
 def check_is_free(path: Path) -> None:

@@ -19,7 +19,7 @@ from selfattn.data.examples import Example
 from selfattn.data.pairs import Pair
 from selfattn.decoding.texts import predict
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.exact import exact_matches
+from selfattn.evaluation.metrics.exact import EXACT_MATCH, exact_matches
 from selfattn.files import writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
@@ -33,8 +33,9 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.device import DeviceName, choose_device
 from selfattn.training.distributed.parallel import Processes
-from selfattn.training.loop import EXACT_MATCH, train
-from selfattn.training.observer import Criterion, EpochReport, Observer, Plan
+from selfattn.training.loop import train
+from selfattn.training.observer import EpochReport, Observer
+from selfattn.training.validation import Criterion
 
 # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes for
 # texts of many lengths, which hardly ever meet again. It reads this once, at the first operation of the process.
@@ -50,14 +51,14 @@ class Material:
         epoch: gives the training examples of an epoch, counted from 0; the same ones whenever it is asked. What is not
             a sequence is read as a stream, which may be larger than memory or endless.
         validation: unseen examples for the loss.
-        measure: what chooses the best weights.
+        criterion: what chooses the best weights.
         longest: the longest source with the longest target, to find out whether a model can read them.
     """
 
     tokenizer: Tokenizer
     epoch: Callable[[int], Iterable[Example]]
     validation: Sequence[Example]
-    measure: Criterion
+    criterion: Criterion
     longest: Example
 
 
@@ -130,7 +131,7 @@ def fit(
                 config.training,
                 pad_id=tokenizer.pad_id,
                 bos_id=tokenizer.bos_id,
-                measure=material.measure,
+                criterion=material.criterion,
                 observers=observers,
                 checkpoints=checkpoints,
                 processes=processes,
@@ -205,7 +206,7 @@ class _Notes(Observer):
     def __init__(self, notes: Sequence[str]) -> None:
         self.notes = notes
 
-    def started(self, plan: Plan) -> None:
+    def started(self, epochs: int | None, steps: int) -> None:
         for line in self.notes:
             say(line)
 
@@ -218,7 +219,7 @@ class _Keeper(Observer):
         self.record = dict(record)
         self.is_untouched = is_new
 
-    def started(self, plan: Plan) -> None:
+    def started(self, epochs: int | None, steps: int) -> None:
         self.is_untouched = False
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from selfattn.cli.given_options import chosen_columns
 from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.corpus import read_corpus
 from selfattn.data.corpus.hub import HubCorpus
-from selfattn.data.corpus.parts import read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256

@@ -9,9 +9,9 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training.loop import EXACT_MATCH
-from selfattn.training.observer import EpochReport, Observer, Plan, StepReport
+from selfattn.training.observer import EpochReport, Observer, StepReport
 
 
 class ProgressObserver(Observer):
@@ -48,10 +48,10 @@ class ProgressObserver(Observer):
         """Take the bar away."""
         self.progress.stop()
 
-    def started(self, plan: Plan) -> None:
+    def started(self, epochs: int | None, steps: int) -> None:
         """Set the length of the bar."""
-        self.epochs = plan.epochs
-        self.bar = self.progress.add_task(self.name, total=plan.steps, loss="-", speed="-")
+        self.epochs = epochs
+        self.bar = self.progress.add_task(self.name, total=steps, loss="-", speed="-")
 
     def stepped(self, report: StepReport) -> None:
         """Move the bar on."""

@@ -8,21 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.evaluation.alignment.gold_files import GoldPair
-from selfattn.evaluation.gates.model_gates import Gate
-from selfattn.evaluation.gates.output_gates import Floor
 from selfattn.evaluation.gates.overlap import overlap
-from selfattn.evaluation.metrics.corpus import bleu_metric
-from selfattn.evaluation.metrics.exact import exact_matches
-from selfattn.evaluation.metrics.rare_words import words_of
-from selfattn.evaluation.metrics.translation import compare_translations
-from selfattn.evaluation.statistics.comparison import Comparison
-from selfattn.evaluation.statistics.significance import compare
+from selfattn.evaluation.metrics.word_recall import words_of
+from selfattn.figures.gates import Floor, Gate
 from selfattn.figures.quality import Headline
 from selfattn.runs.fit import Material
 from selfattn.training.config import TrainingConfig
@@ -121,30 +112,3 @@ class Task(ABC):
     @abstractmethod
     def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
         """Score outputs: every metric by name, the headline's among them."""
-
-
-def compare_on(
-    headline: Headline, predictions: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair], language: str = ""
-) -> Comparison:
-    """Set models against each other.
-
-    Args:
-        headline: the metric that decides: ``exact_match`` or ``bleu``.
-        predictions: for each model, for each run, an output for each pair.
-        pairs: what is right.
-        language: of the targets, which decides how BLEU cuts words; default unknown.
-    """
-    if headline.metric == "bleu":
-        return compare_translations(predictions, [pair.target for pair in pairs], bleu_metric(language))
-    return compare(right_answers(predictions, pairs))
-
-
-def right_answers(
-    predictions: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]
-) -> dict[str, npt.NDArray[np.float64]]:
-    """Say for each model, run and pair whether the output is exactly right: arrays ``[s i]`` of 0 and 1."""
-    targets = [pair.target for pair in pairs]
-    return {
-        name: np.array([exact_matches(run, targets) for run in runs], dtype=np.float64)
-        for name, runs in predictions.items()
-    }

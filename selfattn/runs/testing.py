@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from selfattn.codec import encode
 from selfattn.data.pairs import Pair, Span
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.latency import median_ms
@@ -163,7 +164,7 @@ def test_run(run: Run, task: Task, lesson: Lesson, *, thorough: bool) -> Tested:
         "scores": task.scores([answer.output for answer in answers], pairs),
         "seconds": seconds,
         "predict_ms": median_ms(run.predict, [pair.source for pair in pairs[:_TIMED]]),
-        "gates": [gate.to_json() for gate in examination.gates(answers, thorough=thorough)],
+        "gates": [encode(gate) for gate in examination.gates(answers, thorough=thorough)],
         "alignment": examination.alignment(),
         "attention": examination.attention(),
         "cost": examination.cost(thorough=thorough),

@@ -13,7 +13,7 @@ from selfattn.runs.fit import Material
 from selfattn.runs.splits import PairData
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import Criterion
+from selfattn.training.validation import Criterion
 
 _SAMPLE = 20_000  # training pairs that are looked through for the longest
 _HELD = 1_000_000  # pairs whose examples are held in memory; more are read as they are needed

@@ -18,7 +18,7 @@ from selfattn.data.splits import book_split, seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.evaluate import evaluate, format_json
-from selfattn.evaluation.metrics.exact import character_error_rate, exact_matches
+from selfattn.evaluation.metrics.metric import score_outputs
 from selfattn.models.presets import get_preset
 from selfattn.runs.directory import RunConfig, check_is_free
 from selfattn.runs.fit import Material, exact_match, fit
@@ -105,6 +105,7 @@ class DatesTask(Task):
     """
 
     name = TASK
+    metrics = ("exact_match", "character_error_rate")
 
     def __init__(
         self,
@@ -146,12 +147,7 @@ class DatesTask(Task):
 
     def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
         """Exact match and character error rate."""
-        targets = [pair.target for pair in pairs]
-        right = exact_matches(predictions, targets)
-        return {
-            "exact_match": sum(right) / len(right),
-            "character_error_rate": character_error_rate(predictions, targets),
-        }
+        return score_outputs(self.metrics, predictions, [pair.target for pair in pairs])
 
 
 def pairs_to_test(

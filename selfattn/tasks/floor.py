@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from selfattn.errors import UserError
-from selfattn.evaluation.gates.output_gates import Floor
+from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.metrics.translation import translation_metrics
+from selfattn.figures.gates import Floor
 
 
 def stated_floor(text: str | None, source: str | None, target_language: str) -> Floor | None:
@@ -32,7 +33,9 @@ def stated_floor(text: str | None, source: str | None, target_language: str) -> 
             raise UserError("--floor-source: says where which figure is from? Give --floor metric=value as well")
         return None
     highest = {"exact_match": 1.0} | {
-        name: 100.0 for name, metric in translation_metrics(target_language).items() if metric.higher_is_better
+        name: 100.0
+        for name in translation_metrics(target_language)
+        if make_metric(name, target_language).better == "higher"
     }
     name, equals, number = text.partition("=")
     if not equals or name not in highest:

@@ -26,7 +26,7 @@ from selfattn.tasks.recipes import LM_RECIPE
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
-from selfattn.training.observer import Criterion
+from selfattn.training.validation import Criterion
 
 
 def train_lm(options: TrainLM) -> Run:

@@ -24,16 +24,14 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.texts import predict
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.gold_files import GoldPair, read_gold
-from selfattn.evaluation.gates.output_gates import Floor
-from selfattn.evaluation.metrics.corpus import bleu_metric
 from selfattn.evaluation.metrics.evaluate import evaluate
-from selfattn.evaluation.metrics.exact import exact_matches
-from selfattn.evaluation.metrics.translation import translation_scores
-from selfattn.figures.quality import Headline
+from selfattn.evaluation.metrics.metric import make_metric, score_outputs
+from selfattn.evaluation.metrics.translation import translation_metrics
+from selfattn.figures.gates import Floor
 from selfattn.figures.record import Record
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
-from selfattn.report.render.files import ReportFiles
+from selfattn.report.write import ReportFiles
 from selfattn.runs.directory import RunConfig, check_is_free
 from selfattn.runs.fit import fit
 from selfattn.runs.held_out import held_out_test, is_trained_on
@@ -45,12 +43,12 @@ from selfattn.tasks.floor import stated_floor
 from selfattn.tasks.recipes import QUICK_TEST_ITEMS, translation_recipe, translation_size
 from selfattn.tasks.translation_data import CorpusPairs, EmbeddedPhrases
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.separate import SeparateTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
-from selfattn.training.observer import Criterion
+from selfattn.training.validation import Criterion
 
 TASK = "translation"
 TEST_ITEMS = 2000  # embedded phrases
@@ -83,7 +81,7 @@ class TranslationTask(Task):
         self.gold, self.floor = gold, floor
         self.options, self.training, self.decoding, self.test_items = options, training, decoding, test_items
         if not options.is_cldr:
-            self.headline = Headline("bleu", "points", bleu_metric(options.target).signature)
+            self.headline = make_metric("bleu", options.target).headline
 
     def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:
         """Open the data and make the tokenizer."""
@@ -108,8 +106,8 @@ class TranslationTask(Task):
 
     def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
         """Exact match, BLEU, chrF, TER, and where there is a tradition of it the lowercased tokenised BLEU."""
-        targets = [pair.target for pair in pairs]
-        return translation_scores(predictions, targets, target_language=self.options.target).metrics()
+        metrics = ("exact_match", *translation_metrics(self.options.target))
+        return score_outputs(metrics, predictions, [pair.target for pair in pairs], self.options.target)
 
 
 def make_data(options: TranslationData, training: TrainingConfig) -> PairData:
@@ -148,9 +146,7 @@ def _measure(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int, bl
 
     def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
         outputs = predict(model, tokenizer, sources, max_length=max_length)
-        right = exact_matches(outputs, targets)
-        found = {"exact_match": sum(right) / len(right)}
-        return found | ({"bleu": bleu_metric(language).score(outputs, targets)} if bleu else {})
+        return score_outputs(("exact_match", "bleu")[: 1 + bleu], outputs, targets, language)
 
     return Criterion(figures, "bleu" if bleu else "exact_match")
 
@@ -241,7 +237,9 @@ def evaluate_translation(
     pairs, named = _pairs_to_test(settings, data, columns)
     target = str(settings.get("target_language", ""))
     evaluation = evaluate(lambda texts: run.predict(texts, options), pairs)
-    scores = translation_scores(evaluation.predictions, [pair.target for pair in pairs], target_language=target)
+    metrics = translation_metrics(target)
+    scores = score_outputs(metrics, evaluation.predictions, [pair.target for pair in pairs], target)
+    signatures = {name: make_metric(name, target).signature for name in metrics}
     found = {
         "task": TASK,
         "run": str(run.path),
@@ -251,7 +249,7 @@ def evaluate_translation(
         "length_penalty": options.length_penalty,
     }
     found |= evaluation.to_json() | {"unknown_characters": run.unknown([pair.source for pair in pairs]).total()}
-    return found | {"metrics": evaluation.to_json()["metrics"] | scores.metrics(), "signatures": scores.signatures()}
+    return found | {"metrics": evaluation.to_json()["metrics"] | scores, "signatures": signatures}
 
 
 def _pairs_to_test(

@@ -10,10 +10,10 @@ from typing import Any
 from selfattn.cli.given_options import chosen_columns
 from selfattn.cli.translation_options import TranslationData
 from selfattn.data.corpus.cleaning import CleaningOptions
+from selfattn.data.corpus.corpus import read_corpus
 from selfattn.data.corpus.hub import HubCorpus
-from selfattn.data.corpus.pair_stream import PairStream
-from selfattn.data.corpus.parts import read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
+from selfattn.data.corpus.stream import PairStream
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases.source import CldrSource
 from selfattn.data.shuffling import shuffled_passes

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from selfattn.codec import read_json
 from selfattn.errors import UserError
-from selfattn.tokenizers.labels import SPECIALS, printable
-from selfattn.tokenizers.storage import read_json, write_whole
+from selfattn.files import write_text
+from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
 
 FILE_NAME = "char.json"
+_ADVICE = "restore the file of the run, or train again"
 
 
 class CharTokenizer:
@@ -21,6 +23,10 @@ class CharTokenizer:
 
     Args:
         characters: the vocabulary; order and repetition do not matter, ids follow the code points.
+
+    Attributes:
+        source: the tokenizer of the source side: this one, both sides share it.
+        target: the tokenizer of the target side: this one.
 
     Example:
         >>> tokenizer = CharTokenizer.train(["Nov 13", "Dec 2"])
@@ -37,6 +43,8 @@ class CharTokenizer:
     def __init__(self, characters: Iterable[str]) -> None:
         self.characters = "".join(sorted(set("".join(characters))))
         self._ids = {character: number for number, character in enumerate(self.characters, len(SPECIALS))}
+        self.source: Tokenizer = self
+        self.target: Tokenizer = self
 
     @classmethod
     def train(cls, texts: Iterable[str]) -> Self:
@@ -45,20 +53,7 @@ class CharTokenizer:
         Args:
             texts: sources and targets of the training data.
         """
-        characters: set[str] = set()
-        for text in texts:
-            characters.update(text)
-        return cls(characters)
-
-    @property
-    def source(self) -> CharTokenizer:
-        """The tokenizer of the source side: this one, both sides share it."""
-        return self
-
-    @property
-    def target(self) -> CharTokenizer:
-        """The tokenizer of the target side: this one."""
-        return self
+        return cls(set().union(*texts))
 
     def __len__(self) -> int:
         """Return the size of the vocabulary, the four specials included."""
@@ -99,10 +94,7 @@ class CharTokenizer:
             >>> CharTokenizer("ab").unknown("abz", "zoo").most_common()
             [('z', 2), ('o', 2)]
         """
-        counts = Counter[str]()
-        for text in texts:
-            counts.update(character for character in text if character not in self._ids)
-        return counts
+        return Counter(character for text in texts for character in text if character not in self._ids)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids; padding, beginning and end are dropped, ``<unk>`` becomes U+FFFD.
@@ -140,8 +132,10 @@ class CharTokenizer:
         Args:
             directory: made where there is none.
         """
-        record = {"tokenizer": "char", "version": 1, "characters": self.characters}
-        write_whole(Path(directory) / FILE_NAME, (json.dumps(record) + "\n").encode("ascii"))
+        path = Path(directory) / FILE_NAME
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # In ASCII, for a text may have half a surrogate pair in it, which UTF-8 does not write.
+        write_text(path, json.dumps({"tokenizer": "char", "version": 1, "characters": self.characters}) + "\n")
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
@@ -154,11 +148,11 @@ class CharTokenizer:
             UserError: no such file, or not one that `save` wrote.
         """
         path = Path(directory) / FILE_NAME
-        match read_json(path):
+        match read_json(path, advice=_ADVICE):
             case {"tokenizer": "char", "version": 1, "characters": str(characters)}:
                 tokenizer = cls(characters)
                 if tokenizer.characters == characters:
                     return tokenizer
                 # Other ids than the model was trained with would give nonsense without a word.
-                raise UserError(f"{path}: its characters are not in order; restore the file or train again")
-        raise UserError(f"{path}: not a character vocabulary of version 1; restore the file or train again")
+                raise UserError(f"{path}: its characters are not in order; {_ADVICE}")
+        raise UserError(f"{path}: not a character vocabulary of version 1; {_ADVICE}")

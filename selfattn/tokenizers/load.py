@@ -1,15 +1,18 @@
-"""The tokenizer that a directory holds, of whatever kind."""
+"""Tokenizers as a directory holds them: one for both sides of a pair, or one for each."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 
 from selfattn.errors import UserError
 from selfattn.tokenizers import char
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.separate import SOURCE, TARGET, SeparateTokenizer
 
+SOURCE, TARGET = "source", "target"
 _SUBWORDS = "subword.json"
 
 
@@ -51,3 +54,76 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
     from selfattn.tokenizers.subword import SubwordTokenizer  # sentencepiece, which characters do without
 
     return SubwordTokenizer.load(folder)
+
+
+class SeparateTokenizer:
+    """Two tokenizers, one for each side of a pair; an id means one thing in the source and another in the target.
+
+    A model needs two embedding tables for it, with ``len(tokenizer.source)`` rows and ``len(tokenizer)`` rows; source
+    and target cannot be one sequence. Where the side is not named, it is the source that is encoded and the target
+    that is decoded and counted, as in use.
+
+    Args:
+        source: of the source side.
+        target: of the target side.
+
+    Raises:
+        ValueError: the two give the specials different ids.
+
+    Example:
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = SeparateTokenizer(CharTokenizer("ab"), CharTokenizer("xyz"))
+        >>> tokenizer.encode("ab"), tokenizer.target.encode("xy"), tokenizer.decode([4, 5])
+        ([4, 5], [4, 5], 'xy')
+        >>> len(tokenizer.source), len(tokenizer)
+        (6, 7)
+    """
+
+    def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
+        specials = [(side.pad_id, side.bos_id, side.eos_id, side.unk_id) for side in (source, target)]
+        if specials[0] != specials[1]:
+            raise ValueError(f"source and target have different ids of pad, bos, eos and unk: {specials}")
+        self.source, self.target = source, target
+        self.pad_id, self.bos_id, self.eos_id, self.unk_id = specials[0]
+
+    def __len__(self) -> int:
+        """Return the size of the target's vocabulary: what the model chooses from."""
+        return len(self.target)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the source ids of the text."""
+        return self.source.encode(text)
+
+    def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
+        """Return source ids of one of the ways to cut the text up."""
+        return self.source.sample(text, seed, alpha)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the range of characters of each id of ``encode(text)``."""
+        return self.source.spans(text)
+
+    def unknown(self, *texts: str) -> Counter[str]:
+        """Count the characters that the source's vocabulary has no token for."""
+        return self.source.unknown(*texts)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of target ids."""
+        return self.target.decode(ids)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return something printable for each target id."""
+        return self.target.pieces(ids)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the two tokenizers into ``source/`` and ``target/`` of the directory."""
+        self.source.save(Path(directory) / SOURCE)
+        self.target.save(Path(directory) / TARGET)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: a file is missing or broken; the message names it.
+        """
+        return cls(load_tokenizer(Path(directory) / SOURCE), load_tokenizer(Path(directory) / TARGET))

@@ -1,4 +1,4 @@
-"""What every tokenizer can do."""
+"""What every tokenizer can do, and how its tokens are named where people read them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol, Self
+
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+"""Names of the ids 0 to 3, the same in every tokenizer."""
 
 
 class Tokenizer(Protocol):
@@ -84,3 +87,16 @@ class Tokenizer(Protocol):
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
         """Read a tokenizer that `save` wrote."""
+
+
+def printable(text: str) -> str:
+    """Write a text so that every character of it is seen: a space as ``␣``, what cannot be seen by its code.
+
+    Example:
+        >>> printable(" a\\u200f")
+        '␣a<U+200F>'
+    """
+    return "".join(
+        "␣" if character == " " else character if character.isprintable() else f"<U+{ord(character):04X}>"
+        for character in text
+    )

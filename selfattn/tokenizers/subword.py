@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import sentencepiece
 
+from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.tokenizers.labels import SPECIALS, printable
-from selfattn.tokenizers.storage import read_json, read_whole, write_whole
-from selfattn.tokenizers.subword_model import SPACE_MARK, Kind, SubwordSettings, train_model
+from selfattn.files import read_bytes, write_atomically
+from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
+from selfattn.tokenizers.subword_training import SPACE_MARK, SubwordKind, SubwordSettings, train_model
 
 FILE_NAME, MODEL_NAME = "subword.json", "subword.model"
-DEFAULT_ALPHA: dict[Kind, float] = {"unigram": 0.2, "bpe": 0.1}
+_ADVICE = "restore the files of the run, or train again"
+DEFAULT_ALPHA: dict[SubwordKind, float] = {"unigram": 0.2, "bpe": 0.1}
 
 # Protocol buffers merge what comes twice: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
+
+
+@dataclass(frozen=True)
+class SubwordFile(codec.Plain):
+    """What ``subword.json`` says of the model beside it.
+
+    Attributes:
+        tokenizer: the kind of tokenizer.
+        version: of this file's form.
+        settings: what the model was trained with.
+        sentencepiece: version of the library that made the model.
+        sha256: of the model, in hexadecimal digits.
+    """
+
+    tokenizer: Literal["subword"]
+    version: Literal[1]
+    settings: SubwordSettings
+    sentencepiece: str
+    sha256: str
 
 
 class SubwordTokenizer:
@@ -38,6 +58,10 @@ class SubwordTokenizer:
     Args:
         model: a model in sentencepiece's format, as `train` makes it.
         settings: what the model was trained with.
+
+    Attributes:
+        source: the tokenizer of the source side: this one, both sides share it.
+        target: the tokenizer of the target side: this one.
 
     Example:
         >>> texts = ["new newer newest", "low lower lowest"] * 9
@@ -54,6 +78,8 @@ class SubwordTokenizer:
 
     def __init__(self, model: bytes, settings: SubwordSettings) -> None:
         self.model, self.settings = model, settings
+        self.source: Tokenizer = self
+        self.target: Tokenizer = self
         self._at_start = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._further_on = sentencepiece.SentencePieceProcessor(model_proto=model + _NO_SPACE_BEFORE)
         ids = list(range(len(self._at_start)))
@@ -73,7 +99,7 @@ class SubwordTokenizer:
         texts: Iterable[str],
         *,
         vocab_size: int = 8000,
-        kind: Kind = "unigram",
+        kind: SubwordKind = "unigram",
         character_coverage: float = 1.0,
         byte_fallback: bool = True,
         split_digits: bool = True,
@@ -109,16 +135,6 @@ class SubwordTokenizer:
         )
         return cls(train_model(texts, settings, clip=clip, max_texts=max_texts, seed=seed), settings)
 
-    @property
-    def source(self) -> SubwordTokenizer:
-        """The tokenizer of the source side: this one, both sides share it."""
-        return self
-
-    @property
-    def target(self) -> SubwordTokenizer:
-        """The tokenizer of the target side: this one."""
-        return self
-
     def __len__(self) -> int:
         """Return the size of the vocabulary: the specials, the bytes and the pieces."""
         return len(self._pieces)
@@ -126,8 +142,7 @@ class SubwordTokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the ids of the best segmentation, the same every time."""
         if not self._apart.search(text):
-            ids: list[int] = self._at_start.encode(text)
-            return ids
+            return list(self._at_start.encode(text))
         return self._encode_parts(text, lambda processor, part: processor.encode(part))
 
     def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
@@ -210,16 +225,11 @@ class SubwordTokenizer:
         Args:
             directory: made where there is none.
         """
-        record = {
-            "tokenizer": "subword",
-            "version": 1,
-            "settings": asdict(self.settings),
-            "sentencepiece": sentencepiece.__version__,
-            "sha256": hashlib.sha256(self.model).hexdigest(),
-        }
+        path, checksum = Path(directory) / FILE_NAME, hashlib.sha256(self.model).hexdigest()
+        path.parent.mkdir(parents=True, exist_ok=True)
         # The checksum comes last: a run killed between the two leaves a pair that `load` refuses.
-        write_whole(Path(directory) / MODEL_NAME, self.model)
-        write_whole(Path(directory) / FILE_NAME, (json.dumps(record, indent=2) + "\n").encode("ascii"))
+        write_atomically(path.with_name(MODEL_NAME), lambda aside: aside.write_bytes(self.model))
+        codec.write(path, SubwordFile("subword", 1, self.settings, sentencepiece.__version__, checksum))
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
@@ -232,16 +242,12 @@ class SubwordTokenizer:
             UserError: a file is missing, is not one that `save` wrote, or the two do not belong together.
         """
         path, model_path = Path(directory) / FILE_NAME, Path(directory) / MODEL_NAME
-        match read_json(path):
-            case {"tokenizer": "subword", "version": 1, "settings": dict(found), "sha256": str(checksum)}:
-                settings = _settings(path, found)
-            case _:
-                raise UserError(f"{path}: not subword settings of version 1; restore the file or train again")
-        model = read_whole(model_path)
-        if hashlib.sha256(model).hexdigest() != checksum:
+        file = codec.read(SubwordFile, path, advice=_ADVICE)
+        model = read_bytes(model_path, advice=_ADVICE)
+        if hashlib.sha256(model).hexdigest() != file.sha256:
             # Other pieces than the model was trained with would give nonsense without a word.
             raise UserError(f"{model_path}: not the model that {FILE_NAME} speaks of; restore both or train again")
-        return cls(model, settings)
+        return cls(model, file.settings)
 
     def _checked(self, number: int) -> int:
         if not 0 <= number < len(self._pieces):
@@ -289,8 +295,7 @@ class SubwordTokenizer:
 
     @property
     def _space_id(self) -> int:
-        number: int = self._at_start.piece_to_id(SPACE_MARK)
-        return number
+        return int(self._at_start.piece_to_id(SPACE_MARK))
 
     def _apart_ids(self, part: str) -> list[int]:
         """Return the ids of a symbol, of U+2581 or of a lone surrogate."""
@@ -299,10 +304,3 @@ class SubwordTokenizer:
         if part != SPACE_MARK or not self.settings.byte_fallback:
             return [self.unk_id]
         return self._at_start.piece_to_id([f"<0x{byte:02X}>" for byte in part.encode()])
-
-
-def _settings(path: Path, found: dict[str, Any]) -> SubwordSettings:
-    try:
-        return SubwordSettings(**found | {"user_symbols": tuple(found.get("user_symbols", ()))})
-    except (TypeError, UserError):
-        raise UserError(f"{path}: its settings are not those of subwords; restore the file or train again") from None

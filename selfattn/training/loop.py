@@ -17,19 +17,17 @@ from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
-from selfattn.training.checkpoints.state import State
+from selfattn.training.checkpoints.state import TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Processes
 from selfattn.training.distributed.replica import Replica
 from selfattn.training.epochs import Group, cut_epoch
-from selfattn.training.observer import Criterion, EpochReport, Observer, Plan, StepReport
+from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.optim.averaging import NoAverage, make_average
 from selfattn.training.optim.optimizer import make_optimizer
 from selfattn.training.optim.weights import put_into
 from selfattn.training.step import Stepper, check_finite
-from selfattn.training.validation import validation_loss
-
-EXACT_MATCH = "exact_match"  # the figure that target_exact_match speaks of
+from selfattn.training.validation import Criterion, validation_loss
 
 Status = Literal["finished", "target reached", "stopped early", "interrupted"]
 _STATUSES: tuple[Status, ...] = get_args(Status)
@@ -62,7 +60,7 @@ def train(
     *,
     pad_id: int,
     bos_id: int,
-    measure: Criterion,
+    criterion: Criterion,
     observers: Sequence[Observer] = (),
     checkpoints: CheckpointFile | None = None,
     processes: Processes | None = None,
@@ -74,14 +72,14 @@ def train(
     weights of the last step, with ``ema`` their exponential moving average, with ``last`` the mean of the weights at
     the last validations. The training itself always goes on from the weights of the last step.
 
-    Best is the validation with the best criterion of the measure, and among equals the one with the lowest loss. The
+    Best is the validation with the best figure of the criterion, and among equals the one with the lowest loss. The
     order of the data comes from the streams ``data/EPOCH`` of ``config.seed``, dropout from ``dropout/EPOCH``, the
     coins of scheduled sampling from ``forcing/EPOCH``: none depends on the model. The caller's global
     random state is left as it was.
 
     Where there is a checkpoint already the training goes on from it, and ends bit for bit as if it had never stopped.
 
-    An interrupt from the keyboard ends the training early and is told in the outcome; it is not raised again.
+    An interrupt from the keyboard ends the training early, as the outcome says; it is not raised again.
 
     Args:
         model: trained on the device it is on.
@@ -92,27 +90,30 @@ def train(
         config: see there.
         pad_id: padding token.
         bos_id: the token that every target begins with.
-        measure: quality on the validation.
-        observers: told of the plan, of every step and of every validation; in the first process only.
+        criterion: quality on the validation, and which weights are best.
+        observers: see the beginning, every step and every validation; in the first process only.
         checkpoints: where to keep what is needed to go on; default nowhere.
         processes: those that train together; default this one alone. The first validates and writes.
         parts_on: cut the model, which is in the host's memory, into a part for each process, on this device; see
             :class:`selfattn.training.distributed.sharding.Shard`. Default: every process has all of it.
 
     Raises:
-        UserError: the loss is no longer a finite number; ``target_exact_match`` is set for a training that is judged
-            by something else; the data are a stream and ``max_steps`` is not set; an epoch has no examples; the warm-up
-            is longer than the training; the checkpoint is broken or of another training; or another process is gone.
+        UserError: the loss is no longer a finite number; a target such as ``target_exact_match`` is set for a training
+            with another criterion; the data are a stream and ``max_steps`` is not set; an epoch has no examples; the
+            warm-up is longer than the training; the checkpoint is broken or of another training; or another process is
+            gone.
     """
-    target = config.target_exact_match
-    if target is not None and measure.criterion != EXACT_MATCH:
-        raise UserError(f"target_exact_match: this training is judged by {measure.criterion}; leave it out")
+    for name in _targets(config):
+        if name != criterion.name:
+            raise UserError(
+                f"target_{name}: the best weights of this training are chosen by {criterion.name}; leave it out"
+            )
     processes = processes or Processes()
     observers = observers if processes.is_main else ()
     with processes.together():
         replica = _replica(model, processes, parts_on)
         device = replica.device
-        loop = _Loop(replica, examples, validation, config, pad_id, bos_id, measure, observers, checkpoints)
+        loop = _Loop(replica, examples, validation, config, pad_id, bos_id, criterion, observers, checkpoints)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             try:
                 status = loop.run()
@@ -124,6 +125,14 @@ def train(
     return Outcome(status, tuple(state.reports), loop.best, state.progress.seconds)
 
 
+def _targets(config: TrainingConfig) -> dict[str, float]:
+    """The figures at which a training may stop, by name: those of the settings ``target_NAME``."""
+    settings = {
+        name.removeprefix("target_"): value for name, value in vars(config).items() if name.startswith("target_")
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def _replica(model: Seq2Seq, processes: Processes, parts_on: torch.device | None) -> Replica:
     if parts_on is None:
         return Replica(model, processes)
@@ -133,7 +142,7 @@ def _replica(model: Seq2Seq, processes: Processes, parts_on: torch.device | None
 
 
 class _Loop:
-    """What goes on from epoch to epoch."""
+    """What goes on from validation to validation."""
 
     def __init__(
         self,
@@ -143,21 +152,21 @@ class _Loop:
         config: TrainingConfig,
         pad_id: int,
         bos_id: int,
-        measure: Criterion,
+        criterion: Criterion,
         observers: Sequence[Observer],
         checkpoints: CheckpointFile | None,
     ) -> None:
-        self.replica, self.examples, self.config, self.measure = replica, examples, config, measure
+        self.replica, self.examples, self.config, self.criterion = replica, examples, config, criterion
         self.validation = validation
         self.pad_id, self.bos_id = pad_id, bos_id
         self.observers, self.checkpoints, self.processes = observers, checkpoints, replica.processes
         model = replica.trained
         optimizer, coins = make_optimizer(model, config), generator(config.seed, "forcing/0")
         average = make_average(model, config) if replica.is_needed else NoAverage(model)
-        self.state = State(replica, optimizer, average, coins)
+        self.state = TrainingState(replica, optimizer, average, coins)
         self.stepper = Stepper(replica, optimizer, config, coins)
-        self.kept: Checkpoint | None = None
-        self.epochs: int | None = None if config.max_steps else config.epochs
+        self.restored: Checkpoint | None = None
+        self.groups: Iterator[Group] | None = None  # what is left of the epoch
 
     @property
     def best(self) -> EpochReport | None:
@@ -165,16 +174,15 @@ class _Loop:
         return max(self.state.reports, key=self._rank, default=None)
 
     def _rank(self, report: EpochReport) -> tuple[float, float]:
-        return self.measure.value(report.measures), -report.valid_loss
+        return self.criterion.value(report.measures), -report.valid_loss
 
     def run(self) -> Status:
         """Train until there is a reason to end."""
         self._resume()
         while (status := self._status()) is None:
-            if self._is_over():
+            self._train_to_validation()
+            if self.state.progress.since_tokens:
                 self._validate()
-            else:
-                self._run_epoch()
         return status
 
     def _status(self) -> Status | None:
@@ -189,8 +197,8 @@ class _Loop:
             return "finished"
         if not reports:
             return None
-        target = config.target_exact_match
-        if target is not None and reports[-1].measures[EXACT_MATCH] >= target:
+        target = _targets(config).get(self.criterion.name)
+        if target is not None and reports[-1].measures[self.criterion.name] >= target:
             return "target reached"
         best = max(range(len(reports)), key=lambda place: self._rank(reports[place]))
         if config.patience is not None and len(reports) - 1 - best >= config.patience:
@@ -201,23 +209,23 @@ class _Loop:
         progress, most = self.state.progress, self.config.max_steps
         return progress.epoch >= self.config.epochs if most is None else progress.step >= most
 
-    def _run_epoch(self) -> None:
-        """Train to the end of an epoch, or to the step or validation that ends the training."""
+    def _train_to_validation(self) -> None:
+        """Take steps until a validation is due or the training is over."""
         progress, every = self.state.progress, self.config.validate_every
-        groups = self._begin_epoch(progress.epoch)
         while not self._is_over():
+            groups = self.groups = self.groups or self._begin_epoch()
             with progress.timed():
                 group = next(groups, None)
-            if group is None:
-                self._end_epoch()
-                return
-            self._step(group)
-            if every and progress.step % every == 0:
-                self._validate()
-                if self._status() is not None:
+            if group is not None:
+                self._step(group)
+                if every and progress.step % every == 0:
                     return
-            elif self._is_due():
-                self._save()
+                if self._is_due():
+                    self._save()
+            else:
+                self._end_epoch()
+                if not every:
+                    return
 
     def _is_due(self) -> bool:
         """Whether this process has a part in a checkpoint now."""
@@ -225,21 +233,13 @@ class _Loop:
             return False
         return self.replica.agree(self.checkpoints.is_due(self.state.progress.step))
 
-    def _end_epoch(self) -> None:
-        progress = self.state.progress
-        if not progress.position:
-            raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
-        progress.epoch, progress.position = progress.epoch + 1, 0
-        if not self.config.validate_every:
-            self._validate()
-
-    def _begin_epoch(self, epoch: int) -> Iterator[Group]:
+    def _begin_epoch(self) -> Iterator[Group]:
         """Return what is left of an epoch, with the random streams where they belong."""
-        progress = self.state.progress
-        examples = self.examples(epoch)
+        progress, config = self.state.progress, self.config
+        examples = self.examples(progress.epoch)
         with progress.timed():
-            order = generator(self.config.seed, f"data/{epoch}")
-            groups, count = cut_epoch(examples, self.config, pad_id=self.pad_id, bos_id=self.bos_id, generator=order)
+            order = generator(config.seed, f"data/{progress.epoch}")
+            groups, count = cut_epoch(examples, config, pad_id=self.pad_id, bos_id=self.bos_id, generator=order)
             for _ in range(progress.position):
                 next(groups, None)
         if not progress.total_steps:
@@ -247,12 +247,18 @@ class _Loop:
             self.stepper.warmup_steps(progress.total_steps)  # said before anything begins
             self._announce()
         if progress.position == 0:
-            self.stepper.begin_epoch(epoch)
-        elif self.kept is not None:
-            self.state.restore_chance(self.kept)
-        self.kept = None
+            self.stepper.begin_epoch(progress.epoch)
+        elif self.restored is not None:
+            self.state.restore_chance(self.restored)
+        self.restored = None
         self.replica.trained.train()
         return groups
+
+    def _end_epoch(self) -> None:
+        progress = self.state.progress
+        if not progress.position:
+            raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
+        progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
 
     def _total_steps(self, steps_per_epoch: int | None) -> int:
         # Counted once: with a bound on tokens, later epochs may have a batch more or less; the schedule holds.
@@ -264,7 +270,7 @@ class _Loop:
 
     def _announce(self) -> None:
         for observer in self.observers:
-            observer.started(Plan(self.epochs, self.state.progress.total_steps))
+            observer.started(None if self.config.max_steps else self.config.epochs, self.state.progress.total_steps)
 
     def _step(self, group: Group) -> None:
         progress = self.state.progress
@@ -274,48 +280,32 @@ class _Loop:
             )
             self.state.average.stepped()
         progress.stepped(loss, tokens, group)
-        speed = progress.since_tokens / progress.since_seconds
-        report = StepReport(progress.epoch + 1, progress.step, progress.total_steps, loss, progress.lr, speed)
+        report = StepReport(
+            progress.epoch + 1, progress.step, progress.total_steps, loss, progress.lr, progress.tokens_per_second
+        )
         for observer in self.observers:
             observer.stepped(report)
 
     def _validate(self) -> None:
         """Validate the weights that are to be kept, in the first process, and put everything down."""
-        state, progress = self.state, self.state.progress
+        state, progress, model = self.state, self.state.progress, self.replica.whole
         state.average.validating()
         with self.replica.shown(state.average):
             if self.processes.is_main:
-                report = self._report()
+                epoch = progress.epoch - (progress.position == 0)  # of the last step
+                loss = validation_loss(model, self.validation, self.config, pad_id=self.pad_id, bos_id=self.bos_id)
+                check_finite("validation loss", loss, progress.step, epoch, progress.lr)
+                report = progress.report(epoch, loss, self.criterion.figures(model, loss))
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
                 if is_best:
                     state.keep_best()
                 state.reports.append(report)
                 for observer in self.observers:
-                    observer.validated(report, self.replica.whole, is_best)
+                    observer.validated(report, model, is_best)
         self.replica.trained.train()
         progress.validated()
         self._save()
-
-    def _report(self) -> EpochReport:
-        progress = self.state.progress
-        model = self.replica.whole
-        valid_loss = validation_loss(model, self.validation, self.config, pad_id=self.pad_id, bos_id=self.bos_id)
-        epoch = progress.epoch - (progress.position == 0)  # of the last step
-        check_finite("validation loss", valid_loss, progress.step, epoch, progress.lr)
-        measures = self.measure.figures(model, valid_loss)
-        return EpochReport(
-            epoch=epoch + 1,
-            step=progress.step,
-            tokens=progress.tokens,
-            seconds=progress.seconds,
-            train_loss=progress.since_loss / progress.since_tokens,
-            valid_loss=valid_loss,
-            measures=dict(measures),
-            tokens_per_second=progress.since_tokens / progress.since_seconds,
-            lr=progress.lr,
-            padding=progress.since_padding / progress.since_places,
-        )
 
     def _save(self) -> None:
         if self.checkpoints is not None and self.replica.is_needed:
@@ -327,22 +317,21 @@ class _Loop:
         """Go on from the checkpoint, where there is one."""
         if self.checkpoints is None:
             return
-        data = self.processes.hand_out_bytes(self.checkpoints.read() if self.processes.is_main else None)
+        data = self.processes.broadcast_bytes(self.checkpoints.read() if self.processes.is_main else None)
         if data is None:
             return
-        kept = self.checkpoints.parse(data)
-        state = self.state
+        restored, state = self.checkpoints.parse(data), self.state
         try:
-            state.restore(kept)
+            state.restore(restored)
             if not self.processes.is_main:
                 state.best_weights = None  # the first process's alone
             if state.best_weights is not None:
                 put_into(self.replica.whole, state.best_weights)
             for observer in self.observers:
                 observer.resumed(state.progress.step, tuple(state.reports), self.replica.whole)
-            state.restore_weights(kept)
+            state.restore_weights(restored)
         except (ValueError, KeyError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
-        self.kept = kept
+        self.restored = restored
         self._announce()

@@ -1,25 +1,13 @@
-"""What the training loop tells those who watch it: a progress bar, a run directory, a test."""
+"""What a training loop reports of its steps and validations, and the base of those who watch it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from selfattn.codec import Plain, decode, encode
 from selfattn.models.protocol import Seq2Seq
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is going to happen: known when the first epoch's batches have been cut.
-
-    Attributes:
-        epochs: how many; None where only the number of steps is laid down.
-        steps: of the whole training.
-    """
-
-    epochs: int | None
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +32,7 @@ class StepReport:
 
 
 @dataclass(frozen=True)
-class EpochReport:
+class EpochReport(Plain):
     """One validation and the training since the last: a line of ``metrics.jsonl``. By default, an epoch each.
 
     Attributes:
@@ -72,57 +60,57 @@ class EpochReport:
     measures: Mapping[str, float] = field(default_factory=dict)
     padding: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the flat JSON object of this report; a measure ``x`` becomes ``valid_x``.
+    def to_line(self) -> dict[str, Any]:
+        """Return the flat JSON object that ``metrics.jsonl`` keeps; a measure ``x`` becomes ``valid_x``.
 
         Example:
-            >>> EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"exact_match": 0.5}).to_json()["valid_exact_match"]
-            0.5
+            >>> report = EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"bleu": 0.5})
+            >>> report.to_line()["valid_bleu"], EpochReport.from_line(report.to_line(), "a.jsonl:1", "") == report
+            (0.5, True)
         """
-        values = {name: value for name, value in vars(self).items() if name != "measures"}
-        return values | {f"valid_{name}": value for name, value in self.measures.items()}
+        values = encode(self)
+        measures = values.pop("measures")
+        return dict(values) | {f"valid_{name}": value for name, value in measures.items()}
 
+    @classmethod
+    def from_line(cls, line: object, where: str, advice: str) -> EpochReport:
+        """Make the report of what :meth:`to_line` gave.
 
-@dataclass(frozen=True)
-class Criterion:
-    """How quality on the validation is measured, and which of the figures says what is best.
+        Args:
+            line: plain JSON values.
+            where: what to call the place in an error message.
+            advice: what to do where something is wrong.
 
-    Attributes:
-        figures: gives figures by name for a model and its validation loss (nats a token); called at every validation.
-        criterion: the name of the figure that decides.
-        higher_is_better: whether more of it is better; default True.
-
-    Example:
-        >>> import math
-        >>> perplexity = Criterion(lambda model, loss: {"perplexity": math.exp(loss)}, "perplexity", False)
-        >>> low, high = ({"perplexity": value} for value in (2.0, 3.0))
-        >>> perplexity.value(low) > perplexity.value(high)
-        True
-    """
-
-    figures: Callable[[Seq2Seq, float], Mapping[str, float]]
-    criterion: str
-    higher_is_better: bool = True
-
-    def value(self, figures: Mapping[str, float]) -> float:
-        """Return a number that is the higher the better."""
-        return figures[self.criterion] if self.higher_is_better else -figures[self.criterion]
+        Raises:
+            UserError: it is no such object, or a field is missing or of another type.
+        """
+        if not isinstance(line, dict):
+            return decode(cls, line, file=where, advice=advice)
+        own = {name: value for name, value in line.items() if name in cls.__dataclass_fields__}
+        others = {name: value for name, value in line.items() if name not in own}
+        measures = {name.removeprefix("valid_"): others.pop(name) for name in list(others) if name.startswith("valid_")}
+        return decode(cls, own | {"measures": measures} | others, file=where, advice=advice)
 
 
 class Observer:
     """Watches a training; override what you want to see. With several processes, the first one is watched."""
 
-    def started(self, plan: Plan) -> None:
-        """Hear of the plan, before the first step."""
+    def started(self, epochs: int | None, steps: int) -> None:
+        """Called before the first step, when the first epoch's batches have been cut.
+
+        Args:
+            epochs: of the whole training; None where only the number of steps is laid down.
+            steps: of the whole training.
+        """
 
     def stepped(self, report: StepReport) -> None:
-        """Hear of a step."""
+        """Called after a step."""
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        """Hear of a validation; `model` has the weights that were validated, the best so far where `is_best`."""
+        """Called after a validation; `model` has the weights that were validated, the best so far where `is_best`."""
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
-        """Hear, before `started`, that an earlier training goes on: its steps and validations so far.
+        """Called before `started` where an earlier training goes on, with its steps and validations so far.
 
         `model` has the best weights, where there was a validation.
         """

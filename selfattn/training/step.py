@@ -16,7 +16,7 @@ from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.replica import Replica
 from selfattn.training.objective.loss import batch_loss, logits_loss
-from selfattn.training.objective.scheduled_sampling import forcing_probability, sampled_logits
+from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
 from selfattn.training.optim.schedule import lr_factor
 
 
@@ -64,7 +64,8 @@ class Stepper:
             UserError: the loss is not a finite number, or the warm-up is longer than the training.
         """
         config = self.config
-        lr = config.lr * self._factor(number, total_steps)
+        warmup_steps = self.warmup_steps(total_steps)
+        lr = config.lr * lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = lr
         if self.processes.count > 1:  # each needs chance of its own; drawn anew at each step there is none to keep
@@ -76,14 +77,14 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         value = 0.0
         for batch in group:
-            own = self.replica.share(batch)
+            own = self.replica.rows_of(batch)
             if own is not None:
                 rows, count = own
                 loss = self.replica.loss(partial(self._loss, rows.to(self.device), number, total_steps))
                 share = count / tokens  # exactly 1 for a single batch in a single process
                 value += loss.item() * share
                 (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-        value = self.replica.add_up(value)
+        value = self.replica.reduce_gradients(value)
         check_finite("loss", value, number, epoch, lr)
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.replica.trained.parameters(), config.clip_norm)
@@ -106,31 +107,24 @@ class Stepper:
             raise UserError(f"warmup_steps: {steps}, but the whole training has {total_steps} steps; give fewer")
         return steps
 
-    def _factor(self, number: int, total_steps: int) -> float:
-        warmup_steps = self.warmup_steps(total_steps)
-        return lr_factor(self.config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
-
     def _loss(self, batch: Batch, number: int, total_steps: int, model: Seq2Seq) -> Tensor:
         config = self.config
         if config.r_drop:
-            batch = _twice(batch)  # every row has dropout of its own
-        forcing = self._forcing(number, total_steps)
+            batch = batch.changed(lambda tensor: tensor.repeat(2, 1), batch.indices * 2)  # each row has its own dropout
+        start, end = config.teacher_forcing, config.teacher_forcing_end
+        teacher_forcing = teacher_forcing_probability(start, end, number, total_steps=total_steps)
         with self.autocast:
-            if forcing == 1.0:  # what is below, without all logits at once where the vocabulary is large
+            if teacher_forcing == 1.0:  # what is below, without all logits at once where the vocabulary is large
                 return batch_loss(model, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
             logits = sampled_logits(
                 model,
                 batch.source,
                 batch.target_in,
                 source_mask=batch.source_mask,
-                teacher_forcing=forcing,
+                teacher_forcing=teacher_forcing,
                 generator=self.coins,
             )
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
-
-    def _forcing(self, number: int, total_steps: int) -> float:
-        start, end = self.config.teacher_forcing, self.config.teacher_forcing_end
-        return forcing_probability(start, end, number, total_steps=total_steps)
 
 
 def check_finite(name: str, value: float, step: int, epoch: int, lr: float) -> None:
@@ -144,14 +138,3 @@ def check_finite(name: str, value: float, step: int, epoch: int, lr: float) -> N
             f"training: the {name} became {value} at step {step} (epoch {epoch + 1}); "
             f"lower the learning rate (now {lr:g}) or train in float32"
         )
-
-
-def _twice(batch: Batch) -> Batch:
-    return Batch(
-        batch.source.repeat(2, 1),
-        batch.source_mask.repeat(2, 1),
-        batch.target_in.repeat(2, 1),
-        batch.target_out.repeat(2, 1),
-        batch.target_mask.repeat(2, 1),
-        [*batch.indices, *batch.indices],
-    )

@@ -1,8 +1,9 @@
-"""The loss on unseen examples."""
+"""What a validation finds: the loss on unseen examples, and the figures that say which weights are best."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -11,6 +12,32 @@ from selfattn.data.examples import Example
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """How quality on the validation is measured, and which of the figures says what is best.
+
+    Attributes:
+        figures: gives figures by name for a model and its validation loss (nats a token); called at every validation.
+        name: of the figure that decides.
+        higher_is_better: whether more of it is better; default True.
+
+    Example:
+        >>> import math
+        >>> perplexity = Criterion(lambda model, loss: {"perplexity": math.exp(loss)}, "perplexity", False)
+        >>> low, high = ({"perplexity": value} for value in (2.0, 3.0))
+        >>> perplexity.value(low) > perplexity.value(high)
+        True
+    """
+
+    figures: Callable[[Seq2Seq, float], Mapping[str, float]]
+    name: str
+    higher_is_better: bool = True
+
+    def value(self, figures: Mapping[str, float]) -> float:
+        """Return a number that is the higher the better."""
+        return figures[self.name] if self.higher_is_better else -figures[self.name]
 
 
 @torch.no_grad()

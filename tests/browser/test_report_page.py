@@ -264,7 +264,7 @@ def test_it_prints_in_black_on_white_without_controls(browser: Any) -> None:
     scheme = {"name": "prefers-color-scheme", "value": "dark"}
     browser.command("Emulation.setEmulatedMedia", media="print", features=[scheme])
     assert min(background(browser)) == 255
-    for selector in (".switches", ".picker", "#copy", ".contents"):
+    for selector in (".switches", ".picker", ".copy", ".contents"):
         assert not browser.one(selector).is_displayed()
     printed = base64.b64decode(browser.command("Page.printToPDF")["data"])
     assert printed.startswith(b"%PDF")
@@ -273,9 +273,9 @@ def test_it_prints_in_black_on_white_without_controls(browser: Any) -> None:
 def test_the_command_can_be_copied(browser: Any) -> None:
     data = browser.open()
     browser.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
-    browser.one("#copy").click()
+    browser.one(".copy").click()
     read = browser.driver.execute_async_script(
         "const done = arguments[0]; setTimeout(() => navigator.clipboard.readText().then(done, done), 50);"
     )
     assert read == data["command"]
-    assert browser.text("#copy") == "copied"
+    assert browser.text(".copy") == "copied"

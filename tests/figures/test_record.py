@@ -17,7 +17,7 @@ from selfattn.errors import UserError
 from selfattn.figures.attention import Attention
 from selfattn.figures.reading import read_record, record_from_dict
 from selfattn.figures.record import Record
-from selfattn.report.render.files import results_json
+from selfattn.report.write import results_json
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"

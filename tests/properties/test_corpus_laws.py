@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, unlikely
 from selfattn.data.corpus.cleaning_report import Tally
-from selfattn.data.corpus.groups import connected, deal, digest, grouped, loose, numbered
-from selfattn.data.corpus.parts import Parts, read_corpus
+from selfattn.data.corpus.components import components_of, connected, digest, hold_out_components, loose, numbered
+from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.readers.records import BadRecord, RawPair, file_records
 from selfattn.errors import UserError
@@ -77,7 +77,7 @@ def test_rows_are_kept_in_order_or_counted(
 
 def read(
     pairs: list[tuple[str, str]], valid: list[tuple[str, str]], test: list[tuple[str, str]], options: CleaningOptions
-) -> Parts:
+) -> CleanCorpus:
     """Read pairs as files of their own."""
     with tempfile.TemporaryDirectory() as folder, patch.object(datasets.config, "HF_DATASETS_CACHE", folder):
         paths = []
@@ -158,7 +158,7 @@ def test_groups_are_what_hangs_together(pairs: list[tuple[int, int]]) -> None:
     st.integers(-3, 3),
 )
 def test_dealt_parts_share_nothing(pairs: list[tuple[str, str]], sizes: tuple[int, int], seed: int) -> None:
-    dealt = deal(grouped(pairs), sizes, seed).tolist()
+    dealt = hold_out_components(components_of(pairs), sizes, seed).tolist()
     assert all(dealt.count(part) <= size for part, size in enumerate(sizes, 1))
     for side in (0, 1):
         part_of: dict[str, set[int]] = {}

@@ -14,8 +14,8 @@ import torch
 
 from selfattn.data.batches import stream_batches
 from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.pair_stream import PairStream
-from selfattn.data.corpus.sources import Source
+from selfattn.data.corpus.sources import PairSource
+from selfattn.data.corpus.stream import PairStream
 from selfattn.data.examples import Example, encode_stream
 from selfattn.data.readers.records import RawPair
 from selfattn.tokenizers.char import CharTokenizer
@@ -26,7 +26,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import datasets, torch
-from selfattn.data.corpus.parts import read_corpus
+from selfattn.data.corpus.corpus import read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
 from selfattn.data.batches import stream_batches
 from selfattn.data.examples import encode_stream
@@ -83,7 +83,7 @@ def test_what_went_through_a_stream_is_let_go() -> None:
     def rows() -> Iterator[RawPair]:
         return (RawPair(number, f"source {number}", f"target {number}") for number in count(1))
 
-    pairs = PairStream(Source("numbers", rows), CleaningOptions(), length_ratio=1.0)
+    pairs = PairStream(PairSource("numbers", rows), CleaningOptions(), length_ratio=1.0)
     tokenizer = CharTokenizer("0123456789 sourcetarget")
     chance = torch.Generator().manual_seed(0)
     stream = stream_batches(

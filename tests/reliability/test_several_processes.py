@@ -81,7 +81,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 
 def test_a_sum_of_gradients_needs_no_second_process() -> None:
     model = torch.nn.Linear(2, 3)
-    assert Processes().add_up(model, 0.5) == 0.5
+    assert Processes().reduce_gradients(model, 0.5) == 0.5
     assert model.weight.grad is None
 
 

@@ -24,7 +24,8 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train
-from selfattn.training.observer import Criterion, Observer
+from selfattn.training.observer import Observer
+from selfattn.training.validation import Criterion
 
 def memory():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -52,7 +53,7 @@ config = TrainingConfig(max_steps=200, batch_size=600, average="ema")
 validation = [next(epoch(0))]
 watcher = Watcher()
 outcome = train(model, epoch, validation, config, pad_id=0, bos_id=1, observers=[watcher],
-    measure=Criterion(lambda model, loss: {"loss": loss}, "loss", False),
+    criterion=Criterion(lambda model, loss: {"loss": loss}, "loss", False),
     checkpoints=CheckpointFile(Path(sys.argv[2]), every=50))
 print(outcome.reports[-1].step, seen, memory() - watcher.early, memory())
 """

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from selfattn.report.drawing import palette
-from selfattn.report.drawing.palette import COLOURS, SHAPES, signs
+from selfattn.report.drawing.palette import COLOURS, SHAPES, Signs
 
 CSS = (Path(palette.__file__).parents[1] / "templates" / "report.css").read_text(encoding="utf-8")
 NAMES = tuple(f"m{k}" for k in range(COLOURS))
@@ -94,7 +94,7 @@ def test_four_models_are_told_apart_by_colour_alone(colours: dict[str, str], bli
 
 
 def test_forty_nine_models_have_signs_of_their_own() -> None:
-    found = signs([f"model {k}" for k in range(49)])
+    found = Signs([f"model {k}" for k in range(49)])
     assert len(set(found.values())) == 49
     assert len({sign.shape for sign in list(found.values())[: len(SHAPES)]}) == len(SHAPES)
     assert all(sign.path.startswith("M") and len(sign.glyph) == 1 for sign in found.values())

@@ -20,17 +20,15 @@ from selfattn.figures.reading import read_record, record_from_dict
 from selfattn.figures.record import Record
 from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.tokens import width
-from selfattn.report.render import files
-from selfattn.report.render.files import results_json, write_report
-from selfattn.report.render.grid import cell_text
 from selfattn.report.render.markdown import plain, render_markdown
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.sections.judged import pair_tables
+from selfattn.report.sections.statistics import pair_table
 from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.ranking import quality
 from selfattn.report.verdict.verdict import question, verdict
 from selfattn.report.words.catalogue import LANGS
 from selfattn.report.words.messages import Message
+from selfattn.report.write import results_json, write_report
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
@@ -61,7 +59,7 @@ def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tm
 def test_bytes_do_not_hang_on_the_process_that_writes_them(tmp_path: Path) -> None:
     results = write_report(record_from_dict(RECORDS["rich"]()), tmp_path / "here", "ko").results
     code = (
-        "import sys; from selfattn.report.render.files import write_report; "
+        "import sys; from selfattn.report.write import write_report; "
         "from selfattn.figures.reading import read_record; "
         "write_report(read_record(sys.argv[1]), sys.argv[2], 'ko')"
     )
@@ -90,8 +88,8 @@ def test_all_three_say_why_models_are_not_comparable(tmp_path: Path, lang: str) 
 def test_markdown_and_terminal_hold_every_test_of_a_pair(name: str) -> None:
     record = record_from_dict(RECORDS[name]())
     document, text = render_markdown(record), " ".join(printed(record).split())
-    for test in pair_tables(record)[0].grid.lines:
-        first, second, difference, p, p_holm, word = (cell_text(cell) for cell in test.cells)
+    for test in pair_table(record, record.headline.metric).rows:
+        first, second, difference, p, p_holm, word = test.cells
         said = word.say("en") if isinstance(word, Message) else word
         assert (
             f"| {first} | {second} | {plain(str(difference))} | {plain(str(p))} | {plain(str(p_holm))} | {said} |"
@@ -111,7 +109,7 @@ def test_a_report_that_cannot_be_finished_leaves_the_old_one(
     def no_disk(source: object, target: object) -> None:
         raise OSError(28, "No space left on device", str(target))
 
-    monkeypatch.setattr(files.os, "replace", no_disk)
+    monkeypatch.setattr("selfattn.files.os.replace", no_disk)
     with pytest.raises(UserError, match=r"results\.json: cannot be written \(No space left on device\)"):
         write_report(dates, tmp_path)
     assert written.html.read_bytes() == before
@@ -120,7 +118,7 @@ def test_a_report_that_cannot_be_finished_leaves_the_old_one(
 
 def test_a_directory_that_is_a_file_is_one_line(dates: Record, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("taken", encoding="utf-8")
-    with pytest.raises(UserError, match=r"out: cannot be written \(.*\); give another --out"):
+    with pytest.raises(UserError, match=r"out: cannot be written \(.*\); make room, or give another directory"):
         write_report(dates, tmp_path / "out")
 
 

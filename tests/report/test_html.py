@@ -19,8 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.figures.reading import record_from_dict
+from selfattn.report.blocks import AttentionMaps
+from selfattn.report.drawing.palette import Signs
+from selfattn.report.render.explorer import SINGLES, SYMBOLS, explorer_data, pack
 from selfattn.report.render.html import render_html
-from selfattn.report.sections.explorer import SINGLES, SYMBOLS, explorer_data, pack
 from selfattn.report.words.catalogue import catalogue
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
@@ -287,11 +289,12 @@ def test_a_bare_record_says_what_it_does_not_hold() -> None:
 
 def test_examples_are_left_out_rather_than_a_page_too_large() -> None:
     record = record_from_dict(RECORDS["dates"]())
-    whole = explorer_data(record)
+    maps = AttentionMaps(record.attention.examples, ("transformer", "rnn-attention"))
+    whole = explorer_data(maps, Signs([]))
     size = len(json.dumps(whole["examples"][0], ensure_ascii=False, separators=(",", ":")))
-    assert len(explorer_data(record, budget=size)["examples"]) == 1
-    assert len(explorer_data(record, budget=1)["examples"]) == 1  # one is always there
-    assert explorer_data(record, budget=1)["total"] == len(whole["examples"])
+    assert len(explorer_data(maps, Signs([]), budget=size)["examples"]) == 1
+    assert len(explorer_data(maps, Signs([]), budget=1)["examples"]) == 1  # one is always there
+    assert explorer_data(maps, Signs([]), budget=1)["total"] == len(whole["examples"])
 
 
 def test_outlines_need_a_prediction_of_the_right_length() -> None:

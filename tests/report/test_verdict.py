@@ -17,7 +17,7 @@ from selfattn.figures.quality import Estimate, IntervalMethod
 from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import NO_SUBJECT, Record
 from selfattn.report.drawing.numbers import estimate_text
-from selfattn.report.sections.judged import pair_tables
+from selfattn.report.sections.statistics import pair_table
 from selfattn.report.verdict.comparability import badges, obstacles
 from selfattn.report.verdict.ranking import Outcome, interval_outcome, quality, ranked, relation, turned
 from selfattn.report.verdict.verdict import question, standing, verdict
@@ -256,7 +256,7 @@ def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> Non
     plain = next(model for model in record.models if model.name == "rnn-plain")
     assert standing(record, plain).say("en") == "not comparable"
     assert "rnn-plain" not in " ".join(sentence.say("en") for sentence in found.others)
-    words = {(line.cells[0], line.cells[1]): line.cells[-1] for line in pair_tables(record)[0].grid.lines}
+    words = {(line.cells[0], line.cells[1]): line.cells[-1] for line in pair_table(record, "exact_match").rows}
     assert all((word.say("en") == "not comparable") == ("rnn-plain" in pair) for pair, word in words.items())
 
 

@@ -92,11 +92,11 @@ def test_every_message_is_asked_for() -> None:
 
 def test_every_message_that_is_asked_for_is_there() -> None:
     asked = set()
-    calls = r"(?:message|asked|Message|w|w\.attr|say)\((?:record, |\"[\w-]+\", )?\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"
+    calls = r"(?:\b(?:message|asked|Message|w|say)\((?:record, )?|w\.key\(\"[\w-]+\", )\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"
     for text in sources():
         asked |= set(re.findall(calls, text))
-        for choice in re.findall(r"message\(\s*(\"[\w.]+\" if [^,()]*? else \"[\w.]+\")", text):
-            asked |= set(re.findall(r"\"([\w.]+)\"", choice))
+        for choice in re.findall(r"message\(\s*\"([\w.]+)\" if [^,()]*? else \"([\w.]+)\"", text):
+            asked |= set(choice)
     assert len(asked) > 100
     assert asked - set(LANGS) <= set(catalogue(SOURCE))
 

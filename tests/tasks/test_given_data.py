@@ -16,7 +16,7 @@ from selfattn.cli.settings import TrainingOptions
 from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
 from selfattn.cli.tokenizer_options import InspectTokenizer, TrainTokenizer
 from selfattn.cli.translation_options import TrainTranslation, TranslationData
-from selfattn.data.corpus.groups import loose
+from selfattn.data.corpus.components import loose
 from selfattn.data.pairs import Pair
 from selfattn.runs.run import Run
 from selfattn.tasks.translation import train_translation
@@ -216,7 +216,10 @@ def test_the_report_on_the_data_comes_when_the_training_begins(cli: Cli, corpus:
     [
         ({"vocab_size": 90_000}, "ask for a vocabulary of at most"),
         ({"warmup_steps": 3}, "warmup_steps: 3, but the whole training has 2 steps; give fewer"),
-        ({"target_exact_match": 0.5}, "target_exact_match: this training is judged by bleu; leave it out"),
+        (
+            {"target_exact_match": 0.5},
+            "target_exact_match: the best weights of this training are chosen by bleu; leave it out",
+        ),
     ],
 )
 def test_an_error_after_cleaning_is_said_alone_and_leaves_nothing(

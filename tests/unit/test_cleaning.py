@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from selfattn.codec import decode, encode
 from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, clean_text, median_ratio, unlikely
-from selfattn.data.corpus.cleaning_report import CleaningReport, PartReport, Shared, Step, Tally
+from selfattn.data.corpus.cleaning_report import CleaningReport, CleaningStep, PartReport, SharedPairs, Tally
 from selfattn.data.readers.records import BadRecord, RawPair
 from selfattn.errors import UserError
 
@@ -106,10 +107,15 @@ def test_options_are_checked(name: str, value: float) -> None:
 
 def test_a_report_survives_json_and_reads_well() -> None:
     train = PartReport(
-        "train", 9, 4, (Step("empty", 4, ("f:1", "f:2", "f:3")),), (Step("spaces", 1, ("f:9",)),), (Step("test", 1),)
+        "train",
+        9,
+        4,
+        (CleaningStep("empty", 4, ("f:1", "f:2", "f:3")),),
+        (CleaningStep("spaces", 1, ("f:9",)),),
+        (CleaningStep("test", 1),),
     )
-    report = CleaningReport((train,), (Shared("test", 2, 1, 3),), 1.25)
-    assert CleaningReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    report = CleaningReport((train,), (SharedPairs("test", 2, 1, 3),), 1.25)
+    assert decode(CleaningReport, json.loads(json.dumps(encode(report))), file="corpus.json", advice="") == report
     assert report.lines() == [
         "train: 9 read, 4 kept, 4 left out, 1 moved to test",
         "  left out, empty: 4 (f:1; f:2; f:3; ...)",
@@ -124,4 +130,4 @@ def test_a_report_survives_json_and_reads_well() -> None:
 
 def test_a_part_without_pairs_is_refused_with_its_counts() -> None:
     with pytest.raises(UserError, match=r"f: no pair is left for test after cleaning \(empty 2; first: f:1\)"):
-        PartReport("test", 2, 0, (Step("empty", 2, ("f:1",)),)).refuse_empty("f")
+        PartReport("test", 2, 0, (CleaningStep("empty", 2, ("f:1",)),)).refuse_empty("f")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.cleaning_report import CleaningReport, Shared
-from selfattn.data.corpus.groups import connected, deal, grouped, loose
+from selfattn.data.corpus.cleaning_report import CleaningReport, SharedPairs
+from selfattn.data.corpus.components import components_of, connected, hold_out_components, loose
+from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.mapped import MappedPairs
-from selfattn.data.corpus.pair_stream import PairStream
-from selfattn.data.corpus.parts import Parts, read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
+from selfattn.data.corpus.stream import PairStream
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
@@ -76,7 +76,7 @@ def test_every_pair_is_kept_or_counted(files: CorpusFiles) -> None:
         "duplicate": 1,
         "shared with valid or test": 2,
     }
-    assert parts.report.shared == (Shared("valid", 0, 2, 2), Shared("test", 1, 0, 1))
+    assert parts.report.shared == (SharedPairs("valid", 0, 2, 2), SharedPairs("test", 1, 0, 1))
     assert parts.report.part("train").dropped[-1].places == ("train.tsv:7", "train.tsv:8")
     assert parts.report.part("train").changed[0].count == 1
     assert parts.train[0] == Pair("source one", "target one")
@@ -89,7 +89,7 @@ def test_steps_can_be_left_out(files: CorpusFiles) -> None:
     parts = read_corpus(files, cleaning=options)
     assert counts(parts.report, "train") == {"empty": 1}
     assert len(parts.train) == len(GOOD + BAD) - 1
-    assert parts.report.shared == (Shared("valid", 0, 2, 2), Shared("test", 1, 0, 1))  # reported always
+    assert parts.report.shared == (SharedPairs("valid", 0, 2, 2), SharedPairs("test", 1, 0, 1))  # reported always
     assert parts.report.length_ratio is None
 
 
@@ -155,7 +155,7 @@ def sentences(count: int) -> list[tuple[str, str]]:
     return [(f"S {rng.randrange(count)}{rng.choice(ends)}", f"t {rng.randrange(count)}") for _ in range(count)]
 
 
-def assert_apart(parts: Parts) -> None:
+def assert_apart(parts: CleanCorpus) -> None:
     for side in ("source", "target"):
         known = [{loose(getattr(pair, side)) for pair in part} for part in (parts.train, parts.valid, parts.test)]
         assert not known[0] & known[1]
@@ -196,7 +196,7 @@ def test_groups_are_followed_through_long_chains() -> None:
     source, target = (order + 1) // 2, order // 2 + 2000  # pair n shares a side with n - 1, the other with n + 1
     assert set(connected(source, target).tolist()) == {0}
     assert connected(source[order != 499], target[order != 499]).max() == 1
-    assert deal(grouped([]), (3,)).tolist() == []
+    assert hold_out_components(components_of([]), (3,)).tolist() == []
 
 
 def test_too_many_files_are_refused() -> None:
@@ -218,7 +218,7 @@ def test_mapped_pairs_are_a_sequence(files: CorpusFiles) -> None:
 
 def test_importing_the_package_imports_no_datasets() -> None:
     program = (
-        "import sys, selfattn.data.corpus.parts, selfattn.data.shuffling; "
+        "import sys, selfattn.data.corpus.corpus, selfattn.data.shuffling; "
         "print({'datasets', 'pyarrow'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "set()\n"
@@ -234,11 +234,11 @@ def multi30k(shared_data: RealData, part: str, language: str) -> tuple[Path, Pat
 @pytest.mark.parametrize(
     ("language", "valid", "test", "duplicates"),
     [
-        ("de", Shared("valid", 1, 1, 2), Shared("test", 0, 2, 2), 3),
-        ("fr", Shared("valid", 1, 3, 3), Shared("test", 0, 1, 1), 5),
+        ("de", SharedPairs("valid", 1, 1, 2), SharedPairs("test", 0, 2, 2), 3),
+        ("fr", SharedPairs("valid", 1, 3, 3), SharedPairs("test", 0, 1, 1), 5),
     ],
 )
-def test_multi30k(shared_data: RealData, language: str, valid: Shared, test: Shared, duplicates: int) -> None:
+def test_multi30k(shared_data: RealData, language: str, valid: SharedPairs, test: SharedPairs, duplicates: int) -> None:
     paths = [multi30k(shared_data, part, language) for part in ("train", "val", "test_2017_flickr")]
     parts = read_corpus(CorpusFiles(*paths))
     assert parts.report.shared == (valid, test)

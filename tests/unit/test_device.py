@@ -58,7 +58,7 @@ def test_the_rows_of_a_batch_are_dealt_out_once(count: int, rows: int) -> None:
     batch = collate(examples, 0, 1, range(rows))
     seen: list[int] = []
     for rank in range(count):
-        own = Processes(rank, count).share(batch)
+        own = Processes(rank, count).rows_of(batch)
         if own is None:
             assert rank >= rows
             continue

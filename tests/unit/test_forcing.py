@@ -19,8 +19,8 @@ from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train
-from selfattn.training.objective.scheduled_sampling import forcing_probability, sampled_logits
-from selfattn.training.observer import Criterion
+from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
+from selfattn.training.validation import Criterion
 
 VOCAB = 13
 SOURCE = torch.tensor([[4, 5, 6, 7, 2], [8, 2, 0, 0, 0], [9, 10, 2, 0, 0]])
@@ -74,19 +74,24 @@ def test_the_coins_decide_and_their_seed_decides_the_coins() -> None:
 
 
 def test_the_schedule_by_hand() -> None:
-    assert [forcing_probability(0.75, 0.25, step, total_steps=3) for step in (1, 2, 3, 4)] == [0.75, 0.5, 0.25, 0.25]
-    assert [forcing_probability(0.75, None, step, total_steps=3) for step in (1, 3)] == [0.75, 0.75]
-    assert forcing_probability(0.5, 0.0, 1, total_steps=1) == 0.5
-    assert [forcing_probability(1.0, 1.0, step, total_steps=7) for step in range(1, 8)] == [1.0] * 7
+    assert [teacher_forcing_probability(0.75, 0.25, step, total_steps=3) for step in (1, 2, 3, 4)] == [
+        0.75,
+        0.5,
+        0.25,
+        0.25,
+    ]
+    assert [teacher_forcing_probability(0.75, None, step, total_steps=3) for step in (1, 3)] == [0.75, 0.75]
+    assert teacher_forcing_probability(0.5, 0.0, 1, total_steps=1) == 0.5
+    assert [teacher_forcing_probability(1.0, 1.0, step, total_steps=7) for step in range(1, 8)] == [1.0] * 7
     with pytest.raises(ValueError, match="steps of at least 1, got 0 of 3"):
-        forcing_probability(1.0, None, 0, total_steps=3)
+        teacher_forcing_probability(1.0, None, 0, total_steps=3)
 
 
 def trained(config: TrainingConfig) -> dict[str, torch.Tensor]:
     model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
     examples = [Example([4 + n % 7, 2], [5 + n % 5, 4 + n % 3, 2]) for n in range(10)]
-    measure = Criterion(lambda model, loss: {"loss": loss}, "loss", higher_is_better=False)
-    train(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, measure=measure)
+    criterion = Criterion(lambda model, loss: {"loss": loss}, "loss", higher_is_better=False)
+    train(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, criterion=criterion)
     return model.state_dict()
 
 

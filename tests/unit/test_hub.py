@@ -12,9 +12,9 @@ from threading import Thread
 
 import pytest
 
+from selfattn.data.corpus.corpus import read_corpus
 from selfattn.data.corpus.hub import HubCorpus, hub_sources, quiet
-from selfattn.data.corpus.pair_stream import PairStream
-from selfattn.data.corpus.parts import read_corpus
+from selfattn.data.corpus.stream import PairStream
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import RawPair
 from selfattn.errors import UserError
@@ -124,7 +124,7 @@ def read_elsewhere(name: str, cache: Path, **environment: str) -> subprocess.Com
     """Read a dataset in a process of its own: the libraries look at the environment once, when they are imported."""
     program = (
         "import sys, time\n"
-        "from selfattn.data.corpus.parts import read_corpus\n"
+        "from selfattn.data.corpus.corpus import read_corpus\n"
         "from selfattn.data.corpus.hub import HubCorpus\n"
         "from selfattn.errors import UserError\n"
         "time.sleep = None  # nothing is tried again\n"

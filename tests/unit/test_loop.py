@@ -19,7 +19,8 @@ from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import epochs as epochs_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Outcome, train
-from selfattn.training.observer import Criterion, EpochReport, Observer, Plan, StepReport
+from selfattn.training.observer import EpochReport, Observer, StepReport
+from selfattn.training.validation import Criterion
 
 VOCAB = 13
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.1)
@@ -50,7 +51,7 @@ def run(
         config,
         pad_id=0,
         bos_id=1,
-        measure=Criterion(lambda model, loss: measure(model), "exact_match"),
+        criterion=Criterion(lambda model, loss: measure(model), "exact_match"),
         observers=observers,
     )
     return model, outcome
@@ -58,13 +59,13 @@ def run(
 
 class Watcher(Observer):
     def __init__(self) -> None:
-        self.plans: list[Plan] = []
+        self.begun: list[tuple[int | None, int]] = []
         self.steps: list[StepReport] = []
         self.epochs: list[tuple[EpochReport, bool]] = []
         self.weights: list[dict[str, torch.Tensor]] = []
 
-    def started(self, plan: Plan) -> None:
-        self.plans.append(plan)
+    def started(self, epochs: int | None, steps: int) -> None:
+        self.begun.append((epochs, steps))
 
     def stepped(self, report: StepReport) -> None:
         self.steps.append(report)
@@ -78,7 +79,7 @@ class Watcher(Observer):
 def test_observers_hear_of_the_plan_every_step_and_every_epoch() -> None:
     watcher = Watcher()
     _, outcome = run(observers=[watcher])
-    assert watcher.plans == [Plan(epochs=3, steps=18)]  # 23 examples in batches of 4 are 6 steps
+    assert watcher.begun == [(3, 18)]  # 23 examples in batches of 4 are 6 steps
     assert [step.step for step in watcher.steps] == list(range(1, 19))
     assert [step.epoch for step in watcher.steps] == [1] * 6 + [2] * 6 + [3] * 6
     assert [report.epoch for report, _ in watcher.epochs] == [1, 2, 3]
@@ -210,8 +211,8 @@ def test_bfloat16_trains_with_float32_weights(model_config: EncoderDecoderConfig
 def test_a_bound_on_tokens_bounds_the_batches() -> None:
     watcher = Watcher()
     run(TrainingConfig(epochs=2, batch_size=64, max_tokens=16), observers=[watcher])
-    assert watcher.plans[0].steps > 2
-    assert watcher.steps[-1].total_steps == watcher.plans[0].steps
+    assert watcher.begun[0][1] > 2
+    assert watcher.steps[-1].total_steps == watcher.begun[0][1]
 
 
 def test_the_share_of_padding_is_that_of_the_batches() -> None:
@@ -226,7 +227,7 @@ def test_the_share_of_padding_is_that_of_the_batches() -> None:
 
 def test_a_report_is_a_flat_json_object() -> None:
     report = run()[1].reports[0]
-    assert list(report.to_json()) == [
+    assert list(report.to_line()) == [
         "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr", "padding",
         "valid_exact_match",
     ]  # fmt: skip

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from selfattn.data.corpus import reachable as reach
-from selfattn.data.corpus.reachable import is_reachable
+from selfattn.data.corpus import availability
+from selfattn.data.corpus.availability import is_reachable
 
 LONG = 20.0  # seconds that no test waits for
 
@@ -114,5 +114,5 @@ def test_a_proxy_is_asked_in_its_place(monkeypatch: pytest.MonkeyPatch, silent: 
 
 @pytest.mark.parametrize("url", ["", "nowhere", "http://", "https://huggingface.co:port", "ftp://host", "http://[::1"])
 def test_what_names_no_server_is_left_to_others(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setattr(reach, "_connects", None)
+    monkeypatch.setattr(availability, "_connect", None)
     assert is_reachable(url, seconds=LONG)

@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
+from selfattn.training.checkpoints.progress import Progress
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import EpochReport, Observer, Plan, StepReport
+from selfattn.training.observer import EpochReport, Observer, StepReport
 
 # 23 examples in batches of 4 are 6 batches, in steps of 2 batches 3 steps an epoch.
 FULL = TrainingConfig(
@@ -44,10 +45,10 @@ class StopAt(Observer):
     def __init__(self, step: int) -> None:
         self.step = step
         self.steps: list[int] = []
-        self.plans: list[Plan] = []
+        self.begun: list[tuple[int | None, int]] = []
 
-    def started(self, plan: Plan) -> None:
-        self.plans.append(plan)
+    def started(self, epochs: int | None, steps: int) -> None:
+        self.begun.append((epochs, steps))
 
     def stepped(self, report: StepReport) -> None:
         self.steps.append(report.step)
@@ -109,7 +110,7 @@ def test_only_what_was_lost_is_done_again(tmp_path: Path) -> None:
     watcher = StopAt(99)
     parts.fit_small(tmp_path / "run", FULL, resume=True, observers=[watcher])
     assert watcher.steps == [5, 6, 7, 8, 9]  # observers are told before the checkpoint of step 6 is written
-    assert watcher.plans == [Plan(epochs=3, steps=9)]
+    assert watcher.begun == [(3, 9)]
 
 
 def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) -> None:
@@ -272,7 +273,7 @@ def test_checkpoints_cost_a_share_of_the_time(tmp_path: Path, monkeypatch: pytes
     assert not file.is_due(1)
     now[0] += 2.0
     assert file.is_due(2)
-    file.write(Checkpoint({"model/x": torch.zeros(2)}, {}))
+    file.write(Checkpoint({"model/x": torch.zeros(2)}, Progress(), ()))
     now[0] += 149.0  # 3 seconds are 2 % of 150
     assert not file.is_due(3)
     now[0] += 2.0

@@ -53,7 +53,7 @@ def test_everything_comes_back(run: RunDirectory) -> None:
     tokenizer = again.tokenizer()
     assert isinstance(tokenizer, CharTokenizer)
     assert tokenizer.characters == TOKENIZER.characters
-    assert again.metrics() == [REPORT.to_json()]
+    assert again.metrics() == [REPORT.to_line()]
     assert again.record() == {"status": "running"}
     saved, loaded = new_model(0), new_model(1)
     again.load_weights(loaded)

@@ -24,9 +24,10 @@ from selfattn.training.distributed.replica import Replica
 from selfattn.training.loop import Outcome, train
 from selfattn.training.objective import loss
 from selfattn.training.objective.loss import divergence, token_loss
-from selfattn.training.observer import Criterion, EpochReport, Observer, Plan, StepReport
+from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.optim.averaging import ExponentialAverage, LastAverage
 from selfattn.training.step import Stepper
+from selfattn.training.validation import Criterion
 
 VOCAB = 13
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.0)
@@ -52,15 +53,15 @@ def examples(count: int = 23, seed: int = 1) -> list[Example]:
 
 class Watcher(Observer):
     def __init__(self) -> None:
-        self.plans: list[Plan] = []
+        self.begun: list[tuple[int | None, int]] = []
         self.steps: list[StepReport] = []
         self.reports: list[EpochReport] = []
         self.after_step: list[dict[str, Tensor]] = []
         self.validated_weights: list[dict[str, Tensor]] = []
         self.model: Seq2Seq | None = None
 
-    def started(self, plan: Plan) -> None:
-        self.plans.append(plan)
+    def started(self, epochs: int | None, steps: int) -> None:
+        self.begun.append((epochs, steps))
 
     def stepped(self, report: StepReport) -> None:
         self.steps.append(report)
@@ -84,7 +85,7 @@ def run(
     if watcher is not None:
         watcher.model = model
     given = iter(scores or ())
-    measure = Criterion(lambda model, loss: {"score": next(given) if scores else -loss}, "score")
+    criterion = Criterion(lambda model, loss: {"score": next(given) if scores else -loss}, "score")
     outcome = train(
         model,
         epoch,
@@ -92,7 +93,7 @@ def run(
         config,
         pad_id=0,
         bos_id=1,
-        measure=measure,
+        criterion=criterion,
         observers=[] if watcher is None else [watcher],
     )
     return model, outcome
@@ -126,7 +127,7 @@ def test_accumulated_batches_are_one_large_batch(
 def test_accumulation_makes_fewer_steps() -> None:
     watcher = Watcher()
     run(TrainingConfig(epochs=2, batch_size=4, accumulate=4), watcher=watcher)  # 6 batches: 4 and 2
-    assert watcher.plans == [Plan(epochs=2, steps=4)]
+    assert watcher.begun == [(2, 4)]
     assert [report.step for report in watcher.reports] == [2, 4]
     tokens = sum(len(example.target) for example in examples())
     assert [report.tokens for report in watcher.reports] == [tokens, 2 * tokens]
@@ -135,7 +136,7 @@ def test_accumulation_makes_fewer_steps() -> None:
 def test_the_last_step_is_max_steps_in_whatever_epoch() -> None:
     watcher = Watcher()
     _, outcome = run(TrainingConfig(epochs=1, max_steps=8, batch_size=4, warmup=0.25), watcher=watcher)
-    assert watcher.plans == [Plan(epochs=None, steps=8)]
+    assert watcher.begun == [(None, 8)]
     assert [step.step for step in watcher.steps] == list(range(1, 9))
     assert [(report.epoch, report.step) for report in watcher.reports] == [(1, 6), (2, 8)]
     assert watcher.steps[1].lr == 3e-3  # the schedule is one of 8 steps

@@ -1,7 +1,7 @@
 """Cleaning of pairs: what is changed in a text, what is left out, and how often.
 
 Changed, in each text: control characters, the Unicode form, spaces at the ends. Left out: what is broken, not UTF-8,
-empty or too long; and, when the whole corpus is known (`building`), lengths that do not go together,
+empty or too long; and, when the whole corpus is known (`cache`), lengths that do not go together,
 repeated pairs and pairs shared with the held-out parts.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import overload
 
@@ -111,17 +111,16 @@ def clean_rows(
             tally.drop("broken", row.line, row.reason, count=row.lines)
             continue
         tally.read += 1
-        if _SURROGATES.search(row.source) or _SURROGATES.search(row.target):
-            tally.drop(
-                "invalid UTF-8", row.line, _sides(*(_SURROGATES.search(text) for text in (row.source, row.target)))
-            )
+        if found := _sides(_SURROGATES.search, row.source, row.target):
+            tally.drop("invalid UTF-8", row.line, found)
             continue
         source, changed_source = _cleaned(row.source, options)
         target, changed_target = _cleaned(row.target, options)
-        if not _visible(source) or not _visible(target):
-            tally.drop("empty", row.line, _sides(not _visible(source), not _visible(target)))
-        elif limited and options.max_characters and max(len(source), len(target)) > options.max_characters:
-            tally.drop("too long", row.line, f"{max(len(source), len(target)):,} characters")
+        longest = max(len(source), len(target))
+        if found := _sides(_is_blank, source, target):
+            tally.drop("empty", row.line, found)
+        elif limited and options.max_characters and longest > options.max_characters:
+            tally.drop("too long", row.line, f"{longest:,} characters")
         else:
             for step in dict.fromkeys(changed_source + changed_target):
                 tally.change(step, row.line)
@@ -185,12 +184,12 @@ def _cleaned(text: str, options: CleaningOptions) -> tuple[str, tuple[str, ...]]
     return bare, tuple(changes)
 
 
-def _visible(text: str) -> bool:
-    """Whether there is more in the text than spaces and characters of formatting (such as the zero-width space)."""
+def _is_blank(text: str) -> bool:
+    """Whether a clean text has nothing but spaces and characters of formatting (such as the zero-width space)."""
     if text.isascii():
-        return bool(text)  # it is clean already: neither control characters nor spaces alone
-    return any(not character.isspace() and unicodedata.category(character) != "Cf" for character in text)
+        return not text
+    return all(character.isspace() or unicodedata.category(character) == "Cf" for character in text)
 
 
-def _sides(source: object, target: object) -> str:
-    return " and ".join(name for name, there in (("source", source), ("target", target)) if there)
+def _sides(is_so: Callable[[str], object], source: str, target: str) -> str:
+    return " and ".join(name for name, text in (("source", source), ("target", target)) if is_so(text))

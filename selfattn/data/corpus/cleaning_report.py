@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from selfattn.codec import Plain
 from selfattn.errors import UserError
 
 _PLACES = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class CleaningStep(Plain):
     """One step of cleaning one part.
 
     Attributes:
@@ -27,7 +26,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class PartReport:
+class PartReport(Plain):
     """What became of one part: ``read`` is ``kept`` and all that was dropped or moved.
 
     Attributes:
@@ -42,9 +41,9 @@ class PartReport:
     name: str
     read: int
     kept: int
-    dropped: tuple[Step, ...] = ()
-    changed: tuple[Step, ...] = ()
-    moved: tuple[Step, ...] = ()
+    dropped: tuple[CleaningStep, ...] = ()
+    changed: tuple[CleaningStep, ...] = ()
+    moved: tuple[CleaningStep, ...] = ()
 
     def lines(self) -> list[str]:
         """Say it in lines."""
@@ -75,7 +74,7 @@ class PartReport:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedPairs(Plain):
     """Held-out pairs that the clean training pairs show too, before any are taken out of training.
 
     Attributes:
@@ -99,13 +98,13 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Split:
+class HoldOut(Plain):
     """How parts were held out of the training pairs.
 
     Attributes:
         parts: their names.
-        seed: that they were dealt by.
-        groups: how many groups of pairs there were, each with a source or a target in common.
+        seed: that decided which.
+        groups: how many connected components of pairs there were, each with a source or a target in common.
         largest: pairs of the largest.
     """
 
@@ -123,7 +122,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class CleaningReport:
+class CleaningReport(Plain):
     """What became of a corpus.
 
     Attributes:
@@ -133,8 +132,8 @@ class CleaningReport:
         split: how parts were held out; None where none was.
 
     Example:
-        >>> part = PartReport("train", read=5, kept=4, dropped=(Step("empty", 1, ("a.tsv:2",)),))
-        >>> report = CleaningReport((part,), (Shared("test", sources=1, targets=0, either=1),), length_ratio=0.5)
+        >>> part = PartReport("train", read=5, kept=4, dropped=(CleaningStep("empty", 1, ("a.tsv:2",)),))
+        >>> report = CleaningReport((part,), (SharedPairs("test", sources=1, targets=0, either=1),), length_ratio=0.5)
         >>> print("\\n".join(report.lines()))
         train: 5 read, 4 kept, 1 left out
           left out, empty: 1 (a.tsv:2)
@@ -143,9 +142,9 @@ class CleaningReport:
     """
 
     parts: tuple[PartReport, ...]
-    shared: tuple[Shared, ...] = ()
+    shared: tuple[SharedPairs, ...] = ()
     length_ratio: float | None = None
-    split: Split | None = None
+    split: HoldOut | None = None
 
     def part(self, name: str) -> PartReport:
         """Return the report of one part.
@@ -167,36 +166,6 @@ class CleaningReport:
             said.append(f"target length expected: {self.length_ratio:.2f} characters for one of the source")
         return said
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values for JSON; `from_dict` reads them."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> CleaningReport:
-        """Make the report of what `to_dict` returned, JSON in between or not."""
-
-        def steps(part: Mapping[str, Any], kind: str) -> tuple[Step, ...]:
-            return tuple(Step(step["name"], step["count"], tuple(step["places"])) for step in part[kind])
-
-        parts = tuple(
-            PartReport(
-                part["name"],
-                part["read"],
-                part["kept"],
-                steps(part, "dropped"),
-                steps(part, "changed"),
-                steps(part, "moved"),
-            )
-            for part in values["parts"]
-        )
-        split = values["split"]
-        return cls(
-            parts,
-            tuple(Shared(**shared) for shared in values["shared"]),
-            values["length_ratio"],
-            None if split is None else Split(**split | {"parts": tuple(split["parts"])}),
-        )
-
 
 class Tally:
     """Counts while a part is read; `report` makes the values of them.
@@ -209,14 +178,14 @@ class Tally:
         >>> tally.read = 2
         >>> tally.drop("empty", 2, "target")
         >>> tally.report("train", kept=1).dropped
-        (Step(name='empty', count=1, places=('a.tsv:2 target',)),)
+        (CleaningStep(name='empty', count=1, places=('a.tsv:2 target',)),)
     """
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.read = 0
-        self._dropped: dict[str, tuple[int, list[str]]] = {}
-        self._changed: dict[str, tuple[int, list[str]]] = {}
+        self._dropped: dict[str, CleaningStep] = {}
+        self._changed: dict[str, CleaningStep] = {}
 
     def drop(self, step: str, line: int, found: str = "", *, count: int = 1) -> None:
         """Count lines that a step leaves out, from this one on."""
@@ -226,16 +195,11 @@ class Tally:
         """Count a pair that a step changes."""
         self._note(self._changed, step, line, "", 1)
 
-    def report(self, name: str, kept: int, moved: tuple[Step, ...] = ()) -> PartReport:
+    def report(self, name: str, kept: int, moved: tuple[CleaningStep, ...] = ()) -> PartReport:
         """Return the counts as values."""
-        dropped, changed = (
-            tuple(Step(step, count, tuple(places)) for step, (count, places) in steps.items())
-            for steps in (self._dropped, self._changed)
-        )
-        return PartReport(name, self.read, kept, dropped, changed, moved)
+        return PartReport(name, self.read, kept, tuple(self._dropped.values()), tuple(self._changed.values()), moved)
 
-    def _note(self, steps: dict[str, tuple[int, list[str]]], step: str, line: int, found: str, count: int) -> None:
-        before, places = steps.get(step, (0, []))
-        if len(places) < _PLACES:
-            places.append(f"{self.label}:{line}{' ' if found else ''}{found}")
-        steps[step] = (before + count, places)
+    def _note(self, steps: dict[str, CleaningStep], name: str, line: int, found: str, count: int) -> None:
+        known = steps.get(name, CleaningStep(name, 0))
+        place = (f"{self.label}:{line}{' ' if found else ''}{found}",) if len(known.places) < _PLACES else ()
+        steps[name] = CleaningStep(name, known.count + count, known.places + place)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.corpus.reachable import is_reachable
-from selfattn.data.corpus.sources import Source
+from selfattn.data.corpus.availability import is_reachable
+from selfattn.data.corpus.sources import PairSource
 from selfattn.data.readers.records import BadRecord, RawPair, columns_of, has_columns, missing_columns, pair_of
 from selfattn.errors import UserError
 
@@ -47,7 +47,7 @@ class HubCorpus:
     revision: str | None = None
 
 
-def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, Source]:
+def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, PairSource]:
     """Open the splits of a dataset.
 
     Args:
@@ -103,7 +103,7 @@ def quiet() -> Iterator[None]:
 def _load(corpus: HubCorpus, streaming: bool) -> dict[str, Dataset | IterableDataset]:
     import datasets
 
-    with quiet(), _told(corpus), _offline_if_out_of_reach(corpus.name):
+    with quiet(), _errors_named(corpus), _offline_if_out_of_reach(corpus.name):
         loaded: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
             corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
         )
@@ -140,9 +140,9 @@ def _wait() -> float:
     return float(asked) if asked.isdecimal() and int(asked) else _SECONDS
 
 
-def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -> Source:
+def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -> PairSource:
     label = f"{corpus.name}[{split}]"
-    with quiet(), _told(corpus):
+    with quiet(), _errors_named(corpus):
         names = dataset.column_names or list(next(iter(dataset), {}))  # a stream may not know them before it is read
         # No other column is read: there may be pictures in them.
         needed = corpus.columns if set(corpus.columns) <= set(names) else ["translation"]
@@ -155,16 +155,16 @@ def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -
         raise UserError(missing_columns(label, corpus.columns, columns_of(first)))
 
     def rows() -> Iterator[RawPair | BadRecord]:
-        with _told(corpus):
+        with _errors_named(corpus):
             for number, record in enumerate(dataset, 1):
                 yield pair_of(number, record, corpus.columns)
 
     fingerprint = getattr(dataset, "_fingerprint", None)  # a stream has none
-    return Source(label, rows, {"split": split, "fingerprint": fingerprint})
+    return PairSource(label, rows, {"split": split, "fingerprint": fingerprint})
 
 
 @contextmanager
-def _told(corpus: HubCorpus) -> Iterator[None]:
+def _errors_named(corpus: HubCorpus) -> Iterator[None]:
     """Turn whatever the libraries raise into one line that says what to do.
 
     They raise errors of a dozen classes, of their own and of those beneath them, for what is all the same to the

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from selfattn.codec import Plain
 from selfattn.data.pairs import Pair
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _ROWS = 1000  # rows read or written at once
+
+
+@dataclass(frozen=True)
+class ArrowFile(Plain):
+    """What was written to an Arrow file.
+
+    Attributes:
+        pairs: how many there are.
+        sha256: of their texts, in hexadecimal digits: each text in UTF-8 with a line feed behind it, source before
+            target.
+    """
+
+    pairs: int
+    sha256: str
 
 
 class MappedPairs(Sequence[Pair]):
@@ -62,22 +78,18 @@ class MappedPairs(Sequence[Pair]):
             yield from self[start : start + _ROWS]
 
 
-def write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> tuple[int, str]:
+def write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> ArrowFile:
     """Write pairs to an Arrow file, some at a time.
 
     Args:
         path: the file to write.
         pairs: source and target of each.
 
-    Returns:
-        How many there were, and the SHA-256 (hexadecimal) of their texts: each text in UTF-8 with a line feed behind
-        it, source before target.
-
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     count, _ = write_pairs(Path(folder, "pairs.arrow"), [("a", "1"), ("b", "2")])
-        ...     count, MappedPairs.open(Path(folder, "pairs.arrow"))[1].source
+        ...     written = write_pairs(Path(folder, "pairs.arrow"), [("a", "1"), ("b", "2")])
+        ...     written.pairs, MappedPairs.open(Path(folder, "pairs.arrow"))[1].source
         (2, 'b')
     """
     import pyarrow as pa
@@ -90,4 +102,4 @@ def write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> tuple[int, str]
             digest.update("".join(f"{source}\n{target}\n" for source, target in rows).encode())
             sources, targets = zip(*rows, strict=True)
             writer.write_batch(pa.record_batch([list(sources), list(targets)], schema=schema))
-    return count, digest.hexdigest()
+    return ArrowFile(count, digest.hexdigest())

@@ -14,7 +14,7 @@ from selfattn.errors import UserError
 
 
 @dataclass(frozen=True)
-class Source:
+class PairSource:
     """Raw pairs.
 
     Attributes:
@@ -60,7 +60,7 @@ class CorpusFiles:
                 raise UserError(f"--{part}: {len(paths)} files; give one with both sides, or two: source and target")
 
 
-def file_sources(files: CorpusFiles) -> dict[str, Source]:
+def file_sources(files: CorpusFiles) -> dict[str, PairSource]:
     """Open the files of a corpus.
 
     Returns:
@@ -75,5 +75,5 @@ def file_sources(files: CorpusFiles) -> dict[str, Source]:
         if paths is not None:
             label = ", ".join(path.name for path in paths)
             hashes = [{"path": str(path), "sha256": file_sha256(path)} for path in paths]
-            sources[part] = Source(label, partial(file_records, paths, files.columns), {"files": hashes})
+            sources[part] = PairSource(label, partial(file_records, paths, files.columns), {"files": hashes})
     return sources

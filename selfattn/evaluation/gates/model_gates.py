@@ -10,47 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
+from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 
 # What rounding may change, as a share of the largest logit, where the same numbers are added in another order.
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 _CUTS = 8  # places at which the future is changed
 _EXTRA = 3  # columns of padding that are added
-
-
-@dataclass(frozen=True)
-class Gate:
-    """What a gate found.
-
-    Attributes:
-        name: of the gate.
-        passed: whether `value` keeps to `limit`.
-        value: what was measured.
-        limit: what it was held against.
-        reason: the finding in one sentence, with its figures.
-    """
-
-    name: str
-    passed: bool
-    value: float
-    limit: float
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; a value that is not finite becomes None.
-
-        Example:
-            >>> Gate("causal", False, math.inf, 0.0, "the logits are not numbers").to_json()["value"] is None
-            True
-        """
-        return asdict(self) | {"value": self.value if math.isfinite(self.value) else None}
 
 
 def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
@@ -103,7 +74,7 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
                     where = f"before position {place} logits move by {moved:.3g} when the tokens from it on change"
                     where += ", in training mode" if training else ""
     held = f"no logit moved when later target tokens changed ({len(places)} places, evaluation and training mode)"
-    return Gate("causal", worst <= 0, worst, 0.0, where or held)
+    return Gate("causal", worst <= 0, where or held, value=worst, limit=0.0)
 
 
 def padding(model: Seq2Seq, batch: Batch) -> Gate:
@@ -174,7 +145,8 @@ def _judge(name: str, shares: dict[str, float], dtype: torch.dtype, held: str) -
     how, worst = max(shares.items(), key=lambda item: item[1])
     passed = worst <= limit
     figures = f"{worst:.1e} of the largest logit, at most {limit:.0e} is rounding"
-    return Gate(name, passed, worst, limit, f"{held} ({figures})" if passed else f"{how}, logits change by {figures}")
+    reason = f"{held} ({figures})" if passed else f"{how}, logits change by {figures}"
+    return Gate(name, passed, reason, value=worst, limit=limit)
 
 
 def _device(model: Seq2Seq) -> torch.device:

@@ -15,7 +15,7 @@ import torch
 from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
-from selfattn.evaluation.gates.model_gates import Gate
+from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
@@ -102,7 +102,7 @@ def overfitting(
     share = known / len(chosen)
     used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
     found = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
-    return Gate("overfitting", share >= limit, share, limit, found)
+    return Gate("overfitting", share >= limit, found, value=share, limit=limit)
 
 
 def _learn(model: Seq2Seq, batch: Batch, optimizer: torch.optim.Optimizer) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.gates.model_gates import Gate
+from selfattn.figures.gates import Gate
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Overlap:
             f"of {self.items:,} test sources {self.exact:,} are in the training data word for word, "
             f"{self.casefolded:,} when case is ignored; of the targets {self.targets:,}"
         )
-        return Gate("overlap", share <= limit, share, limit, found)
+        return Gate("overlap", share <= limit, found, value=share, limit=limit)
 
 
 def overlap(train: Iterable[Pair], test: Sequence[Pair]) -> Overlap:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from selfattn.codec import encode
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.metrics.exact import character_error_rate, exact_matches
-from selfattn.evaluation.statistics.intervals import LEVEL, METHOD, Interval, bootstrap_share
+from selfattn.evaluation.metrics.exact import CharacterErrorRate, exact_matches
+from selfattn.evaluation.statistics.buckets import by_tag
+from selfattn.evaluation.statistics.intervals import bootstrap_share, interval_method
+from selfattn.figures.quality import Estimate
 
 
 @dataclass(frozen=True)
@@ -30,15 +33,15 @@ class Evaluation:
     character_error_rate: float
     seconds: float
 
-    def exact_match(self) -> Interval:
+    def exact_match(self) -> Estimate:
         """Share of exactly right answers."""
         return bootstrap_share([self.right])
 
-    def by_tag(self) -> dict[str, tuple[int, Interval]]:
+    def by_tag(self) -> dict[str, tuple[int, Estimate]]:
         """Items and share of right answers for each tag; empty where no pair has one."""
-        return {tag: (len(places), self.share(places)) for tag, places in places_by_tag(self.pairs).items()}
+        return {group.name: (len(group.places), self.share(group.places)) for group in by_tag(self.pairs)}
 
-    def share(self, places: Sequence[int]) -> Interval:
+    def share(self, places: Sequence[int]) -> Estimate:
         """Share of right answers among some of the pairs."""
         return bootstrap_share([[self.right[place] for place in places]])
 
@@ -49,7 +52,7 @@ class Evaluation:
             "items": len(self.pairs),
             "metrics": {"exact_match": overall.mean, "character_error_rate": self.character_error_rate},
             "intervals": {"exact_match": [overall.low, overall.high]},
-            "interval": {"level": LEVEL, "method": METHOD, "over": "items"},
+            "interval": encode(interval_method("items")),
         }
         return found | {"by_format": {tag: format_json(items, share) for tag, (items, share) in self.by_tag().items()}}
 
@@ -76,19 +79,10 @@ def evaluate(predict: Callable[[list[str]], list[str]], pairs: Sequence[Pair]) -
     predictions = predict([pair.source for pair in pairs])
     seconds = time.perf_counter() - started
     return Evaluation(
-        pairs, predictions, exact_matches(predictions, targets), character_error_rate(predictions, targets), seconds
+        pairs, predictions, exact_matches(predictions, targets), CharacterErrorRate().of(predictions, targets), seconds
     )
 
 
-def places_by_tag(pairs: Sequence[Pair]) -> dict[str, list[int]]:
-    """Return where the pairs of each tag stand, tags in alphabetical order; pairs without a tag are left out."""
-    places: dict[str, list[int]] = {}
-    for place, pair in enumerate(pairs):
-        if pair.tag:
-            places.setdefault(pair.tag, []).append(place)
-    return dict(sorted(places.items()))
-
-
-def format_json(items: int, share: Interval) -> dict[str, Any]:
+def format_json(items: int, share: Estimate) -> dict[str, Any]:
     """Return the figures of one format as plain JSON values."""
     return {"items": items, "exact_match": {"mean": share.mean, "low": share.low, "high": share.high}}

@@ -1,40 +1,80 @@
-"""How right the outputs are."""
+"""How right the outputs are, character by character."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from selfattn.evaluation.metrics.metric import Array, Metric, of_each, ratio
+from selfattn.registry import register
+
+EXACT_MATCH = "exact_match"
 
 
-def exact_matches(predictions: Sequence[str], targets: Sequence[str]) -> list[bool]:
-    """Say for each prediction whether it is the target, character by character.
+@final
+@register.metric("exact_match")
+class ExactMatch(Metric):
+    """Share of outputs that are the reference, character by character.
+
+    Example:
+        >>> ExactMatch().of(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
+        0.5
+    """
+
+    name, is_mean = "exact_match", True
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count right outputs, and outputs."""
+        return of_each(exact_matches(outputs, references))
+
+    def score(self, sums: Array) -> Array:
+        """Divide."""
+        return ratio(sums)
+
+
+@final
+@register.metric("character_error_rate")
+class CharacterErrorRate(Metric):
+    """Character edits (insert, delete, replace) that turn outputs into references, a character of the references.
+
+    Can be above 1 where outputs are much too long.
+
+    Example:
+        >>> CharacterErrorRate().of(["2008-11-13", "208-11-1"], ["2008-11-13", "2008-11-13"])
+        0.1
+    """
+
+    name, better = "character_error_rate", "lower"
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count edits, and characters of the reference."""
+        rows = [(edit_distance(one, right), len(right)) for one, right in zip(outputs, references, strict=True)]
+        return np.array(rows, dtype=np.float64)
+
+    def score(self, sums: Array) -> Array:
+        """Divide.
+
+        Raises:
+            ValueError: the references have no character.
+        """
+        if not np.all(sums[..., 1]):
+            raise ValueError("character_error_rate needs at least one character in the references")
+        return ratio(sums)
+
+
+def exact_matches(outputs: Sequence[str], references: Sequence[str]) -> list[bool]:
+    """Say for each output whether it is the reference, character by character.
 
     Raises:
-        ValueError: not as many predictions as targets.
+        ValueError: not as many outputs as references.
 
     Example:
         >>> exact_matches(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
         [True, False]
     """
-    return [prediction == target for prediction, target in zip(predictions, targets, strict=True)]
-
-
-def character_error_rate(predictions: Sequence[str], targets: Sequence[str]) -> float:
-    """Character edits (insert, delete, replace) that turn all predictions into the targets, a target character.
-
-    Can be above 1 where predictions are much too long.
-
-    Raises:
-        ValueError: not as many predictions as targets, or no target has a character.
-
-    Example:
-        >>> character_error_rate(["2008-11-13", "208-11-1"], ["2008-11-13", "2008-11-13"])
-        0.1
-    """
-    edits = sum(edit_distance(p, t) for p, t in zip(predictions, targets, strict=True))
-    characters = sum(len(target) for target in targets)
-    if not characters:
-        raise ValueError("character_error_rate needs at least one character in the targets")
-    return edits / characters
+    return [output == right for output, right in zip(outputs, references, strict=True)]
 
 
 def edit_distance(first: str, second: str) -> int:

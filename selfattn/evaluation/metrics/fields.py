@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.statistics.buckets import BucketEstimates
 from selfattn.evaluation.statistics.significance import estimate
+from selfattn.figures.buckets import Bucket
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ISO_FIELDS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
@@ -63,7 +63,7 @@ def span_fields(prediction: str, target: str, spans: Sequence[Span]) -> dict[str
     return found
 
 
-def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]) -> list[BucketEstimates]:
+def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]) -> list[Bucket]:
     """Estimate how often each field is right.
 
     Where every target is an ISO date, fields are judged by `date_fields`, else by `span_fields`.
@@ -73,7 +73,7 @@ def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence
         pairs: the test items.
 
     Returns:
-        For each field its estimates, over the pairs that have it; fields in the order in which they first occur.
+        For each field its quality, over the pairs that have it; fields in the order in which they first occur.
 
     Raises:
         ValueError: not as many outputs as pairs.
@@ -81,7 +81,7 @@ def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence
     Example:
         >>> pairs = [Pair("11/13/08", "2008-11-13"), Pair("1/2/99", "1999-01-02")]
         >>> found = score_fields({"a": [["2008-11-12", "1999-01-02"]]}, pairs)
-        >>> [(field.name, field.items, field.estimates["a"].mean) for field in found]
+        >>> [(field.name, field.items, field.models["a"].mean) for field in found]
         [('year', 2, 1.0), ('month', 2, 1.0), ('day', 2, 0.5)]
     """
     dates = all(_ISO_DATE.fullmatch(pair.target) for pair in pairs)
@@ -98,7 +98,7 @@ def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence
         for field in judge(pair.target, pair):
             places.setdefault(field, []).append(place)
     return [
-        BucketEstimates(
+        Bucket(
             field,
             len(some),
             {

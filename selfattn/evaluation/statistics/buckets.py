@@ -1,28 +1,28 @@
-"""Test items in groups of like kind, and how good each model is on each group.
-
-Every item is in one group of a division at most. Letters: `s` seeds, `i` test items, `k` counts an item, `n` corpora.
-"""
+"""Test items in groups of like kind, and how good each model is on each group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.metrics.evaluate import places_by_tag
-from selfattn.evaluation.statistics.comparison import Estimate
-from selfattn.evaluation.statistics.resampling import Array
-from selfattn.evaluation.statistics.significance import compare_corpus, estimate
+from selfattn.evaluation.metrics.metric import Metric
+from selfattn.evaluation.metrics.word_recall import WordRecall, Words, seen_in_training
+from selfattn.evaluation.statistics.significance import estimate_counts
+from selfattn.figures.buckets import Bucket
+from selfattn.figures.quality import Estimate
 
-Words = Callable[[str], Sequence[str]]
+Bins = Sequence[tuple[int, int | None]]
+
+# How often the training has a word: never, hardly, now and then, often. Both ends belong to the bin.
+FREQUENCIES: Bins = ((0, 0), (1, 5), (6, 50), (51, None))
 
 
 @dataclass(frozen=True)
-class Bucket:
+class ItemGroup:
     """Some of the test items.
 
     Attributes:
@@ -34,35 +34,24 @@ class Bucket:
     places: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class BucketEstimates:
-    """How good models are on a bucket.
-
-    Attributes:
-        name: of the bucket.
-        items: how many test items it has.
-        estimates: of each model.
-    """
-
-    name: str
-    items: int
-    estimates: Mapping[str, Estimate]
-
-
-def by_tag(pairs: Sequence[Pair]) -> list[Bucket]:
-    """Divide by tag (the format of a date, the kind of a phrase); pairs without a tag are left out.
+def by_tag(pairs: Sequence[Pair]) -> list[ItemGroup]:
+    """Group by tag (the format of a date, the kind of a phrase), in alphabetical order; pairs without one are left out.
 
     Example:
         >>> by_tag([Pair("a", "b", tag="x"), Pair("c", "d", tag="y"), Pair("e", "f", tag="x")])
-        [Bucket(name='x', places=(0, 2)), Bucket(name='y', places=(1,))]
+        [ItemGroup(name='x', places=(0, 2)), ItemGroup(name='y', places=(1,))]
     """
-    return [Bucket(tag, tuple(places)) for tag, places in places_by_tag(pairs).items()]
+    places: dict[str, list[int]] = {}
+    for place, pair in enumerate(pairs):
+        if pair.tag:
+            places.setdefault(pair.tag, []).append(place)
+    return [ItemGroup(tag, tuple(some)) for tag, some in sorted(places.items())]
 
 
 def by_length(
     texts: Sequence[str], *, edges: Sequence[int] | None = None, groups: int = 4, words: Words = list
-) -> list[Bucket]:
-    """Divide by length.
+) -> list[ItemGroup]:
+    """Group by length.
 
     Args:
         texts: of the test items, as a rule their sources.
@@ -91,64 +80,73 @@ def by_length(
     numbers = np.searchsorted(np.array(edges, dtype=np.int64), lengths, side="right")
     places = [np.flatnonzero(numbers == number) for number in range(len(edges) + 1)]
     return [
-        Bucket(range_name(int(lengths[some].min()), int(lengths[some].max())), tuple(some.tolist()))
+        ItemGroup(range_name(int(lengths[some].min()), int(lengths[some].max())), tuple(some.tolist()))
         for some in places
         if some.size
     ]
 
 
-def score_buckets(buckets: Sequence[Bucket], scores: Mapping[str, npt.ArrayLike]) -> list[BucketEstimates]:
-    """Estimate each model's score on each bucket, over seeds and the items of the bucket.
+def by_training_frequency(
+    references: Sequence[str], training: Mapping[str, int], *, bins: Bins = FREQUENCIES
+) -> list[tuple[ItemGroup, WordRecall]]:
+    """Group items by how often training has the words of their references; an item may be in several groups.
 
     Args:
-        buckets: with places in the test set.
-        scores: for each model ``[s i]``, see `selfattn.evaluation.statistics.significance.estimate`.
+        references: one for each item.
+        training: how often the training's targets have each word, from `count_words`.
+        bins: least and largest count of each group; default `FREQUENCIES`.
+
+    Returns:
+        For each bin the items that have such a word, and the metric that looks at those words only.
 
     Example:
-        >>> found = score_buckets([Bucket("short", (0, 2))], {"a": [[1, 0, 0], [1, 1, 0]]})
-        >>> found[0].items, found[0].estimates["a"].mean
+        >>> found = by_training_frequency(["the cow", "a dog"], {"the": 1, "a": 1, "dog": 1})
+        >>> [(group.name, group.places) for group, recall in found]
+        [('0', (0,)), ('1 to 5', (0, 1))]
+    """
+    found = []
+    for low, high in bins:
+        recall = WordRecall(wanted=seen_in_training(training, low, high))
+        words = recall.counts(references, references)[:, 1] if references else np.zeros(0)
+        if places := tuple(np.flatnonzero(words).tolist()):
+            found.append((ItemGroup(range_name(low, high), places), recall))
+    return found
+
+
+def score_groups(
+    groups: Sequence[ItemGroup],
+    outputs: Mapping[str, Sequence[Sequence[str]]],
+    references: Sequence[str],
+    metric: Metric,
+    *,
+    resamples: int = 500,
+) -> tuple[Bucket, ...]:
+    """Estimate each model's score on each group, over seeds and the items of the group.
+
+    Args:
+        groups: with places among the test items.
+        outputs: for each model the outputs of each of its runs.
+        references: one for each test item.
+        metric: any.
+        resamples: how often to draw the items of a group again, where the score is no mean; default 500.
+
+    Raises:
+        ValueError: not as many outputs as references.
+
+    Example:
+        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> outputs = {"a": [["x", "-", "-"], ["x", "y", "-"]]}
+        >>> (found,) = score_groups([ItemGroup("short", (0, 2))], outputs, ["x", "y", "z"], make_metric("exact_match"))
+        >>> found.items, found.models["a"].mean
         (2, 0.5)
     """
-    arrays = {model: np.asarray(values, dtype=np.float64) for model, values in scores.items()}
-    return [
-        BucketEstimates(
-            bucket.name,
-            len(bucket.places),
-            {model: estimate(values[:, list(bucket.places)]) for model, values in arrays.items()},
-        )
-        for bucket in buckets
-    ]
+    counts = metric.count_runs(outputs, references)
 
+    def score(places: Sequence[int]) -> Mapping[str, Estimate]:
+        of_group = {model: values[:, list(places)] for model, values in counts.items()}
+        return estimate_counts(of_group, metric, resamples=resamples)
 
-def score_buckets_corpus(
-    buckets: Sequence[Bucket], statistics: Mapping[str, Array], score: Callable[[Array], Array], *, resamples: int = 500
-) -> list[BucketEstimates]:
-    """Do what `score_buckets` does for a score that is no average over items, such as BLEU.
-
-    Args:
-        buckets: with places in the test set.
-        statistics: for each model ``[s i k]``, see `selfattn.evaluation.statistics.significance.compare_corpus`.
-        score: from sums ``[n k]`` to scores ``[n]``.
-        resamples: how often to draw the items of a bucket again; default 500.
-
-    Example:
-        >>> counts = np.array([[[1.0, 2.0], [3.0, 4.0], [0.0, 4.0]]])
-        >>> found = score_buckets_corpus([Bucket("x", (0, 2))], {"a": counts}, lambda sums: sums[:, 0] / sums[:, 1])
-        >>> round(found[0].estimates["a"].mean, 3)
-        0.167
-    """
-    return [
-        BucketEstimates(
-            bucket.name,
-            len(bucket.places),
-            compare_corpus(
-                {model: counts[:, list(bucket.places)] for model, counts in statistics.items()},
-                score,
-                resamples=resamples,
-            ).estimates,
-        )
-        for bucket in buckets
-    ]
+    return tuple(Bucket(group.name, len(group.places), score(group.places)) for group in groups)
 
 
 def range_name(low: int, high: int | None) -> str:

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from selfattn.figures.quality import Estimate, IntervalMethod, Over
+
 LEVEL = 0.95
-METHOD = "percentile bootstrap (Wilson score where all items are right, or all wrong)"
+_METHODS: dict[Over, str] = {
+    "items": "percentile bootstrap (Wilson score where all items are right, or all wrong)",
+    "seeds and items": "hierarchical bootstrap over seeds and items in closed form, with Student's t for the few seeds "
+    "(shares: in the form of the Wilson score)",
+}
 _Z = 1.959963984540054  # the normal quantile of (1 + LEVEL) / 2
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean with its 95 % interval."""
+def interval_method(over: Over) -> IntervalMethod:
+    """Say how intervals are made.
 
-    mean: float
-    low: float
-    high: float
+    Args:
+        over: what varies in them.
+
+    Example:
+        >>> interval_method("items").level
+        0.95
+    """
+    return IntervalMethod(LEVEL, _METHODS[over], over)
 
 
 def bootstrap_share(
     runs: Sequence[Sequence[bool]] | npt.NDArray[np.bool_], *, seed: int = 0, resamples: int = 2000
-) -> Interval:
+) -> Estimate:
     """Estimate a share of right items, and how far it depends on which items were drawn.
 
     The items are drawn again with replacement, ``resamples`` times, all runs on the same draw; the interval goes from
@@ -53,16 +62,16 @@ def bootstrap_share(
     right = np.asarray(runs, dtype=np.float64)
     if right.ndim != 2 or not right.size:
         raise ValueError("bootstrap_share expects at least one run with at least one item, all runs of one length")
-    by_item = right.mean(axis=0)
+    by_item, by_run = right.mean(axis=0), tuple(map(float, right.mean(axis=1)))
     mean, items = float(by_item.mean()), by_item.size
     if mean in (0.0, 1.0):
         low, high = wilson(round(mean * items), items)
-        return Interval(mean, low, high)
+        return Estimate(mean, low, high, by_run)
     # An item counts by its value alone, so a draw is how often each of the few values came up.
     values, counts = np.unique(by_item, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(items, counts / items, size=resamples)
     low, high = np.quantile(drawn @ values / items, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(mean, min(float(low), mean), max(float(high), mean))
+    return Estimate(mean, min(float(low), mean), max(float(high), mean), by_run)
 
 
 def wilson(right: int, items: int) -> tuple[float, float]:

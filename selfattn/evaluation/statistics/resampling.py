@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from selfattn.evaluation.metrics.metric import Array
+
 _AT_ONCE = 256  # resamples held in memory together
 
 

@@ -1,36 +1,40 @@
 """Which differences between models would be seen again with other seeds and other test items.
 
 What is computed, why so, and how often it is wrong in simulation: docs/statistics.md. Letters: `s` seeds, `i` test
-items, `k` statistics an item, `r` runs of all models together.
+items, `k` counts an item, `r` runs of all models together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.evaluation.statistics.comparison import Comparison, Estimate, Over, PairResult, word_for
+from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
 from selfattn.evaluation.statistics.paired import holm, sign_flip_p
-from selfattn.evaluation.statistics.resampling import Array, average_covariance, corpus_covariance
-from selfattn.evaluation.statistics.spread import ALPHA, Spread, spread
+from selfattn.evaluation.statistics.resampling import average_covariance, corpus_covariance
+from selfattn.evaluation.statistics.variances import ALPHA, Variances, variances
+from selfattn.figures.pairs import Comparison, PairTest, Word
+from selfattn.figures.quality import Better, Estimate
 
+MIN_SEEDS = 3
+RESAMPLES = 2000
 _ROUNDING = 1e-12  # of the scores' size
 
 
 def estimate(scores: npt.ArrayLike) -> Estimate:
     """Estimate a model's score and its 95 % interval over seeds and items.
 
-    The half-width is that of `spread.Spread`. Where all scores are 0 or 1 it is laid out as Wilson's interval is,
+    The half-width is that of `variances.Variances`. Where all scores are 0 or 1 it is laid out as Wilson's interval is,
     inside ``[0, 1]`` and longer towards 1/2. With one run the interval is over items only, and ``over`` says so; for
     scores of 0 and 1 it is then that of `bootstrap_share`.
 
     Args:
-        scores: ``[s i]``, the score of each run on each item, the higher the better.
+        scores: ``[s i]``, the score of each run on each item.
 
     Raises:
         ValueError: not two axes, nothing in it, or a value that is not finite.
@@ -42,13 +46,13 @@ def estimate(scores: npt.ArrayLike) -> Estimate:
         >>> estimate([[0.5, 0.7, 0.3]]).over
         'items'
     """
-    return _measure_averages({"model": scores}).estimate("model")
+    return _of_means({"model": scores}).estimates()["model"]
 
 
-def compare(scores: Mapping[str, npt.ArrayLike]) -> Comparison:
-    """Estimate every model's score, and test every pair of models.
+def compare_scores(scores: Mapping[str, npt.ArrayLike], metric: str = "mean", better: Better = "higher") -> Comparison:
+    """Estimate every model's mean score, and test every pair of models.
 
-    A pair's interval and p come from `spread.Spread`; p is never below that of the exact test over items alone,
+    A pair's interval and p come from `variances.Variances`; p is never below that of the exact test over items alone,
     `paired.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
     over items takes its place. Holm's correction is over all pairs.
 
@@ -56,48 +60,106 @@ def compare(scores: Mapping[str, npt.ArrayLike]) -> Comparison:
     unrelated first weights. If they do share luck, the test is stricter, not laxer.
 
     Args:
-        scores: for each model ``[s i]``, the score of each run on each item, the higher the better; the same items in
-            the same order for all.
+        scores: for each model ``[s i]``, the score of each run on each item; the same items in the same order for all.
+        metric: what to call the score; default ``mean``.
+        better: which of two scores is the better one; default the higher.
 
     Raises:
         ValueError: no model, not two axes, nothing in them, a value that is not finite, or different numbers of items.
 
     Example:
         >>> runs = np.random.default_rng(0).random((3, 3, 1000)) < [[[0.9]], [[0.5]], [[0.5]]]
-        >>> found = compare({"a": runs[0], "b": runs[1], "c": runs[2]})
+        >>> found = compare_scores({"a": runs[0], "b": runs[1], "c": runs[2]})
         >>> found.between("b", "a").word, found.between("b", "c").word
         ('worse', 'no difference seen')
     """
-    return _measure_averages(scores).comparison()
+    return _of_means(scores).comparison(metric, better)
 
 
-def compare_corpus(
-    statistics: Mapping[str, npt.ArrayLike], score: Callable[[Array], Array], *, resamples: int = 2000, seed: int = 0
+def compare_outputs(
+    outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], metric: Metric
 ) -> Comparison:
-    """Do what `compare` does for a score that is no average over items, such as BLEU, chrF or an error rate.
+    """Compare models by what they wrote: `compare_counts` of what a metric counts.
 
     Args:
-        statistics: for each model ``[s i k]``: for each run and item, numbers that are added up over items.
-        score: from sums ``[n k]`` to scores ``[n]``, the higher the better.
-        resamples: how often to draw the items again; default 2000.
-        seed: of the draws; default 0.
+        outputs: for each model the outputs of each of its runs.
+        references: one for each item.
+        metric: such as ``make_metric("bleu", "de")``.
+
+    Raises:
+        ValueError: no model, no run, or not as many outputs as references.
+
+    Example:
+        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> right = [f"the dog number {number} runs" for number in range(50)]
+        >>> wrong = [text.replace("runs", "ran") for text in right]
+        >>> found = compare_outputs({"a": [right] * 3, "b": [wrong] * 3}, right, make_metric("bleu", "en"))
+        >>> found.between("a", "b").word
+        'better'
+    """
+    return compare_counts(metric.count_runs(outputs, references), metric)
+
+
+def compare_counts(counts: Mapping[str, npt.ArrayLike], metric: Metric, *, resamples: int = RESAMPLES) -> Comparison:
+    """Do what `compare_scores` does for any metric: also one that is no mean over items, such as BLEU or an error rate.
+
+    Args:
+        counts: for each model ``[s i k]``: what the metric counts on each item, in each run.
+        metric: makes scores of them.
+        resamples: how often to draw the items again, where the score is no mean; default 2000.
 
     Raises:
         ValueError: no model, not three axes, nothing in them, a value or a score that is not finite, or different
             numbers of items.
 
     Example:
+        >>> from selfattn.evaluation.metrics.metric import make_metric
         >>> edits = np.random.default_rng(0).poisson([[[1.0]], [[3.0]]], size=(2, 3, 200))
         >>> counts = np.stack([edits, np.full_like(edits, 10)], axis=-1)
-        >>> found = compare_corpus({"a": counts[0], "b": counts[1]}, lambda sums: -sums[:, 0] / sums[:, 1])
+        >>> found = compare_counts({"a": counts[0], "b": counts[1]}, make_metric("character_error_rate"))
         >>> found.between("a", "b").word
         'better'
     """
-    runs = _checked(statistics, axes=3)
-    joined = np.concatenate(list(runs.values()))
-    covariance = corpus_covariance(joined, score, resamples=resamples, seed=seed)
-    values = {name: score(one.sum(axis=1)) for name, one in runs.items()}
-    return _Measured(values, covariance, joined.shape[1], None).comparison()
+    return _measured(counts, metric, resamples).comparison(metric.name, metric.better)
+
+
+def estimate_counts(
+    counts: Mapping[str, npt.ArrayLike], metric: Metric, *, resamples: int = RESAMPLES
+) -> dict[str, Estimate]:
+    """Estimate every model's score as `compare_counts` does, which describes the arguments, and test nothing."""
+    return _measured(counts, metric, resamples).estimates()
+
+
+def word_for(low: float, high: float, p_holm: float, *, seeds: int, apart: bool, better: Better = "higher") -> Word:
+    """Say in words what the figures of a difference carry; the first rule that holds decides.
+
+    1. Fewer than three seeds: "too few seeds to tell", whatever the items say.
+    2. The corrected p is below 0.05 and the interval leaves out 0: "better" or "worse".
+    3. The runs are apart: "too few seeds to tell". They are not called alike only because there are few of them.
+    4. Otherwise "no difference seen", which is no proof of equality: the interval says what may have been missed.
+
+    Args:
+        low: lower end of the difference's interval.
+        high: upper end.
+        p_holm: the corrected p.
+        seeds: of the model that has fewer.
+        apart: whether every run of one model is above every run of the other, and that by more than the luck of the
+            items (``p_items`` below 0.05).
+        better: which of two scores is the better one; default the higher.
+
+    Example:
+        >>> word_for(0.01, 0.03, 0.002, seeds=3, apart=True)
+        'better'
+        >>> word_for(0.01, 0.03, 0.002, seeds=1, apart=True)
+        'too few seeds to tell'
+        >>> word_for(-0.01, 0.03, 0.4, seeds=5, apart=False)
+        'no difference seen'
+    """
+    if seeds < MIN_SEEDS:
+        return "too few seeds to tell"
+    if p_holm < ALPHA and (low > 0 or high < 0):
+        return "better" if (low > 0) == (better == "higher") else "worse"
+    return "too few seeds to tell" if apart else "no difference seen"
 
 
 @dataclass(frozen=True)
@@ -116,26 +178,25 @@ class _Measured:
     items: int
     right: Mapping[str, Array] | None
 
-    def estimate(self, name: str) -> Estimate:
+    def estimates(self) -> dict[str, Estimate]:
+        return {name: self._estimate(name) for name in self.runs}
+
+    def _estimate(self, name: str) -> Estimate:
         values = self.runs[name]
-        mean, over = float(values.mean()), _over(len(values))
-        if self.right is None:
-            half = self._spread(name).half_width()
-            low, high = mean - half, mean + half
-        elif over == "items":
-            interval = bootstrap_share(self.right[name] > 0)
-            low, high = interval.low, interval.high
-        else:
-            low, high = _share_interval(mean, self._spread(name).half_width(), self.items)
-        return Estimate(mean, low, high, tuple(map(float, values)), self.items, over)
+        mean, runs = float(values.mean()), tuple(map(float, values))
+        if self.right is not None and len(values) == 1:
+            return replace(bootstrap_share(self.right[name] > 0), mean=mean, runs=runs)
+        half = self._variances(name).half_width()
+        ends = (mean - half, mean + half) if self.right is None else _share_interval(mean, half, self.items)
+        return Estimate(mean, *ends, runs)
 
-    def comparison(self) -> Comparison:
-        pairs = [self._pair(first, second) for first, second in combinations(self.runs, 2)]
+    def comparison(self, metric: str, better: Better) -> Comparison:
+        pairs = [self._pair(first, second, metric) for first, second in combinations(self.runs, 2)]
         corrected = holm([pair.p for pair in pairs])
-        pairs = [self._with_word(pair, p_holm) for pair, p_holm in zip(pairs, corrected, strict=True)]
-        return Comparison({name: self.estimate(name) for name in self.runs}, tuple(pairs))
+        with_words = (self._with_word(pair, p, better) for pair, p in zip(pairs, corrected, strict=True))
+        return Comparison(self.estimates(), tuple(with_words))
 
-    def _spread(self, *names: str) -> Spread:
+    def _variances(self, *names: str) -> Variances:
         places: list[int] = []
         start = 0
         for name, values in self.runs.items():
@@ -146,12 +207,12 @@ class _Measured:
         # table of right and wrong answers (after Agresti and Min 2005).
         extra = 1 / self.items**2 if self.right is not None and len(names) == 2 else 0.0
         covariance = self.covariance[np.ix_(places, places)]
-        return spread([self.runs[name] for name in names], covariance, self.items, extra=extra)
+        return variances([self.runs[name] for name in names], covariance, self.items, extra=extra)
 
-    def _pair(self, first: str, second: str) -> PairResult:
+    def _pair(self, first: str, second: str, metric: str) -> PairTest:
         """Figures of a pair; the correction for other pairs and the word are still to come."""
         one, other = self.runs[first], self.runs[second]
-        found, difference = self._spread(first, second), _difference(one, other)
+        found, difference = self._variances(first, second), _difference(one, other)
         half = found.half_width()
         low, high = difference - half, difference + half
         if self.right is None:
@@ -162,17 +223,29 @@ class _Measured:
             sums = self.right[first].sum(axis=0) * len(other) - self.right[second].sum(axis=0) * len(one)
             p_items = sign_flip_p(sums.astype(np.int64))
         p = max(p_items, found.p_seeds(difference))
-        over = _over(min(len(one), len(other)))
-        return PairResult(first, second, difference, low, high, p, p_items, p, over, "no difference seen")
+        return PairTest(first, second, metric, difference, low, high, p, p, "no difference seen", p_items)
 
-    def _with_word(self, pair: PairResult, p_holm: float) -> PairResult:
+    def _with_word(self, pair: PairTest, p_holm: float, better: Better) -> PairTest:
         one, other = self.runs[pair.first], self.runs[pair.second]
+        assert pair.p_items is not None
         apart = pair.p_items < ALPHA and bool(one.min() > other.max() or other.min() > one.max())
-        word = word_for(pair.low, pair.high, p_holm, seeds=min(len(one), len(other)), apart=apart)
+        seeds = min(len(one), len(other))
+        word = word_for(pair.low, pair.high, p_holm, seeds=seeds, apart=apart, better=better)
         return replace(pair, p_holm=p_holm, word=word)
 
 
-def _measure_averages(scores: Mapping[str, npt.ArrayLike]) -> _Measured:
+def _measured(counts: Mapping[str, npt.ArrayLike], metric: Metric, resamples: int) -> _Measured:
+    runs = _checked(counts, axes=3)
+    if metric.is_mean:
+        return _of_means({name: metric.score(one) for name, one in runs.items()})
+    joined = np.concatenate(list(runs.values()))
+    covariance = corpus_covariance(joined, metric.score, resamples=resamples)
+    return _Measured(
+        {name: metric.score(one.sum(axis=1)) for name, one in runs.items()}, covariance, joined.shape[1], None
+    )
+
+
+def _of_means(scores: Mapping[str, npt.ArrayLike]) -> _Measured:
     runs = _checked(scores, axes=2)
     joined = np.concatenate(list(runs.values()))
     right = runs if bool(np.isin(joined, (0.0, 1.0)).all()) else None
@@ -185,7 +258,7 @@ def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Arr
     arrays = {name: np.asarray(one, dtype=np.float64) for name, one in scores.items()}
     if not arrays:
         raise ValueError("expected at least one model")
-    names = "[seeds, items, statistics]" if axes == 3 else "[seeds, items]"
+    names = "[seeds, items, counts]" if axes == 3 else "[seeds, items]"
     for name, one in arrays.items():
         if one.ndim != axes or not one.size:
             raise ValueError(f"{name}: expected {names}, at least one of each, got shape {one.shape}")
@@ -215,7 +288,3 @@ def _share_interval(mean: float, half: float, items: int) -> tuple[float, float]
     centre, reach = mean + excess / 2, (half**2 + excess**2 / 4) ** 0.5
     # But for rounding, both stay on their side of the mean and of the end.
     return max(0.0, min(mean, (centre - reach) / (1 + excess))), min(1.0, max(mean, (centre + reach) / (1 + excess)))
-
-
-def _over(seeds: int) -> Over:
-    return "items" if seeds == 1 else "seeds and items"

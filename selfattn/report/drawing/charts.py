@@ -6,18 +6,21 @@ text; only the lines are drawn in a stretched box. Colours come from the style s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from selfattn.figures.quality import Estimate
+from selfattn.report.blocks import Chart, Column, Drawn, Line, Row, Table
 from selfattn.report.drawing.numbers import value_text
 from selfattn.report.drawing.palette import Sign
 from selfattn.report.drawing.scale import Scale, even_ticks
 from selfattn.report.drawing.svg import element, number, percent, text
-from selfattn.report.sections.training import MOST_BANDS, Spot
+from selfattn.report.words.messages import message
 
+MOST_BANDS = 8  # more would cover each other
 _HEIGHT = 280
 _LABEL = 17  # least distance of two direct labels, px
+COLUMNS = 14  # of a strip in characters
+_BARS = "▁▂▃▄▅▆▇█"
 _STRIP = 22
 _LANE = 12
 
@@ -46,6 +49,60 @@ def axis(scale: Scale) -> str:
     return element("svg", *labels, class_="strip axis", height=17, aria_hidden="true")
 
 
+def strip_text(scale: Scale, sign: Sign, estimate: Estimate | None) -> tuple[str, int, int]:
+    """A mean with its interval in characters, and from where to where it goes.
+
+    Example:
+        >>> strip_text(Scale(), Sign(0, "circle"), Estimate(0.5, 0.3, 0.6))
+        ('····━━━●━·····', 4, 9)
+    """
+    text = list("·" * COLUMNS)
+    if estimate is None:
+        return "".join(text), 0, 0
+    mean, low, high = (
+        min(COLUMNS - 1, int(scale.place(estimate.mean if one is None else one) * COLUMNS))
+        for one in (estimate.mean, estimate.low, estimate.high)
+    )
+    first, last = min(mean, low), max(mean, high)
+    text[first : last + 1] = "━" * (last + 1 - first)
+    text[mean] = sign.glyph
+    return "".join(text), first, last + 1
+
+
+def axis_text(scale: Scale) -> str:
+    """The ends of the axis of such strips."""
+    end = scale.ticks[-1][1] if scale.floor is None else "100"
+    return "0".ljust(COLUMNS - len(end)) + end
+
+
+def chart_table(chart: Chart) -> Table:
+    """A chart for where there are no pictures: every line in a row of characters, with its last value."""
+    lines = [line for line in chart.lines if line.spots]
+    highest = max((spot.x for line in lines for spot in line.spots), default=0.0)
+    head = message("chart.across", unit=chart.unit, most=chart.show(highest))
+    columns = (Column("", numeric=False), Column(head, numeric=False), Column(message("chart.last")))
+    rows = []
+    for line in lines:
+        last = value_text(line.spots[-1].y, chart.scale.kind)
+        rows.append(Row((line.name, Drawn(spark(line, chart.scale, highest)), last), line.name))
+    return Table(chart.name, columns, tuple(rows))
+
+
+def spark(line: Line, scale: Scale, highest: float, columns: int = 28) -> str:
+    """The height of a line at even steps up to `highest`, in characters.
+
+    Example:
+        >>> from selfattn.report.blocks import Spot
+        >>> spark(Line("a", (Spot(0, 0.1), Spot(5, 0.5), Spot(10, 1.0))), Scale(), 10, columns=5)
+        '▁▁▅▅█'
+    """
+    found = []
+    for k in range(columns):
+        before = [spot.y for spot in line.spots if spot.x <= highest * k / (columns - 1) * (1 + 1e-9)]
+        found.append(_BARS[min(7, int(8 * scale.place(before[-1])))] if before else "·")
+    return "".join(found)
+
+
 def marker(sign: Sign) -> str:
     """The sign of a model, to stand before its name."""
     path = element("path", d=sign.path)
@@ -72,28 +129,18 @@ def _sign_at(sign: Sign, share: float, y: float, tip: str = "") -> str:
     )
 
 
-@dataclass(frozen=True)
-class Line:
-    """The learning of one model: the mean of its runs and how it is drawn."""
-
-    name: str
-    sign: Sign
-    spots: tuple[Spot, ...]
-
-
-def curves(lines: Sequence[Line], scale: Scale, show: Callable[[float], str], label: str) -> str:
-    """Quality on validation items against what was spent: lines with signs are means over runs, bands their spread.
+def curves(chart: Chart, sign_of: Mapping[str, Sign], label: str) -> str:
+    """The lines of a chart with their signs, and their bands.
 
     Args:
-        lines: the models; those without a spot are left out.
-        scale: the axis of quality.
-        show: how an amount that was spent is written.
+        chart: what to draw.
+        sign_of: the sign of every line by its name.
         label: id of the element that names the chart.
 
     Returns:
-        An `<svg>`, or "" when no model has a spot to draw.
+        An `<svg>`, or "" when no line has a spot to draw.
     """
-    drawn = [line for line in lines if line.spots]
+    drawn, scale, show = [line for line in chart.lines if line.spots], chart.scale, chart.show
     if not drawn:
         return ""
     highest = max(spot.x for line in drawn for spot in line.spots) or 1.0
@@ -110,27 +157,23 @@ def curves(lines: Sequence[Line], scale: Scale, show: Callable[[float], str], la
 
     bands, paths, front, ends = [], [], [], []
     for line in drawn:
-        colour = f"m{line.sign.colour}"
+        sign = sign_of[line.name]
+        colour = f"m{sign.colour}"
         around = [(s.x, s.low, s.high) for s in line.spots if s.low is not None and s.high is not None]
         if around and len(drawn) <= MOST_BANDS:
             edge = [place(x, high) for x, _, high in around] + [place(x, low) for x, low, _ in reversed(around)]
             bands.append(element("polygon", class_=colour, points=" ".join(edge)))
-        points = " ".join(place(spot.x, spot.mean) for spot in line.spots)
+        points = " ".join(place(spot.x, spot.y) for spot in line.spots)
         paths.append(element("polyline", class_=colour, points=points))
         marks = [
-            _sign_at(
-                line.sign,
-                across(spot.x),
-                down(spot.mean),
-                f"{line.name} · {show(spot.x)} · {value_text(spot.mean, scale.kind)}",
-            )
-            for spot in line.spots
+            _sign_at(sign, across(s.x), down(s.y), f"{line.name} · {show(s.x)} · {value_text(s.y, scale.kind)}")
+            for s in line.spots
         ]
         front.append(element("g", *marks, class_=colour))
-        ends.append((down(line.spots[-1].mean), across(line.spots[-1].x), line))
+        ends.append((down(line.spots[-1].y), across(line.spots[-1].x), line.name))
     attributes = {"viewBox": "0 0 1000 1000", "preserveAspectRatio": "none", "width": "100%", "class_": "lines"}
     box = element("svg", *bands, *paths, height=height, **attributes)
-    leaders, names = _direct_labels(ends, height)
+    leaders, names = _direct_labels(ends, height, sign_of)
     grid = _grid(scale, highest, height, down, show)
     parts = [*grid, *leaders, box, *front, *names]
     return element("svg", *parts, class_="plot", height=height, role="img", aria_labelledby=label)
@@ -158,7 +201,9 @@ def label_margin(lines: Sequence[Line]) -> int:
     return min(190, 30 + 7 * max(len(line.name) for line in lines))
 
 
-def _direct_labels(ends: list[tuple[float, float, Line]], height: float) -> tuple[list[str], list[str]]:
+def _direct_labels(
+    ends: list[tuple[float, float, str]], height: float, sign_of: Mapping[str, Sign]
+) -> tuple[list[str], list[str]]:
     """Leaders, and names at the right edge beside the ends of their lines, pushed apart where they would overlap."""
     order = sorted(ends, key=lambda end: end[0])
     places: list[float] = []
@@ -168,11 +213,9 @@ def _direct_labels(ends: list[tuple[float, float, Line]], height: float) -> tupl
     for k in range(len(places) - 1, -1, -1):
         places[k] = min(places[k], height - _LABEL * (len(places) - 1 - k)) if overflow else places[k]
     leaders, names = [], []
-    for (y, x, line), place in zip(order, places, strict=True):
-        name = line.name if len(line.name) <= 23 else f"{line.name[:22]}…"
-        sign = element(
-            "svg", _sign_at(line.sign, 0, 0), class_=f"m{line.sign.colour}", x="100%", y=place, overflow="visible"
-        )
+    for (y, x, full), place in zip(order, places, strict=True):
+        name, found = full if len(full) <= 23 else f"{full[:22]}…", sign_of[full]
+        sign = element("svg", _sign_at(found, 0, 0), class_=f"m{found.colour}", x="100%", y=place, overflow="visible")
         leaders.append(element("line", class_="leader", x1=percent(x), x2="100%", y1=y, y2=y))
         leaders.append(_slant(y, place))
         names.append(element("g", sign, element("text", text(name), x="100%", y=place + 4, dx=30), class_="name"))

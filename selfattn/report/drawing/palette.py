@@ -38,15 +38,20 @@ class Sign:
         return GLYPHS[self.shape]
 
 
-def signs(names: Sequence[str]) -> dict[str, Sign]:
-    """A sign for every model, in the order given; the first 49 differ from each other.
+class Signs(dict[str, Sign]):
+    """A sign for every name, in the order given; one that was not given gets the next. The first 49 differ.
 
     Example:
-        >>> signs(["transformer", "rnn-attention"])["rnn-attention"]
-        Sign(colour=1, shape='square')
+        >>> signs = Signs(["transformer", "rnn-attention"])
+        >>> signs["rnn-attention"], signs["another"].glyph
+        (Sign(colour=1, shape='square'), '▲')
     """
-    found = {}
-    for k, name in enumerate(names):
-        colour = k % COLOURS
-        found[name] = Sign(colour, SHAPES[(colour + k // COLOURS) % len(SHAPES)])
-    return found
+
+    def __init__(self, names: Sequence[str]) -> None:
+        for name in names:
+            self[name]
+
+    def __missing__(self, name: str) -> Sign:
+        colour = len(self) % COLOURS
+        self[name] = found = Sign(colour, SHAPES[(colour + len(self) // COLOURS) % len(SHAPES)])
+        return found

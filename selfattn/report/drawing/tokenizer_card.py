@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from selfattn.report.drawing.numbers import share_text
 from selfattn.report.drawing.tokens import width
 from selfattn.tokenizers.card import Card
-from selfattn.tokenizers.labels import printable
+from selfattn.tokenizers.protocol import printable
 
 COLUMNS = 80
 _LABEL = 22

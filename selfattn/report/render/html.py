@@ -14,103 +14,95 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from selfattn.figures.record import Record
+from selfattn.report.blocks import Answer, AttentionMaps, Chart, Strip
+from selfattn.report.contents import contents
 from selfattn.report.drawing import charts
-from selfattn.report.drawing.palette import signs
-from selfattn.report.render.page_parts import bucket_parts, difference_rows, learning_charts, markers, summary_rows
-from selfattn.report.sections.explorer import explorer_data, still_maps, without_maps
-from selfattn.report.sections.judged import method_note, tuning_space
-from selfattn.report.sections.settings import reproduce_facts, shared_settings
-from selfattn.report.sections.summary import gaps, interval_note, origin, record_scale, standing_note
-from selfattn.report.sections.tables import Tables, tables
-from selfattn.report.sections.training import band_note, threshold
-from selfattn.report.verdict.comparability import badges, matched_sentence
-from selfattn.report.verdict.names import metric_name
-from selfattn.report.verdict.ranking import ranked
-from selfattn.report.verdict.verdict import question, verdict
-from selfattn.report.words.catalogue import LANGS, catalogue
-from selfattn.report.words.messages import message
-from selfattn.report.words.wording import Wording
+from selfattn.report.drawing.diff import Piece, pieces
+from selfattn.report.drawing.palette import Signs
+from selfattn.report.drawing.scale import Scale
+from selfattn.report.render.explorer import explorer_data, still_maps
+from selfattn.report.render.translator import Translator
+from selfattn.report.sections.first_screen import first_screen
+from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue
 
 
-def render_html(record: Record, lang: str = "en") -> str:
+def render_html(record: Record, lang: str = SOURCE) -> str:
     """Render a record as a self-contained page; the same record gives the same text.
 
     Args:
         record: the comparison.
-        lang: the language that the page opens in; the other is in it too.
+        lang: the language that the page opens in; the others are in it too.
 
     Returns:
         The HTML document.
     """
-    w = Wording(lang)
-    explorer = explorer_data(record)
+    draw, translator = Drawing(Signs([model.name for model in record.models])), Translator(lang)
     script = _asset("page.js") + _asset("explorer.js")
+    verdict, *below = first_screen(record)
     context = {
-        "record": record,
+        "langs": LANGS,
         "lang": lang,
-        "w": w,
+        "w": translator,
+        "draw": draw,
+        "kind": lambda block: type(block).__name__,
         "css": Markup(_asset("report.css")),
         "script": Markup(script),
         "script_hash": _csp_hash(script),
-        "data": _Late(lambda: _json(_page_data(w, explorer))),
-        **_first_screen(record),
-        **_sections(record, tables(record)),
-        **_attention(record, explorer),
+        "data": _Late(lambda: _json(_page_data(translator, draw.explorer))),
+        "version": record.environment.get("selfattn", ""),
+        "verdict": verdict,
+        "first": below,
+        "parts": contents(record),
     }
     return _templates().get_template("report.html.j2").render(context) + "\n"
 
 
-def _first_screen(record: Record) -> dict[str, Any]:
-    scale = record_scale(record)
-    return {
-        "question": question(record),
-        "verdict": verdict(record),
-        "badges": badges(record),
-        "origin": origin(record),
-        "interval_note": interval_note(record),
-        "standing_note": standing_note(record),
-        "gaps": gaps(record),
-        "scale": scale,
-        "axis": Markup(charts.axis(scale)),
-        "metric": metric_name(record),
-        "unit": message(f"unit.{record.headline.kind}"),
-        "marker": markers(record),
-        "glyph": {name: sign.glyph for name, sign in signs([model.name for model in record.models]).items()},
-        "rows": summary_rows(record),
-        "legend": ranked(record),
-    }
+class Drawing:
+    """What the templates draw: the pictures of blocks, and cells that are more than text.
 
+    Args:
+        signs: of the models.
 
-def _sections(record: Record, found: Tables) -> dict[str, Any]:
-    buckets = bucket_parts(record)
-    optional = {"buckets": buckets, "alignment": found.alignment, "gates": True}
-    names = ("learning", "attention", "buckets", "differences", "statistics", "cost", "alignment", "gates", "fairness")
-    level = threshold(record)
-    return {
-        "sections": [name for name in (*names, "reproduce") if optional.get(name, True)],
-        "charts": learning_charts(record),
-        "band_note": band_note(record),
-        "threshold": level[1] if level else None,
-        "buckets": buckets,
-        "differences": difference_rows(record),
-        "tables": found,
-        "shared": shared_settings(record),
-        "method_note": method_note(record),
-        "failed": sum(not gate.passed for gate in record.gates),
-        "matched": matched_sentence(record),
-        "space": tuning_space(record),
-        "facts": reproduce_facts(record),
-        "runs": [run for model in record.models for run in model.run_dirs],
-    }
+    Attributes:
+        explorer: what the script of the page draws attention from.
+    """
 
+    def __init__(self, signs: Signs) -> None:
+        self.signs = signs
+        self.explorer: dict[str, Any] = {"total": 0, "models": [], "examples": []}
 
-def _attention(record: Record, explorer: dict[str, Any]) -> dict[str, Any]:
-    kept, total = len(explorer["examples"]), explorer["total"]
-    return {
-        "still": [{"name": name, "prediction": said, "svg": Markup(svg)} for name, said, svg in still_maps(record)],
-        "no_maps": without_maps(record),
-        "left_out": (kept, total) if 0 < kept < total else None,
-    }
+    def marker(self, name: object) -> Markup:
+        """The sign of a model."""
+        return Markup(charts.marker(self.signs[str(name)]))
+
+    def glyph(self, name: object) -> str:
+        """The sign of a model in one character."""
+        return self.signs[str(name)].glyph
+
+    def axis(self, scale: Scale) -> Markup:
+        """The ticks above a column of strips."""
+        return Markup(charts.axis(scale))
+
+    def strip(self, scale: Scale, cell: Strip) -> Markup:
+        """Dots and intervals."""
+        return Markup(charts.strip(scale, [(self.signs[name], one) for name, one in cell.entries]))
+
+    def pieces(self, cell: Answer) -> tuple[Piece, ...] | None:
+        """An answer in pieces that are right or wrong."""
+        return None if cell.text is None else pieces(cell.text, cell.target)
+
+    def chart(self, chart: Chart) -> Markup:
+        """The lines of a chart."""
+        return Markup(charts.curves(chart, self.signs, f"chart-{chart.name}"))
+
+    def margin(self, chart: Chart) -> int:
+        """Room for the labels beside a chart, px."""
+        return charts.label_margin(chart.lines)
+
+    def still(self, maps: AttentionMaps) -> list[tuple[str, str, Markup]]:
+        """Pictures for pages without JavaScript; with it, the explorer's figures go into the page."""
+        self.explorer = explorer_data(maps, self.signs)
+        return [(name, said, Markup(svg)) for name, said, svg in still_maps(maps)]
 
 
 class _Late:
@@ -123,9 +115,9 @@ class _Late:
         return self._make()
 
 
-def _page_data(w: Wording, explorer: dict[str, Any]) -> dict[str, Any]:
+def _page_data(translator: Translator, explorer: dict[str, Any]) -> dict[str, Any]:
     words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
-    return {"texts": w.table, "langs": LANGS, "words": words, "explorer": explorer}
+    return {"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}
 
 
 def _json(data: Any) -> str:

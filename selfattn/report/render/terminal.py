@@ -1,30 +1,55 @@
-"""The report's twin in the terminal: the same verdict, the same table and the path of the page, in 80 columns."""
+"""The report's twin in the terminal: the first screen in 80 columns, and any section that is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import singledispatchmethod
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Record
-from selfattn.report.drawing.palette import ANSI, Sign
+from selfattn.report.blocks import (
+    Answer,
+    AttentionMaps,
+    Block,
+    Cell,
+    Chart,
+    Charts,
+    Code,
+    Column,
+    Drawn,
+    Facts,
+    Folded,
+    Heading,
+    Items,
+    Noted,
+    Paragraph,
+    Quality,
+    Row,
+    Stacked,
+    Strip,
+    Table,
+    Verdict,
+)
+from selfattn.report.contents import contents
+from selfattn.report.drawing.attention_text import attention_text
+from selfattn.report.drawing.charts import COLUMNS, axis_text, chart_table, strip_text
+from selfattn.report.drawing.numbers import NONE
+from selfattn.report.drawing.palette import ANSI, Signs
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.drawing.tokens import width
-from selfattn.report.render.grid import cell_text
-from selfattn.report.sections.judged import pair_tables
-from selfattn.report.sections.summary import Row, gaps, interval_note, record_scale, rows, standing_note
-from selfattn.report.verdict.comparability import badges, obstacles
-from selfattn.report.verdict.names import metric_name
-from selfattn.report.verdict.verdict import LISTED, question, verdict
-from selfattn.report.words.messages import message
+from selfattn.report.render.explorer import first_maps
+from selfattn.report.sections.first_screen import brief
+from selfattn.report.words.catalogue import SOURCE
+from selfattn.report.words.messages import Said, message, said
 
-_STRIP = 14
 _PROSE = 90  # columns; longer lines are hard to read
-_PAIRS = 10  # of models, with their tests; more are in the report
 _BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}
 
 
@@ -32,58 +57,169 @@ def print_summary(
     record: Record,
     console: Console,
     report: str | Path | None = None,
-    lang: str = "en",
+    lang: str = SOURCE,
+    sections: Sequence[str] = (),
 ) -> None:
-    """Print question, verdict, badges, table, gates that did not pass, tests of pairs and the report's path.
+    """Print the first screen, the sections that are not the project's own, and the report's path.
 
     Args:
         record: the comparison.
         console: where to print; 80 columns are enough for names of up to 15 characters.
         report: path of `report.html`; default none, and no path is printed.
         lang: the language.
+        sections: further sections to print, by key.
     """
-    answer = verdict(record)
-
-    def say(text: str, style: str = "") -> None:
-        console.print(Text(_wrapped(text, min(console.width, _PROSE)), style=style))
-
-    console.print()
-    say(question(record).say(lang), "bold")
-    console.print()
-    say(answer.lead.say(lang), "bold red" if answer.stopped else "")
-    say(" ".join(sentence.say(lang) for sentence in answer.others), "dim")
-    for sentence in answer.aside:
-        say(f"✗ {sentence.say(lang)}", "red")
-    console.print()
-    line = Text()
-    for badge in badges(record):
-        glyph, style = _BADGES[badge.kind]
-        line.append(f"{glyph} ", style=style).append(f"{badge.text.say(lang)}   ")
-    console.print(line)
-    console.print(Padding(_table(record, rows(record), lang), (1, 0)))
-    say(f"{interval_note(record).say(lang)} {standing_note(record).say(lang)}", "dim")
-    for pair in _pairs(record, lang):
-        say(pair)
-    for obstacle in obstacles(record)[LISTED:]:
-        say(f"✗ {obstacle.say(lang)}", "red")
-    for gap in gaps(record):
-        say(gap.text.say(lang), "dim")
+    screen = _Screen(console, lang, Signs([model.name for model in record.models]))
+    screen.all(brief(record))
+    for part in contents(record):
+        if not part.own or part.key in sections:
+            console.print()
+            screen.say(part.title, "bold underline")
+            screen.all(part.blocks)
+            console.print()
     if report is not None:
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
 
 
-def _pairs(record: Record, lang: str) -> list[str]:
-    """The tests of the headline metric, a line each."""
-    tests = pair_tables(record)[0].grid.lines if record.pairs else ()
-    lines = [message("terminal.pairs").say(lang)] if tests else []
-    for line in tests[:_PAIRS]:
-        first, second, difference, _, p, word = map(cell_text, line.cells)
-        lines.append(
-            message("terminal.pair", first=first, second=second, difference=difference, p=p, word=word).say(lang)
-        )
-    if len(tests) > _PAIRS:
-        lines.append(message("terminal.pairs.more", count=len(tests) - _PAIRS).say(lang))
-    return lines
+class _Screen:
+    """Blocks as lines of a terminal, in one language."""
+
+    def __init__(self, console: Console, lang: str, signs: Signs) -> None:
+        self.console, self.lang, self.signs = console, lang, signs
+
+    def all(self, blocks: Iterable[Block]) -> None:
+        """Print blocks one below the other."""
+        for block in blocks:
+            self.draw(block)
+
+    def say(self, text: Said, style: str = "") -> None:
+        """Print text in lines that are easy to read."""
+        columns = min(self.console.width, _PROSE)
+        self.console.print(Text(_wrapped(said(text, self.lang), columns), style=style))
+
+    @singledispatchmethod
+    def draw(self, block: Block) -> None:
+        """Print one block."""
+        raise NotImplementedError(type(block).__name__)
+
+    @draw.register
+    def _(self, block: Paragraph) -> None:
+        texts = [*(said(one, self.lang) for one in block.sentences), block.code]
+        if any(texts):
+            self.say(" ".join(text for text in texts if text), "dim" if block.note else "")
+
+    @draw.register
+    def _(self, block: Heading) -> None:
+        self.console.print()
+        self.say(block.text, "bold")
+        if block.aside:
+            self.say(block.aside, "dim")
+
+    @draw.register
+    def _(self, block: Items) -> None:
+        sign, style = {"words": ("· ", ""), "gaps": ("", "dim"), "bad": ("✗ ", "red"), "runs": ("· ", "")}[block.style]
+        for one in block.items:
+            self.say(f"{sign}{said(one, self.lang)}", style)
+
+    @draw.register
+    def _(self, block: Facts) -> None:
+        for name, one in block.facts:
+            self.say(f"{said(name, self.lang)}: {self.cell(one, None).plain}")
+
+    @draw.register
+    def _(self, block: Code) -> None:
+        self.console.print(Text(block.text), soft_wrap=True)
+
+    @draw.register
+    def _(self, block: Folded) -> None:
+        self.draw(Heading(block.title))
+        self.all(block.blocks)
+
+    @draw.register
+    def _(self, block: Verdict) -> None:
+        self.console.print()
+        self.say(block.question, "bold")
+        self.console.print()
+        self.say(block.lead, "bold red" if block.stopped else "")
+        self.say(" ".join(sentence.say(self.lang) for sentence in block.others), "dim")
+        self.draw(Items(block.aside, "bad"))
+        self.console.print()
+        line = Text()
+        for badge in block.badges:
+            glyph, style = _BADGES[badge.kind]
+            line.append(f"{glyph} ", style=style).append(f"{badge.text.say(self.lang)}   ")
+        self.console.print(line)
+
+    @draw.register
+    def _(self, block: Table) -> None:
+        if not block.rows:
+            return
+        table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+        for k, column in enumerate(block.columns):
+            justify: Literal["left", "right"] = "right" if column.numeric and column.axis is None else "left"
+            whole = k > 0 and (column.numeric or column.axis is not None)
+            size = None if column.axis is None else COLUMNS
+            table.add_column(self._head(column), justify=justify, no_wrap=whole, width=size, overflow="fold")
+        for row in block.rows:
+            cells = [self.cell(one, column.axis) for one, column in zip(row.cells, block.columns, strict=True)]
+            table.add_row(self._name(row, cells[0]), *cells[1:], style="red" if row.tone else None)
+        self.console.print(Padding(table, (1, 0)))
+
+    def _head(self, column: Column) -> Text:
+        if column.axis is not None:
+            return Text(axis_text(column.axis))
+        return Text(said(column.label or column.head, self.lang))
+
+    def _name(self, row: Row, cell: Text) -> Text:
+        if not row.model:
+            return cell
+        sign = self.signs[row.model]
+        return Text(sign.glyph, style=ANSI[sign.colour]).append(f" {cell.plain}", style="default")
+
+    def cell(self, cell: Cell, axis: Scale | None) -> Text:
+        """What stands in a cell."""
+        match cell:
+            case Quality():
+                return Text(cell.mean, style="bold").append(f" {cell.interval}", style="not bold dim")
+            case Noted() | Drawn():
+                return Text(cell.text)
+            case Stacked():
+                small = said(cell.small, self.lang)
+                text = self.cell(cell.text, axis)
+                return text.append(f"\n{small}", style="not bold italic dim") if small else text
+            case Answer():
+                right = cell.text == cell.target
+                return Text(NONE if cell.text is None else f"{'✓' if right else '✗'} {cell.text}")
+            case Strip() if axis is not None:
+                return Text("\n").join(self._strip(axis, name, one) for name, one in cell.entries)
+            case Strip():
+                return Text()
+        return Text(said(cell, self.lang))
+
+    def _strip(self, scale: Scale, name: str, estimate: Estimate | None) -> Text:
+        sign = self.signs[name]
+        text, start, end = strip_text(scale, sign, estimate)
+        drawn = Text(text, style="dim")
+        drawn.stylize(f"not dim {ANSI[sign.colour]}", start, end)
+        return drawn
+
+    @draw.register
+    def _(self, block: Chart) -> None:
+        self.say(block.caption)
+        self.draw(chart_table(block))
+
+    @draw.register
+    def _(self, block: Charts) -> None:
+        self.draw(block.charts[0])
+
+    @draw.register
+    def _(self, block: AttentionMaps) -> None:
+        """The first example."""
+        self.say(f"{block.examples[0].source} → {block.examples[0].target}")
+        for name, one, weights in first_maps(block):
+            self.say(f"{self.signs[name].glyph} {name}: {one.prediction}", "bold")
+            picture = attention_text(weights, one.source_tokens, one.target_tokens, columns=self.console.width)
+            self.console.print(Padding(picture, (0, 0, 1, 0)))
 
 
 def _wrapped(text: str, columns: int) -> str:
@@ -96,50 +232,3 @@ def _wrapped(text: str, columns: int) -> str:
         else:
             lines.append(word)
     return "\n".join(lines)
-
-
-def _table(record: Record, lines: tuple[Row, ...], lang: str) -> Table:
-    scale = record_scale(record)
-    metric, unit = metric_name(record), message(f"unit.{record.headline.kind}")
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column(message("col.model").say(lang), overflow="fold")
-    table.add_column(message("col.quality", metric=metric, unit=unit).say(lang), no_wrap=True)
-    table.add_column(_axis(scale), no_wrap=True, width=_STRIP)
-    table.add_column(message("terminal.parameters").say(lang), justify="right", no_wrap=True)
-    table.add_column(message("terminal.train").say(lang), justify="right", no_wrap=True)
-    table.add_column(message("terminal.predict").say(lang), justify="right", no_wrap=True)
-    for row in lines:
-        name = Text(row.sign.glyph, style=_style(row.sign)).append(f" {row.name}", style="default")
-        quality = Text(row.mean, style="bold").append(f" {row.interval}", style="not bold dim")
-        quality.append(f"\n{row.standing.say(lang)}", style="not bold italic dim")
-        strip = _strip(scale, row.sign, row.estimate)
-        table.add_row(name, quality, strip, row.parameters, row.train_seconds, row.predict_ms)
-    return table
-
-
-def _axis(scale: Scale) -> Text:
-    end = scale.ticks[-1][1] if scale.floor is None else "100"
-    return Text("0".ljust(_STRIP - len(end)) + end)
-
-
-def _strip(scale: Scale, sign: Sign, estimate: Estimate | None) -> Text:
-    """Dot and interval in characters."""
-    cells = Text("·" * _STRIP, style="dim")
-    if estimate is None:
-        return cells
-    places = [_cell(scale, one) for one in (estimate.low, estimate.mean, estimate.high) if one is not None]
-    text = list("·" * _STRIP)
-    for place in range(min(places), max(places) + 1):
-        text[place] = "━"
-    text[_cell(scale, estimate.mean)] = sign.glyph
-    drawn = Text("".join(text), style="dim")
-    drawn.stylize(f"not dim {_style(sign)}", min(places), max(places) + 1)
-    return drawn
-
-
-def _cell(scale: Scale, quality: float) -> int:
-    return min(_STRIP - 1, int(scale.place(quality) * _STRIP))
-
-
-def _style(sign: Sign) -> str:
-    return ANSI[sign.colour]

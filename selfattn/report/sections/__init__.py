@@ -1,1 +1,17 @@
-"""The parts of a report."""
+"""The project's own sections, in the order of the page; they come in by the same door as a stranger's."""
+
+from importlib import import_module
+
+for _name in (
+    "learning",
+    "attention",
+    "buckets",
+    "differences",
+    "statistics",
+    "cost",
+    "alignment",
+    "gates",
+    "fairness",
+    "reproduce",
+):
+    import_module(f"{__name__}.{_name}")

@@ -2,84 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from selfattn.figures.buckets import Bucket, BucketGroup
-from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Record
-from selfattn.report.drawing.numbers import estimate_text, interval_text, mean_text
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Cell, Column, Heading, Paragraph, Quality, Row, Strip, Table
+from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.report.render.grid import Column, Grid, Line
-from selfattn.report.sections.summary import record_scale
 from selfattn.report.verdict.names import metric_name, named
-from selfattn.report.verdict.ranking import ranked
-from selfattn.report.words.messages import Message, message
+from selfattn.report.verdict.ranking import ranked, record_scale
+from selfattn.report.words.messages import message
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One model on one part, as text and as it was measured."""
+@register.section("buckets")
+class Buckets:
+    """Every division of the test that has parts."""
 
-    model: str
-    estimate: Estimate | None
-    mean: str
-    interval: str
+    title = message("head.buckets")
 
-
-@dataclass(frozen=True)
-class BucketLine:
-    """One part of the items."""
-
-    name: str
-    items: str
-    cells: tuple[Entry, ...]
+    def blocks(self, record: Record) -> tuple[Block, ...]:
+        """A table a division; models stand with the best mean first."""
+        found: list[Block] = []
+        for k, group in enumerate(group for group in record.buckets if group.buckets):
+            metric, unit = metric_name(record, group.metric), message(f"unit.{group.kind}")
+            measured = message("col.quality", metric=metric, unit=unit)
+            found.append(Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
+            found += [Paragraph(group.note, note=True), _table(record, group, f"bucket-{k}")]
+        return (Paragraph(message("buckets.text")), *found) if found else ()
 
 
-@dataclass(frozen=True)
-class Part:
-    """One way to divide the items.
-
-    Args:
-        id: an identifier.
-        title: its heading.
-        metric: what is measured.
-        unit: of what is measured.
-        note: how items come into the parts; empty where nothing was said.
-        scale: the axis of all its parts.
-        lines: the parts.
-    """
-
-    id: str
-    title: Message
-    metric: Message
-    unit: Message
-    note: str
-    scale: Scale
-    lines: tuple[BucketLine, ...]
-
-
-def parts(record: Record) -> tuple[Part, ...]:
-    """Every division of the record that has parts; models stand with the highest mean first."""
-    groups = [group for group in record.buckets if group.buckets]
-    return tuple(_part(record, group, f"bucket-{k}") for k, group in enumerate(groups))
-
-
-def _part(record: Record, group: BucketGroup, identifier: str) -> Part:
+def _table(record: Record, group: BucketGroup, name: str) -> Table:
     measured = {name for bucket in group.buckets for name in bucket.models}
     names = [model.name for model in ranked(record) if model.name in measured]
-    lines = tuple(_line(bucket, names, group) for bucket in group.buckets)
-    title = named(record, "bucket", group.name)
-    unit = message(f"unit.{group.kind}")
-    return Part(identifier, title, metric_name(record, group.metric), unit, group.note, _scale(record, group), lines)
+    columns = (
+        Column(message("col.part"), numeric=False),
+        Column(message("col.items")),
+        Column(message("col.strip", metric=metric_name(record, group.metric)), axis=_scale(record, group)),
+        *(Column(name, model=True) for name in names),
+    )
+    return Table(name, columns, tuple(_row(bucket, names, group) for bucket in group.buckets), "formats")
 
 
-def _line(bucket: Bucket, names: list[str], group: BucketGroup) -> BucketLine:
-    cells = []
-    for name in names:
-        estimate = bucket.models.get(name)
-        interval = interval_text(estimate, group.kind) if estimate else ""
-        cells.append(Entry(name, estimate, mean_text(estimate, group.kind), interval))
-    return BucketLine(bucket.name, f"{bucket.items:,}", tuple(cells))
+def _row(bucket: Bucket, names: list[str], group: BucketGroup) -> Row:
+    entries = tuple((name, bucket.models.get(name)) for name in names)
+    cells: list[Cell] = [bucket.name, f"{bucket.items:,}", Strip(entries)]
+    for _, one in entries:
+        cells.append(Quality(mean_text(one, group.kind), interval_text(one, group.kind) if one else ""))
+    return Row(tuple(cells))
 
 
 def _scale(record: Record, group: BucketGroup) -> Scale:
@@ -89,16 +57,3 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
     found = [estimate for bucket in group.buckets for estimate in bucket.models.values()]
     best = max((one.high if one.high is not None else one.mean for one in found), default=None)
     return quality_scale(best, 0, group.kind)
-
-
-def part_grid(record: Record, group: BucketGroup) -> Grid:
-    """One way to divide the items as a table without drawings."""
-    measured = {name for bucket in group.buckets for name in bucket.models}
-    names = [model.name for model in ranked(record) if model.name in measured]
-    heads = (Column(message("col.part"), numeric=False), Column(message("col.items")))
-    columns = (*heads, *(Column(name, model=True) for name in names))
-    lines = tuple(
-        Line((bucket.name, f"{bucket.items:,}", *(estimate_text(bucket.models.get(n), group.kind) for n in names)))
-        for bucket in group.buckets
-    )
-    return Grid(f"bucket-{group.name}", columns, lines)

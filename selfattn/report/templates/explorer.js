@@ -93,7 +93,7 @@
     const gold = shown.gold || [];
     const upended = columns.width > 2;
     const head = rows.width * 8 + 14;
-    const field = gold.length ? 8 + 8 * Math.max(...gold.map((span) => fieldName(span.field).length * (root.lang === "ko" ? 1.6 : 1))) : 0;
+    const field = gold.length ? 8 + 8 * Math.max(...gold.map((span) => [...fieldName(span.field)].reduce((sum, one) => sum + (one > "\u1100" ? 1.6 : 1), 0))) : 0;
     const least = upended ? 17 : columns.width === 2 ? 16 : 10;
     const table = make("table", {
       class: upended ? "map upended" : "map", role: "grid", "aria-label": say("x.map.label", { model: name }),

@@ -37,15 +37,17 @@ dark.addEventListener("change", showTheme);
 showTheme();
 document.querySelector(`input[name=lang][value=${root.lang}]`).checked = true;
 
-document.getElementById("copy").addEventListener("click", async (event) => {
-  const command = document.getElementById("command");
-  try {
-    await navigator.clipboard.writeText(command.textContent);
-    event.target.textContent = say("x.copied");
-  } catch {
-    getSelection().selectAllChildren(command);
-  }
-});
+for (const button of document.querySelectorAll(".copy")) {
+  button.addEventListener("click", async () => {
+    const code = button.previousElementSibling.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = say("x.copied");
+    } catch {
+      getSelection().selectAllChildren(code);
+    }
+  });
+}
 
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;

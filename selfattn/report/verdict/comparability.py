@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import Model, Record
+from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount, compact
 from selfattn.report.verdict.names import named
 from selfattn.report.verdict.ranking import judged_pair, ranked
@@ -14,14 +12,6 @@ from selfattn.report.words.messages import Message, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
-
-
-@dataclass(frozen=True)
-class Badge:
-    """A short fact about the comparison: `ok`, something to `note`, a warning, or what makes it `bad`."""
-
-    kind: Literal["ok", "note", "warn", "bad"]
-    text: Message
 
 
 def parameter_spread(models: tuple[Model, ...]) -> float:
@@ -70,7 +60,7 @@ def comparable(record: Record, *models: Model) -> bool:
 
 
 def sound(record: Record) -> tuple[Model, ...]:
-    """The models that may be compared, those with the highest mean first."""
+    """The models that may be compared, those with the best mean first."""
     aside = unsound(record)
     return tuple(model for model in ranked(record) if model.name not in aside)
 

@@ -20,9 +20,9 @@ def named(record: Record, what: str, name: str) -> Message:
     return own if own.own or own.key in catalogue(SOURCE) else Message(what, {"name": name})
 
 
-def metric_name(record: Record, name: str = "") -> Message:
-    """What a metric is called; the headline's by default."""
-    return named(record, "metric", name or record.headline.metric)
+def metric_name(record: Record, name: str) -> Message:
+    """What a metric is called."""
+    return named(record, "metric", name)
 
 
 def metric_kind(record: Record, name: str) -> Unit | None:
@@ -30,6 +30,11 @@ def metric_kind(record: Record, name: str) -> Unit | None:
     return record.headline.kind if name == record.headline.metric else record.units.get(name)
 
 
-def unit_name(kind: Unit) -> Message:
-    """What a metric is counted in."""
-    return Message(f"unit.{kind}")
+def headline_name(record: Record) -> Message:
+    """What the metric is called that the verdict is about."""
+    return metric_name(record, record.headline.metric)
+
+
+def headline_unit(record: Record) -> Message:
+    """What that metric is counted in."""
+    return Message(f"unit.{record.headline.kind}")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from selfattn.figures.pairs import PairTest, Word
-from selfattn.figures.quality import Estimate
+from selfattn.figures.quality import Better, Estimate
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import estimate_text
+from selfattn.report.drawing.scale import Scale, quality_scale
 
 _LISTED = 5  # models that a sentence names with their figures
 _TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
@@ -25,7 +26,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"  # one of the two, its interval, or the test was not measured
 
 
-_OUTCOMES: dict[Word, Outcome] = {
+OUTCOMES: dict[Word, Outcome] = {
     "better": Outcome.BETTER,
     "worse": Outcome.WORSE,
     "no difference seen": Outcome.SAME,
@@ -60,12 +61,25 @@ def quality(record: Record, model: Model) -> Estimate | None:
 
 
 def ranked(record: Record) -> tuple[Model, ...]:
-    """Models with the highest mean first; equal ones in the order of the record, unmeasured ones last."""
-    means = {model.name: one.mean for model in record.models if (one := quality(record, model))}
-    return tuple(sorted(record.models, key=lambda model: (model.name not in means, -means.get(model.name, 0.0))))
+    """Models with the best mean first; equal ones in the order of the record, unmeasured ones last."""
+    turn = -1 if record.headline.better == "higher" else 1
+    means = {model.name: turn * one.mean for model in record.models if (one := quality(record, model))}
+    return tuple(sorted(record.models, key=lambda model: (model.name not in means, means.get(model.name, 0.0))))
 
 
-def interval_outcome(first: Estimate | None, second: Estimate | None) -> Outcome:
+def record_scale(record: Record) -> Scale:
+    """The one axis of the headline metric that all charts of a report share."""
+    kind = record.headline.kind
+    found = [estimate for model in record.models if (estimate := quality(record, model))]
+    tops = [one.mean if kind == "share" or one.high is None else one.high for one in found]
+    if kind == "points":
+        tops += [p.valid for m in record.models for curve in m.curves for p in curve.points if p.valid is not None]
+    # Nines are for what comes close to 100 %, and of what is better where it is lower nothing should.
+    items = record.test_items if record.headline.better == "higher" else 0
+    return quality_scale(max(tops, default=None), items, kind)
+
+
+def interval_outcome(first: Estimate | None, second: Estimate | None, better: Better = "higher") -> Outcome:
     """How the first stands to the second: better or worse only if their intervals do not touch.
 
     That is stricter than a test of the difference; it is what can be said where no test was made.
@@ -80,9 +94,9 @@ def interval_outcome(first: Estimate | None, second: Estimate | None) -> Outcome
         return Outcome.UNKNOWN
     if second is None or second.low is None or second.high is None:
         return Outcome.UNKNOWN
-    if first.low > second.high:
-        return Outcome.BETTER
-    return Outcome.WORSE if first.high < second.low else Outcome.SAME
+    if first.low <= second.high and second.low <= first.high:
+        return Outcome.SAME
+    return Outcome.BETTER if (first.low > second.high) == (better == "higher") else Outcome.WORSE
 
 
 def turned(test: PairTest) -> PairTest:
@@ -101,14 +115,11 @@ def turned(test: PairTest) -> PairTest:
 def relation(record: Record, first: Model, second: Model) -> Relation:
     """How the first stands to the second in the headline metric."""
     if not record.pairs:
-        return Relation(interval_outcome(quality(record, first), quality(record, second)))
+        return Relation(interval_outcome(quality(record, first), quality(record, second), record.headline.better))
     for test in record.pairs:
-        if test.metric == record.headline.metric:
-            if (test.first, test.second) == (first.name, second.name):
-                return Relation(_OUTCOMES[test.word], test)
-            if (test.second, test.first) == (first.name, second.name):
-                test = turned(test)
-                return Relation(_OUTCOMES[test.word], test)
+        if test.metric == record.headline.metric and {test.first, test.second} == {first.name, second.name}:
+            test = test if test.first == first.name else turned(test)
+            return Relation(OUTCOMES[test.word], test)
     return Relation(Outcome.UNKNOWN)
 
 

@@ -6,35 +6,17 @@ pass, or models of unequal size that were to be equal, leave nothing to be said 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.record import Model, Record
+from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
-from selfattn.report.verdict.comparability import comparable, obstacles, parameter_spread, set_aside, sound
-from selfattn.report.verdict.names import asked, metric_name
+from selfattn.report.verdict.comparability import badges, comparable, obstacles, parameter_spread, set_aside, sound
+from selfattn.report.verdict.names import asked, headline_name
 from selfattn.report.verdict.ranking import Outcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
 LISTED = 4  # obstacles that the verdict spells out
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The answer.
-
-    Args:
-        lead: in one sentence.
-        others: what belongs to it: the test, cost, what attention is worth, and what is not said.
-        stopped: whether the models are not comparable.
-        aside: what is said of models that are left out because they did not pass a gate of their own.
-    """
-
-    lead: Message
-    others: tuple[Message, ...]
-    stopped: bool = False
-    aside: tuple[Message, ...] = ()
 
 
 def question(record: Record) -> Message:
@@ -49,13 +31,12 @@ def question(record: Record) -> Message:
 
 
 def verdict(record: Record) -> Verdict:
-    """The answer in a few sentences."""
-    stops = obstacles(record)
+    """The question, the answer in a few sentences, and how far it can be believed."""
+    asks, facts, source, stops = question(record), badges(record), origin(record), obstacles(record)
     if stops:
         figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
-        more = [message("verdict.stopped.more", count=len(stops) - LISTED)] if len(stops) > LISTED else []
-        rest = (*stops[1:LISTED], *more, figures, _seed_sentence(record))
-        return Verdict(message("verdict.stopped", reason=stops[0]), rest, stopped=True)
+        rest = (*_listed(stops)[1:], figures, _seed_sentence(record))
+        return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
     others: list[Message] = _test_sentence(record, test)
@@ -63,12 +44,27 @@ def verdict(record: Record) -> Verdict:
         others += _time_sentence(pair)
     others += _baseline_sentence(record)
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
-    more = [message("verdict.stopped.more", count=len(aside) - LISTED)] if len(aside) > LISTED else []
-    return Verdict(lead, (*others, _seed_sentence(record)), aside=(*aside[:LISTED], *more))
+    return Verdict(asks, lead, (*others, _seed_sentence(record)), False, _listed(aside), facts, source)
+
+
+def _listed(reasons: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The first few, and how many there are beside."""
+    more = [message("verdict.stopped.more", count=len(reasons) - LISTED)] if len(reasons) > LISTED else []
+    return (*reasons[:LISTED], *more)
+
+
+def origin(record: Record) -> tuple[str, ...]:
+    """Where the record comes from: task, locales or languages, day, commit."""
+    locales = record.settings.get("locales")
+    languages = [record.settings.get(f"{side}_language") for side in ("source", "target")]
+    named = ", ".join(map(str, locales)) if isinstance(locales, list) else ""
+    named = " → ".join(map(str, languages)) if all(languages) else named
+    commit = str(record.environment.get("commit") or "")[:7]
+    return tuple(part for part in (record.task, named, record.created[:10], commit) if part)
 
 
 def standing(record: Record, model: Model) -> Message:
-    """How a model stands to the one with the highest mean, in two words."""
+    """How a model stands to the one with the best mean, in two words."""
     best, own = best_of(record), quality(record, model)
     top = quality(record, best)
     if own is None or top is None:
@@ -76,20 +72,20 @@ def standing(record: Record, model: Model) -> Message:
     if model is not best and not obstacles(record) and not comparable(record, model, best):
         return message("standing.stopped")
     if own.mean == top.mean:
-        return message("standing.highest")
+        return message("standing.highest" if record.headline.better == "higher" else "standing.lowest")
     if obstacles(record):
         return message("standing.stopped")
     return message(f"standing.{relation(record, model, best).outcome.value}")
 
 
 def best_of(record: Record) -> Model:
-    """The model with the highest mean of those that may be compared, or of all where none may."""
+    """The model with the best mean of those that may be compared, or of all where none may."""
     return (ranked(record) if obstacles(record) else sound(record))[0]
 
 
 def _what(record: Record) -> dict[str, str | int | Message]:
     """What was measured, on what."""
-    return {"metric": metric_name(record), "items": asked(record, "items", count=f"{record.test_items:,}")}
+    return {"metric": headline_name(record), "items": asked(record, "items", count=f"{record.test_items:,}")}
 
 
 def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, PairTest | None]:

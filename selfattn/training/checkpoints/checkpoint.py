@@ -11,19 +11,22 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from selfattn.codec import Plain, decode, encode
 from selfattn.errors import UserError
-from selfattn.files import write_atomically
+from selfattn.files import write_atomically, writing
+from selfattn.training.checkpoints.progress import Progress
+from selfattn.training.observer import EpochReport
 
 VERSION = 1
 _SHARE = 0.02  # of the time may go into checkpoints, where nobody says how often
 _AT_LEAST = 30.0  # seconds between two of them, where nobody says how often
 _KEY = "selfattn"
+_ADVICE = "restore it or train again"
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,27 @@ class Checkpoint:
 
     Attributes:
         tensors: by names such as ``model/encoder.embed.weight``.
-        values: a JSON object.
+        progress: how far the training is.
+        reports: of its validations.
     """
 
     tensors: Mapping[str, Tensor]
-    values: Mapping[str, Any]
+    progress: Progress
+    reports: tuple[EpochReport, ...]
 
     def part(self, name: str) -> dict[str, Tensor]:
         """Return the tensors under ``name/``, by the rest of their names."""
         start = f"{name}/"
         return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
+
+
+@dataclass(frozen=True)
+class _Metadata(Plain):
+    """What stands in the file besides tensors."""
+
+    version: int
+    progress: Progress
+    reports: tuple[EpochReport, ...]
 
 
 class CheckpointFile:
@@ -80,13 +94,12 @@ class CheckpointFile:
             UserError: the disk does not take it.
         """
         started = time.monotonic()
-        metadata = {_KEY: json.dumps({"version": VERSION, **checkpoint.values}, allow_nan=False)}
+        values = _Metadata(VERSION, checkpoint.progress, checkpoint.reports)
+        metadata = {_KEY: json.dumps(encode(values), allow_nan=False)}
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
-        try:
+        with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path, lambda path: safetensors.torch.save_file(tensors, path, metadata))
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"{self.path}: cannot be written ({error}); make room and go on with --resume") from None
         self._written = time.monotonic()
         self._cost = self._written - started
 
@@ -111,7 +124,8 @@ class CheckpointFile:
             values = json.loads(header["__metadata__"][_KEY])
             version = values["version"]
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{self.path}: not a whole checkpoint ({error}); restore it or train again") from None
+            raise UserError(f"{self.path}: not a whole checkpoint ({error}); {_ADVICE}") from None
         if version != VERSION:
             raise UserError(f"{self.path}: version {version!r}, this program reads {VERSION}; train again")
-        return Checkpoint(tensors, values)
+        found = decode(_Metadata, values, file=self.path, advice=_ADVICE)
+        return Checkpoint(tensors, found.progress, found.reports)

@@ -2,86 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import Batch, padding_of
 from selfattn.training.checkpoints.checkpoint import Checkpoint
+from selfattn.training.checkpoints.progress import Progress
 from selfattn.training.distributed.replica import Replica
 from selfattn.training.observer import EpochReport
 from selfattn.training.optim.averaging import Average
 from selfattn.training.optim.weights import Weights, named_weights, put_into
 
 
-@dataclass
-class Progress:
-    """How far a training is.
-
-    Attributes:
-        epoch: the one it is in, counted from 0.
-        position: steps done in this epoch.
-        step: steps done.
-        total_steps: over which the schedule falls; 0 while it is not known.
-        tokens: real target tokens trained on.
-        seconds: of training.
-        lr: of the last step.
-        since_loss: sum over the tokens since the last validation, nats.
-        since_tokens: how many they are.
-        since_seconds: of training since the last validation.
-        since_places: of tokens in the batches since then, source and target, padding included.
-        since_padding: how many of these places are padding.
-    """
-
-    epoch: int = 0
-    position: int = 0
-    step: int = 0
-    total_steps: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    lr: float = 0.0
-    since_loss: float = 0.0
-    since_tokens: int = 0
-    since_seconds: float = 0.0
-    since_places: int = 0
-    since_padding: int = 0
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Count the time inside as time of training."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            elapsed = time.perf_counter() - started
-            self.seconds += elapsed
-            self.since_seconds += elapsed
-
-    def stepped(self, loss: float, tokens: int, batches: Sequence[Batch]) -> None:
-        """Count a step with this mean loss over so many tokens."""
-        for batch in batches:
-            padding, places = padding_of(batch)
-            self.since_padding += padding
-            self.since_places += places
-        self.step += 1
-        self.position += 1
-        self.tokens += tokens
-        self.since_tokens += tokens
-        self.since_loss += loss * tokens
-
-    def validated(self) -> None:
-        """Begin to count anew what is counted from one validation to the next."""
-        self.since_loss, self.since_tokens, self.since_seconds = 0.0, 0, 0.0
-        self.since_places, self.since_padding = 0, 0
-
-
-class State:
+class TrainingState:
     """The moving parts of a training.
 
     Args:
@@ -113,10 +48,7 @@ class State:
         tensors |= _under("best", self.best_weights or {})
         for place, values in self.optimizer.state_dict()["state"].items():
             tensors |= _under(f"optimizer/{place}", values)
-        reports = [dataclasses.asdict(report) for report in self.reports]
-        return Checkpoint(
-            self.replica.gathered(tensors), {"progress": dataclasses.asdict(self.progress), "reports": reports}
-        )
+        return Checkpoint(self.replica.gathered(tensors), self.progress, tuple(self.reports))
 
     def restore(self, kept: Checkpoint) -> None:
         """Take everything over but the model's weights and the global random state; see the two methods below.
@@ -124,8 +56,7 @@ class State:
         Raises:
             ValueError, KeyError, RuntimeError, TypeError: the checkpoint is that of another training.
         """
-        self.progress = Progress(**kept.values["progress"])
-        self.reports = [EpochReport(**report) for report in kept.values["reports"]]
+        self.progress, self.reports = kept.progress, list(kept.reports)
         self.best_weights = kept.part("best") or None
         part, own = self.replica.part, named_weights(self.replica.trained)
         averaged = kept.part("average").items()  # whose names end with those of the weights

@@ -119,23 +119,16 @@ class Processes:
                 f"torch.distributed: another process is gone ({reason}); see what it said, and start all with --resume"
             ) from None
 
-    def share(self, batch: Batch) -> Batch | None:
+    def rows_of(self, batch: Batch) -> Batch | None:
         """Return the rows that this process reads; None where there are fewer rows than processes."""
         if self.count == 1:
             return batch
         if len(batch.indices) <= self.rank:
             return None
-        rows = slice(self.rank, None, self.count)
-        return type(batch)(
-            batch.source[rows],
-            batch.source_mask[rows],
-            batch.target_in[rows],
-            batch.target_out[rows],
-            batch.target_mask[rows],
-            batch.indices[rows],
-        )
+        own = slice(self.rank, None, self.count)
+        return batch.changed(lambda tensor: tensor[own], batch.indices[own])
 
-    def add_up(self, model: nn.Module, loss: float) -> float:
+    def reduce_gradients(self, model: nn.Module, loss: float) -> float:
         """Give every process the sum of all gradients, and return the sum of the losses.
 
         A parameter that had no part in any process's loss keeps no gradient, as it would in a single process.
@@ -158,7 +151,7 @@ class Processes:
             parameter.grad = total.view_as(parameter) if some else None
         return summed
 
-    def add(self, value: float) -> float:
+    def sum(self, value: float) -> float:
         """Return the sum of a number over the processes."""
         if self.count == 1:
             return value
@@ -175,7 +168,7 @@ class Processes:
             return value
         import torch
 
-        return int(self.hand_out(torch.tensor([value], dtype=torch.int64))[0])
+        return int(self.broadcast(torch.tensor([value], dtype=torch.int64))[0])
 
     def check_same(self, what: str) -> None:
         """Find out whether all processes were started alike: those that were not would wait for each other for ever.
@@ -198,7 +191,7 @@ class Processes:
         if extremes.tolist() != [digest, -digest]:
             raise UserError("torchrun: the processes differ in settings or data; start all of them with the same")
 
-    def hand_out(self, tensor: Tensor) -> Tensor:
+    def broadcast(self, tensor: Tensor) -> Tensor:
         """Give every process the first one's values of a tensor, in place; return it."""
         if self.count > 1:
             from torch import distributed
@@ -209,13 +202,13 @@ class Processes:
             tensor.copy_(message)
         return tensor
 
-    def hand_out_weights(self, weights: Sequence[Tensor]) -> None:
+    def broadcast_weights(self, weights: Sequence[Tensor]) -> None:
         """Give every process the first one's weights."""
         if self.count > 1:
             for tensor in weights:
-                self.hand_out(tensor)
+                self.broadcast(tensor)
 
-    def hand_out_bytes(self, data: bytes | None) -> bytes | None:
+    def broadcast_bytes(self, data: bytes | None) -> bytes | None:
         """Give every process the first one's bytes, or None where it has none."""
         if self.count == 1:
             return data
@@ -225,7 +218,7 @@ class Processes:
         if length < 0:
             return None
         own = torch.frombuffer(bytearray(data or bytes(length)), dtype=torch.uint8)
-        return bytes(self.hand_out(own).numpy().tobytes())
+        return bytes(self.broadcast(own).numpy().tobytes())
 
 
 def _device_for_messages() -> torch.device:

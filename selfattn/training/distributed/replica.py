@@ -34,7 +34,7 @@ class Replica:
         self.processes = processes or Processes()
         self.whole = self.trained = model
         self.is_needed = self.processes.is_main
-        self.processes.hand_out_weights(list(named_weights(model).values()))
+        self.processes.broadcast_weights(list(named_weights(model).values()))
 
     @property
     def device(self) -> torch.device:
@@ -45,18 +45,18 @@ class Replica:
         """Return what is to be done by all that are needed: the first process's decision."""
         return decision
 
-    def share(self, batch: Batch) -> tuple[Batch, int] | None:
+    def rows_of(self, batch: Batch) -> tuple[Batch, int] | None:
         """Return the rows that this process reads and their real target tokens; None where it has nothing to do."""
-        own = self.processes.share(batch)
+        own = self.processes.rows_of(batch)
         return None if own is None else (own, int(own.target_mask.sum()))
 
     def loss(self, compute: Callable[[Seq2Seq], Tensor]) -> Tensor:
         """Return a loss of the trained model."""
         return compute(self.trained)
 
-    def add_up(self, loss: float) -> float:
+    def reduce_gradients(self, loss: float) -> float:
         """Make every gradient the sum over the processes, and return the sum of the losses."""
-        return self.processes.add_up(self.trained, loss)
+        return self.processes.reduce_gradients(self.trained, loss)
 
     @contextmanager
     def shown(self, average: Average) -> Iterator[None]:
@@ -91,4 +91,4 @@ class Replica:
         if best is not None:
             put_into(self.whole, best)
         if agreed:
-            self.processes.hand_out_weights(list(named_weights(self.whole).values()))
+            self.processes.broadcast_weights(list(named_weights(self.whole).values()))

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from selfattn.data.batches import Batch
 from selfattn.errors import UserError
@@ -68,15 +68,15 @@ class Shard(Replica):
         """Return the first process's decision: all have a part in everything."""
         return bool(self.processes.decide(int(decision)))
 
-    def share(self, batch: Batch) -> tuple[Batch, int]:
+    def rows_of(self, batch: Batch) -> tuple[Batch, int]:
         """Return the rows that this process reads and how many tokens they count for.
 
         One without rows reads the first, which counts for nothing: weights can only be put together by all.
         """
-        own = super().share(batch)
+        own = super().rows_of(batch)
         if own is not None:
             return own
-        first = Processes(0, len(batch.indices)).share(batch)
+        first = Processes(0, len(batch.indices)).rows_of(batch)
         assert first is not None
         return first, 0
 
@@ -85,9 +85,9 @@ class Shard(Replica):
         loss: Tensor = self._root(compute)
         return loss
 
-    def add_up(self, loss: float) -> float:
+    def reduce_gradients(self, loss: float) -> float:
         """Return the sum of the losses; gradients were added up in the backward pass."""
-        return self.processes.add(loss)
+        return self.processes.sum(loss)
 
     @contextmanager
     def shown(self, average: Average) -> Iterator[None]:
@@ -121,16 +121,8 @@ class Shard(Replica):
         """Return this process's part of a tensor, cut as the one that it is like."""
         if not isinstance(like, DTensor) or tensor.shape != like.shape:
             return tensor
-        rows = like.to_local().shape[0]
-        begin = self.processes.rank * -(-len(tensor) // self.processes.count)  # the same for all but the last parts
-        return DTensor.from_local(
-            tensor[begin : begin + rows].to(like.device),
-            like.device_mesh,
-            like.placements,
-            run_check=False,
-            shape=like.shape,
-            stride=like.stride(),
-        )
+        # Every process has all of the tensor: nothing is sent.
+        return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
     def finish(self, best: Weights | None, *, agreed: bool) -> None:
         """Give the whole model, in every process, its last weights; where not agreed, in the first alone."""

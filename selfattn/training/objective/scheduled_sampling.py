@@ -8,7 +8,7 @@ from torch import Tensor
 from selfattn.models.protocol import Seq2Seq
 
 
-def forcing_probability(start: float, end: float | None, step: int, *, total_steps: int) -> float:
+def teacher_forcing_probability(start: float, end: float | None, step: int, *, total_steps: int) -> float:
     r"""Give the probability of the right token at step ``k`` of ``n``.
 
     .. math:: p_k = p_1 + (p_n - p_1) \frac{k - 1}{n - 1}
@@ -25,11 +25,11 @@ def forcing_probability(start: float, end: float | None, step: int, *, total_ste
         ValueError: a step is out of its range.
 
     Example:
-        >>> [forcing_probability(1.0, 0.0, step, total_steps=5) for step in range(1, 6)]
+        >>> [teacher_forcing_probability(1.0, 0.0, step, total_steps=5) for step in range(1, 6)]
         [1.0, 0.75, 0.5, 0.25, 0.0]
     """
     if step < 1 or total_steps < 1:
-        raise ValueError(f"forcing_probability: expected steps of at least 1, got {step} of {total_steps}")
+        raise ValueError(f"teacher_forcing_probability: expected steps of at least 1, got {step} of {total_steps}")
     if end is None or total_steps == 1:
         return start
     done = (min(step, total_steps) - 1) / (total_steps - 1)

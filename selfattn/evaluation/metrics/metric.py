@@ -1,0 +1,160 @@
+"""The metric door: what a metric is, and how one is made by its name.
+
+A metric counts for every item what its score is made of, and turns counts that were added up over any choice of items
+into a score. So every statistic works on every metric. Letters: `s` seeds, `i` items, `k` counts an
+item.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from selfattn.figures.quality import Better, Headline, Unit
+from selfattn.registry import METRICS
+
+Array = npt.NDArray[np.float64]
+
+
+class Metric(ABC):
+    """How good outputs are, as a function of sums over items.
+
+    Register a subclass with ``@register.metric(name)``. It is made with the language of the targets, an ISO 639 code
+    with or without a country, ``""`` where that is unknown.
+
+    Attributes:
+        name: as in a record.
+        unit: ``"share"`` (0 to 1, shown in percent) or ``"points"`` (0 to 100).
+        better: whether ``"higher"`` or ``"lower"`` scores are better.
+        signature: how it is computed, to be quoted with the score; empty where nothing is left open.
+        is_mean: whether the score of many items is the mean of the scores of each, for which intervals and tests are
+            known in closed form; those of other metrics are drawn.
+        beside: names of metrics on which models are tested, too, where this one decides.
+    """
+
+    name: ClassVar[str]
+    unit: ClassVar[Unit] = "share"
+    better: ClassVar[Better] = "higher"
+    is_mean: ClassVar[bool] = False
+    beside: ClassVar[tuple[str, ...]] = ()
+    signature: str = ""
+
+    def __init__(self, language: str = "") -> None:
+        self.language = language
+
+    @abstractmethod
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count for each item what the score is made of.
+
+        Args:
+            outputs: what a model wrote.
+            references: the right ones, in the same order.
+
+        Returns:
+            ``[i k]``.
+        """
+
+    @abstractmethod
+    def score(self, sums: Array) -> Array:
+        """Turn counts that were added up over items, ``[.. k]``, into scores ``[..]``."""
+
+    def of(self, outputs: Sequence[str], references: Sequence[str]) -> float:
+        """Score all outputs together.
+
+        Raises:
+            ValueError: no outputs, or not as many references.
+        """
+        return float(self.score(self.checked_counts(outputs, references).sum(axis=0)))
+
+    def checked_counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Do what :meth:`counts` does.
+
+        Raises:
+            ValueError: no outputs, or not as many references.
+        """
+        if not outputs or len(outputs) != len(references):
+            raise ValueError(
+                f"expected as many references as outputs, at least one; got {len(references)} and {len(outputs)}"
+            )
+        return self.counts(outputs, references)
+
+    def count_runs(self, outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> dict[str, Array]:
+        """Count for each model what its runs wrote.
+
+        Args:
+            outputs: for each model the outputs of each of its runs.
+            references: one for each item.
+
+        Returns:
+            For each model ``[s i k]``.
+
+        Raises:
+            ValueError: not as many outputs as references.
+        """
+        return {
+            name: np.stack([self.checked_counts(run, references) for run in runs]) for name, runs in outputs.items()
+        }
+
+    @property
+    def headline(self) -> Headline:
+        """What a record says of the metric where it decides."""
+        return Headline(self.name, self.unit, self.signature, self.better)
+
+
+def make_metric(name: str, language: str = "") -> Metric:
+    """Return a metric by its name.
+
+    Args:
+        name: such as ``exact_match`` or ``bleu``.
+        language: of the targets; default unknown.
+
+    Raises:
+        UserError: there is none of that name, or not for this language.
+
+    Example:
+        >>> make_metric("exact_match").of(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
+        0.5
+    """
+    metric: Metric = METRICS[name](language)
+    return metric
+
+
+def score_outputs(
+    metrics: Iterable[str], outputs: Sequence[str], references: Sequence[str], language: str = ""
+) -> dict[str, float]:
+    """Score outputs by several metrics.
+
+    Args:
+        metrics: their names.
+        outputs: what a model wrote.
+        references: the right ones, in the same order.
+        language: of the references; default unknown.
+
+    Raises:
+        ValueError: no outputs, or not as many references.
+
+    Example:
+        >>> score_outputs(["exact_match", "character_error_rate"], ["ab", "abcd"], ["ab", "abce"])
+        {'exact_match': 0.5, 'character_error_rate': 0.16666666666666666}
+    """
+    return {name: make_metric(name, language).of(outputs, references) for name in metrics}
+
+
+def of_each(scores: Sequence[float]) -> Array:
+    """Make the counts of a metric whose score is the mean of ``scores``: each beside a 1.
+
+    Example:
+        >>> of_each([True, False]).tolist()
+        [[1.0, 1.0], [0.0, 1.0]]
+    """
+    return np.stack([np.asarray(scores, dtype=np.float64), np.ones(len(scores))], axis=-1)
+
+
+def ratio(sums: Array) -> Array:
+    """Divide the first of two counts by the second."""
+    found: Array = sums[..., 0] / sums[..., 1]
+    return found

@@ -1,0 +1,125 @@
+"""How far a mean over runs, or a difference of two, may lie from the truth: seeds and items taken together.
+
+Every run answers every item: the two are crossed, as readers and cases are in studies of diagnosis (Obuchowski and
+Rockette 1995). Each gives a half-width, and the two add like the sides of a right triangle (Howe 1974).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from selfattn.evaluation.metrics.metric import Array
+from selfattn.evaluation.statistics.student import t_quantile, t_tail
+
+ALPHA = 0.05  # of intervals and tests
+_Z = t_quantile(math.inf, ALPHA)
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Variances:
+    r"""Variances of an estimate, from which its half-width and its p-value are made.
+
+    .. math:: h = \max\left(\sqrt{t_\nu^2 \, v_s + z^2 \, v_c}, \; t_{n-1} \sqrt{v_i}\right)
+
+    Where the runs differ by nothing but luck on single items, :math:`v_s` contains that luck already; hence
+    :math:`v_c` leaves it out. Both are estimates and can come out too small together, as with three runs that happen to
+    score the same; hence the second term: over seeds and items h is never less than over items alone.
+
+    Attributes:
+        seeds: :math:`v_s`, variance from the seeds; None if a model has one run, which cannot show it.
+        seed_df: :math:`\nu`, its degrees of freedom (Welch 1947).
+        common: :math:`v_c`, variance from the items in what all runs of a model share, at least 0.
+        items: :math:`v_i`, variance from the items with these very runs.
+        item_df: :math:`n - 1`.
+    """
+
+    seeds: float | None
+    seed_df: float
+    common: float
+    items: float
+    item_df: int
+
+    def half_width(self) -> float:
+        """Return half the width of the 95 % interval."""
+        alone = t_quantile(self.item_df, ALPHA) * math.sqrt(self.items)
+        if self.seeds is None:
+            return alone
+        return max(alone, math.sqrt(t_quantile(self.seed_df, ALPHA) ** 2 * self.seeds + _Z**2 * self.common))
+
+    def p_items(self, difference: float) -> float:
+        """Return the two-sided p of a difference for these very runs: Student's t over items."""
+        return t_tail(_ratio(difference, self.items), self.item_df)
+
+    def p_seeds(self, difference: float) -> float:
+        """Return the level at which the first term of the half-width would be the difference; 0 with one run."""
+        if self.seeds is None:
+            return 0.0
+        if not self.seeds:
+            return t_tail(_ratio(difference, self.common), math.inf)
+        # As t grows from 0, so does the half-width; at the top it is at least the difference. Halve until it fits.
+        low, high = 0.0, _ratio(difference, self.seeds)
+        for _ in range(50):
+            t = (low + high) / 2
+            z = -_NORMAL.inv_cdf(max(t_tail(t, self.seed_df), 1e-300) / 2)
+            low, high = (t, high) if t * t * self.seeds + z * z * self.common < difference**2 else (low, t)
+        return t_tail(high, self.seed_df)
+
+
+def variances(groups: Sequence[Array], covariance: Array, items: int, *, extra: float = 0.0) -> Variances:
+    """Take variances apart: of the mean of one group of runs, or of the difference between the means of two.
+
+    Args:
+        groups: run scores ``[s]`` of one model, or of two.
+        covariance: ``[r r]``, of all these runs in this order under resampling of the items.
+        items: how many there are.
+        extra: added to the variance from the items; default 0.
+
+    Example:
+        >>> found = variances([np.array([0.9, 0.8, 0.7])], np.full((3, 3), 0.0004), items=100)
+        >>> round(found.seeds, 6), found.seed_df, round(found.common, 6), round(found.items, 6)
+        (0.003333, 2.0, 0.0004, 0.0004)
+    """
+    signs = (1.0, -1.0)[: len(groups)]
+    weights = np.concatenate(
+        [np.full(len(group), sign / len(group)) for group, sign in zip(groups, signs, strict=True)]
+    )
+    alone = max(0.0, float(weights @ covariance @ weights))
+    item_df = max(1, items - 1)
+    if min(map(len, groups)) == 1:
+        return Variances(None, math.inf, alone, alone + extra, item_df)
+    from_seeds = [float(group.var(ddof=1)) / len(group) for group in groups]
+    total = sum(from_seeds)
+    squares = sum(v * v / (len(group) - 1) for v, group in zip(from_seeds, groups, strict=True))
+    return Variances(
+        seeds=total,
+        seed_df=total * total / squares if squares else math.inf,
+        common=max(0.0, alone - _single_item_luck(groups, covariance)),
+        items=alone + extra,
+        item_df=item_df,
+    )
+
+
+def _single_item_luck(groups: Sequence[Array], covariance: Array) -> float:
+    """The part of the variance from the items that runs of one model do not share, in the mean over them."""
+    luck, start = 0.0, 0
+    for group in groups:
+        count = len(group)
+        block = covariance[start : start + count, start : start + count]
+        own = float(np.trace(block))
+        shared = (float(block.sum()) - own) / (count * (count - 1))
+        luck += (own / count - shared) / count
+        start += count
+    return luck
+
+
+def _ratio(difference: float, variance: float) -> float:
+    """How many standard deviations a difference is: 0 for none, whatever the variance."""
+    if not difference:
+        return 0.0
+    return abs(difference) / math.sqrt(variance) if variance > 0 else math.inf

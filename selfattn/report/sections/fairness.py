@@ -1,0 +1,201 @@
+"""Fairness: what the models were sized for, every setting that differs, how they were tuned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from selfattn.figures.record import Model, Record, TuningTrial
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Column, Facts, Folded, Heading, Paragraph, Row, Stacked, Table
+from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
+from selfattn.report.verdict.comparability import matched_statement
+from selfattn.report.verdict.ranking import ranked
+from selfattn.report.words.messages import Message, Said, message
+
+
+@register.section("fairness")
+class Fairness:
+    """Whether every model had the same chance."""
+
+    title = message("head.fairness")
+
+    def blocks(self, record: Record) -> tuple[Block, ...]:
+        """Sizes, settings, tuning, the models, and what all share."""
+        differing = differing_settings(record)
+        differ = (Heading(message("settings.differ"), "differing"), Paragraph(message("settings.text")), differing)
+        models = tuple(
+            (model.name, Stacked(model.summary or NONE, f"({model.source})" if model.source else ""))
+            for model in ranked(record)
+        )
+        return (
+            Heading(message("fairness.matching"), "size"),
+            Paragraph(_matched(record)),
+            _sizes(record),
+            *(differ if differing.rows else ()),
+            Heading(message("tuning.head"), "tuning"),
+            *_tuning(record),
+            Heading(message("fairness.models")),
+            Facts(models, models=True),
+            Heading(message("settings.shared")),
+            Facts(tuple(shared_settings(record))),
+        )
+
+
+def _matched(record: Record) -> Message:
+    """How near the models are in size, with the budget that they were sized for."""
+    matching, statement = record.matching, matched_statement(record)
+    if matching.target is None:
+        return message("fairness.statement", statement=statement)
+    return message("fairness.target", statement=statement, target=_count(matching.target, matching.budget))
+
+
+def _count(count: float | None, budget: str) -> str:
+    return compact(count) if count is None or budget != "seconds" else f"{1000 * count:.3g}\u00a0ms"
+
+
+def _sizes(record: Record) -> Table:
+    """What every model has of what they were, or might have been, sized for."""
+    counts, budget = record.matching.counts, record.matching.budget
+    keys = ["col.model", "col.parameters", "col.non_embedding"]
+    keys += [f"budget.{budget}"] if counts and budget in ("flops", "seconds") else []
+    columns = tuple(Column(message(key), numeric=k > 0) for k, key in enumerate(keys))
+    rows = []
+    for model in ranked(record):
+        bare = NONE if model.parameters_non_embedding is None else f"{model.parameters_non_embedding:,}"
+        cells = (model.name, f"{model.parameters:,}", bare, _count(counts.get(model.name), budget))
+        rows.append(Row(cells[: len(keys)], model.name))
+    return Table("matching", columns, tuple(rows))
+
+
+# settings
+
+
+def flatten(config: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    """Nested settings as one level of dotted names and their values as text.
+
+    Example:
+        >>> flatten({"encoder": {"layers": 2}, "tied": True, "dropout": None})
+        {'encoder.layers': '2', 'tied': 'yes', 'dropout': 'none'}
+    """
+    found: dict[str, str] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            found |= flatten(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = setting_text(value)
+    return found
+
+
+def setting_text(value: object) -> str:
+    """One value as a reader wants it: yes and no, lists with commas, numbers as written."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, (list, tuple)):
+        return ", ".join(setting_text(item) for item in value) or "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def differing_settings(record: Record) -> Table:
+    """Every setting that is not the same for all models, how they were trained first; "–" where a model has none such.
+
+    Models stand with the best mean first.
+    """
+    order = ranked(record)
+    configs = [flatten(model.config) for model in order]
+
+    def place(name: str) -> tuple[bool, int]:
+        """How they were trained, then settings that more models have."""
+        return not name.startswith("training."), -sum(name in config for config in configs)
+
+    models = (Column(model.name, numeric=False, model=True) for model in order)
+    columns = (Column(message("col.setting"), numeric=False), *models)
+    rows = []
+    for name in sorted(dict.fromkeys(name for config in configs for name in config), key=place):
+        values = [config.get(name, NONE) for config in configs]
+        if len(set(values)) > 1:
+            rows.append(Row((name, *values)))
+    return Table("differing", columns, tuple(rows), "dense", shown=24)
+
+
+def shared_settings(record: Record) -> list[tuple[str, str]]:
+    """Settings of the comparison but for the space of the tuning, then settings of the models that all share."""
+    configs = [flatten(model.config) for model in record.models]
+    found = list(flatten({name: value for name, value in record.settings.items() if name != "tuning_space"}).items())
+    if len(configs) > 1:
+        found += [(k, v) for k, v in configs[0].items() if all(config.get(k) == v for config in configs)]
+    return found
+
+
+# tuning
+
+
+def _tuning(record: Record) -> tuple[Block, ...]:
+    """How every model was tuned and to what, then all trials of every model."""
+    tuned = [model for model in ranked(record) if model.tuning]
+    if not tuned:
+        return (Paragraph(message("tuning.none")),)
+    heads = ("col.model", "tuning.trials", "tuning.seconds", "tuning.valid", "tuning.chosen")
+    columns = tuple(Column(message(key), numeric=0 < k < 4) for k, key in enumerate(heads))
+    rows = tuple(Row((model.name, *_tuned(record, model)), model.name) for model in tuned)
+    return (
+        Paragraph(message("tuning.text", space=tuning_space(record))),
+        Table("tuned", columns, rows),
+        *(
+            Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
+            for k, model in enumerate(tuned)
+        ),
+    )
+
+
+def tuning_space(record: Record) -> str:
+    """What was searched: as the record's settings declare it under `tuning_space`, else all values that were tried."""
+    declared = record.settings.get("tuning_space")
+    if isinstance(declared, Mapping) and declared:
+        return "; ".join(f"{name}: {value}" for name, value in flatten(declared).items())
+    tried: dict[str, dict[str, None]] = {}
+    for trial in (trial for model in record.models for trial in model.tuning):
+        for name, value in flatten(trial.settings).items():
+            tried.setdefault(name, {})[_short(value)] = None
+    return "; ".join(f"{name}: {', '.join(values)}" for name, values in tried.items()) or NONE
+
+
+def _tuned(record: Record, model: Model) -> tuple[Said, ...]:
+    known = [trial.seconds for trial in model.tuning if trial.seconds is not None]
+    seconds = amount(sum(known)) if len(known) == len(model.tuning) else NONE
+    chosen = next((trial for trial in model.tuning if trial.chosen), None)
+    if chosen is None:
+        return str(len(model.tuning)), seconds, NONE, NONE
+    text = ", ".join(f"{name}\u00a0{_short(value)}" for name, value in flatten(chosen.settings).items())
+    valid = value_text(chosen.valid, record.headline.kind)
+    return str(len(model.tuning)), seconds, valid, text or message("tuning.recipe")
+
+
+def _trials(record: Record, model: Model, name: str) -> Table:
+    """All trials of a model, the best on validation items first."""
+    names = list(dict.fromkeys(name for trial in model.tuning for name in trial.settings))
+    valid, seconds = Column(message("tuning.valid"), numeric=False), Column(message("tuning.seconds"))
+    order = sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher")
+    rows = tuple(_trial(record, trial, names) for trial in order)
+    return Table(name, (valid, *(Column(name) for name in names), seconds), rows)
+
+
+def _trial(record: Record, trial: TuningTrial, names: list[str]) -> Row:
+    text = value_text(trial.valid, record.headline.kind)
+    valid = message("tuning.is_chosen", value=text) if trial.chosen else text
+    settings = {name: _short(_one(value)) for name, value in trial.settings.items()}
+    values = (settings.get(name, NONE) for name in names)
+    return Row((valid, *values, NONE if trial.seconds is None else amount(trial.seconds)))
+
+
+def _one(value: object) -> str:
+    """A setting as one value, though it be a nested one."""
+    return str(value) if isinstance(value, Mapping) else setting_text(value)
+
+
+def _short(value: str) -> str:
+    """A number that was drawn, in three digits."""
+    try:
+        return f"{float(value):.3g}" if "." in value or "e" in value else value
+    except ValueError:
+        return value

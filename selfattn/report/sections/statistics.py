@@ -1,0 +1,98 @@
+"""Statistics: the test of every pair of models on every metric, what was measured besides, what the words mean."""
+
+from __future__ import annotations
+
+from selfattn.figures.pairs import PairTest
+from selfattn.figures.quality import Estimate
+from selfattn.figures.record import Record
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table
+from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
+from selfattn.report.verdict.comparability import comparable
+from selfattn.report.verdict.names import metric_kind, metric_name
+from selfattn.report.verdict.ranking import OUTCOMES, ranked, turned
+from selfattn.report.words.messages import Message, message
+
+
+@register.section("statistics")
+class Statistics:
+    """What the verdict rests on."""
+
+    title = message("head.statistics")
+
+    def blocks(self, record: Record) -> tuple[Block, ...]:
+        """Tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
+        found: list[Block] = [Paragraph(method_note(record), link=(message("statistics.link"), "words"))]
+        for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
+            table = pair_table(record, metric)
+            if table.rows:
+                found += [Heading(message("statistics.metric", metric=metric_name(record, metric)), table.name), table]
+        if record.headline.signature:
+            found.append(Paragraph(message("statistics.signature"), note=True, code=record.headline.signature))
+        further = further_table(record)
+        if further.rows:
+            note = Paragraph(message("further.note"), note=True)
+            found += [Heading(message("head.further"), "further"), further, note]
+        words = tuple(message(f"statistics.mean.{key}") for key in ("interval", "few", "better", "same"))
+        return *found, Heading(message("statistics.link"), "words"), Items(words)
+
+
+def pair_table(record: Record, metric: str) -> Table:
+    """The tests of all pairs on a metric; the model with the better mean stands first."""
+    place = {model.name: k for k, model in enumerate(ranked(record))}
+    tests = [test for test in record.pairs if test.metric == metric]
+    tests = [test if place[test.first] < place[test.second] else turned(test) for test in tests]
+    tests.sort(key=lambda test: (place[test.first], place[test.second]))
+    kind = metric_kind(record, metric) or "points"
+    heads = ("pairs.first", "pairs.second", f"pairs.difference.{kind}", "pairs.p", "pairs.holm", "pairs.word")
+    columns = tuple(Column(message(key), numeric=1 < k < 5) for k, key in enumerate(heads))
+    return Table(f"pairs-{metric}", columns, tuple(_pair(record, test) for test in tests), shown=24)
+
+
+def _pair(record: Record, test: PairTest) -> Row:
+    difference = difference_text(test, metric_kind(record, test.metric) or "points")
+    p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
+    models = (model for model in record.models if model.name in (test.first, test.second))
+    key = f"word.{OUTCOMES[test.word].value}" if comparable(record, *models) else "standing.stopped"
+    return Row((test.first, test.second, difference, p, p_holm, message(key)), test.first)
+
+
+def method_note(record: Record) -> Message:
+    """How pairs were tested, in one sentence, and what the intervals are."""
+    pairs = sum(test.metric == record.pairs[0].metric for test in record.pairs) if record.pairs else 0
+    key = "statistics.none" if not pairs else "statistics.method.alone" if pairs == 1 else "statistics.method"
+    return message(key, count=pairs, intervals=interval_note(record))
+
+
+def interval_note(record: Record) -> Message:
+    """What the intervals of the report are."""
+    if record.interval is None:
+        return message("note.interval.none")
+    over = message("over.items" if record.interval.over == "items" else "over.seeds")
+    return message("note.interval", level=f"{100 * record.interval.level:g}", method=record.interval.method, over=over)
+
+
+def further_table(record: Record) -> Table:
+    """What was measured beside the headline metric."""
+    names = dict.fromkeys(name for model in record.models for name in model.metrics)
+    names.pop(record.headline.metric, None)
+    columns = (Column(message("col.model"), numeric=False), *(Column(metric_name(record, name)) for name in names))
+    rows = tuple(
+        Row((model.name, *(_measured(record, name, model.metrics.get(name)) for name in names)), model.name)
+        for model in ranked(record)
+    )
+    return Table("further", columns, rows if names else ())
+
+
+def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
+    """With its interval, or the range of the runs where there is none."""
+    kind = metric_kind(record, name)
+    if estimate is None:
+        return NONE
+    if kind and estimate.low is not None:
+        return estimate_text(estimate, kind)
+    mean, least, most = (
+        value_text(value, kind) if kind else amount(value)
+        for value in (estimate.mean, min(estimate.runs, default=0), max(estimate.runs, default=0))
+    )
+    return f"{mean}\u00a0({least}–{most})" if len(estimate.runs) > 1 else mean

@@ -1,0 +1,85 @@
+"""Write a report: three files, each whole or not there at all, the same bytes for the same record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selfattn.codec import encode
+from selfattn.figures.record import Record
+from selfattn.files import write_text, writing
+from selfattn.report.render.html import render_html
+from selfattn.report.render.markdown import render_markdown
+from selfattn.report.words.catalogue import SOURCE
+
+_LINE = 110
+_ADVICE = "make room, or give another directory"
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where a report lies."""
+
+    html: Path
+    markdown: Path
+    results: Path
+
+
+def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> ReportFiles:
+    """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
+
+    Args:
+        record: the comparison.
+        out_dir: the directory; made when it is not there.
+        lang: the language of the Markdown file, and the one that the page opens in.
+
+    Returns:
+        The paths of the three files.
+
+    Raises:
+        UserError: the directory or a file cannot be written, there is no catalogue of the language, or a section that
+            is not the project's does not make its blocks.
+    """
+    out = Path(out_dir)
+    files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
+    texts = {
+        files.results: results_json(record),
+        files.markdown: render_markdown(record, lang),
+        files.html: render_html(record, lang),
+    }
+    with writing(out, _ADVICE):
+        out.mkdir(parents=True, exist_ok=True)
+    for path, content in texts.items():
+        with writing(path, _ADVICE):
+            write_text(path, content)
+    return files
+
+
+def results_json(record: Record) -> str:
+    """The record as the text of `results.json`: indented, with every list of plain values in one line."""
+    return _dump(encode(record), "") + "\n"
+
+
+def _dump(value: Any, indent: str) -> str:
+    """JSON that puts a list or object on one line where it fits, and a list of plain values always."""
+    if not isinstance(value, (list, dict)) or not any(isinstance(item, (list, dict)) for item in _items(value)):
+        flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        if not isinstance(value, dict) or len(indent) + len(flat) <= _LINE:
+            return flat
+    inner = indent + "  "
+    if isinstance(value, list):
+        ends, parts = "[]", [_dump(item, inner) for item in value]
+    else:
+        ends = "{}"
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_dump(item, inner)}" for key, item in value.items()]
+    line = f"{ends[0]}{', '.join(parts)}{ends[1]}"
+    if "\n" not in line and len(indent) + len(line) <= _LINE:
+        return line
+    return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
+
+
+def _items(value: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value

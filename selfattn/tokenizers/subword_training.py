@@ -1,0 +1,134 @@
+"""Training of subword models: what sentencepiece is asked for, and its complaints in words of the user."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import sentencepiece
+
+from selfattn.codec import Plain
+from selfattn.errors import UserError
+from selfattn.tokenizers.protocol import SPECIALS
+
+SubwordKind = Literal["unigram", "bpe"]
+SUBWORD_KINDS: tuple[SubwordKind, ...] = get_args(SubwordKind)
+
+SPACE_MARK = "\u2581"
+"""How sentencepiece writes a space inside of pieces."""
+
+# Sentencepiece passes over a text with one of these characters (U+2585 is its sign for unknown), takes U+2581 for a
+# space, and gives up where a piece comes out like the name of a special or a byte. So texts are cut there.
+_CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0x[0-9A-F]{{2}}>")
+
+
+@dataclass(frozen=True)
+class SubwordSettings(Plain):
+    """What a subword vocabulary was asked to be.
+
+    Args:
+        kind: ``"unigram"`` (Kudo 2018, https://aclanthology.org/P18-1007) or ``"bpe"`` (Sennrich et al. 2016,
+            https://aclanthology.org/P16-1162).
+        vocab_size: number of tokens, with the four specials and, under byte fallback, the 256 bytes.
+        character_coverage: share of the characters of the texts, by count, that become tokens; the rarest of the
+            rest are left out. From 0.98 to 1.
+        byte_fallback: write a character outside of the vocabulary as its UTF-8 bytes, so that no text is unknown.
+        split_digits: make every digit a token by itself.
+        user_symbols: texts that are one token each wherever they occur, such as ``"<2ko>"``.
+
+    Raises:
+        UserError: a value is out of its range.
+    """
+
+    kind: SubwordKind = "unigram"
+    vocab_size: int = 8000
+    character_coverage: float = 1.0
+    byte_fallback: bool = True
+    split_digits: bool = True
+    user_symbols: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in SUBWORD_KINDS:
+            raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(SUBWORD_KINDS)}")
+        if self.vocab_size < 1:
+            raise UserError(f"subwords: vocab_size is {self.vocab_size}; give a whole number above 0, such as 8000")
+        if not 0.98 <= self.character_coverage <= 1:  # the bounds of sentencepiece
+            raise UserError(f"subwords: character_coverage is {self.character_coverage}; give a share from 0.98 to 1")
+        for symbol in self.user_symbols:
+            if not symbol or " " in symbol or _CUT.search(symbol):
+                raise UserError(f"subwords: {symbol!r} cannot be a symbol; give text without spaces, NUL, U+2581, "
+                                f"U+2585 and names of specials such as <unk>")  # fmt: skip
+        if len(set(self.user_symbols)) < len(self.user_symbols):
+            raise UserError(f"subwords: a symbol is given twice: {', '.join(self.user_symbols)}; give each once")
+
+
+def train_model(
+    texts: Iterable[str], settings: SubwordSettings, *, clip: bool, max_texts: int | None, seed: int
+) -> bytes:
+    """Train a model and return it in sentencepiece's format. See `SubwordTokenizer.train` for the arguments."""
+    # Among pieces of equal frequency the order of the texts would decide.
+    parts = sorted(_parts(texts if max_texts is None else _drawn(texts, max_texts, seed)))
+    if not parts:
+        raise UserError("subwords: there is no text to train on; give at least one text with something in it")
+    specials: dict[str, Any] = {}
+    for number, name in enumerate(SPECIALS):
+        specials |= {f"{name.strip('<>')}_id": number, f"{name.strip('<>')}_piece": name}
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(parts),
+            model_writer=written,
+            model_type=settings.kind,
+            vocab_size=settings.vocab_size,
+            hard_vocab_limit=not clip,
+            character_coverage=settings.character_coverage,
+            required_chars=SPACE_MARK,
+            byte_fallback=settings.byte_fallback,
+            split_digits=settings.split_digits,
+            user_defined_symbols=list(settings.user_symbols),
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            add_dummy_prefix=True,
+            max_sentence_length=2**30,
+            num_threads=1,  # sums of probabilities depend on how many threads share them
+            minloglevel=3,
+            **specials,
+        )
+    except RuntimeError as error:
+        raise _in_words(error, settings) from None
+    return written.getvalue()
+
+
+def _parts(texts: Iterable[str]) -> Iterator[str]:
+    return (part for text in texts for part in _CUT.split(text) if part)
+
+
+def _drawn(texts: Iterable[str], count: int, seed: int) -> list[str]:
+    """Draw so many of the texts, each with the same probability (reservoir sampling), without keeping the others."""
+    chance = random.Random(seed)
+    kept: list[str] = []
+    for number, text in enumerate(texts):
+        if number < count:
+            kept.append(text)
+        elif (place := chance.randrange(number + 1)) < count:
+            kept[place] = text
+    return kept
+
+
+def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:
+    """Say what sentencepiece means; a complaint that is not known here stays as it is."""
+    if found := re.search(r"Vocabulary size too high .* <= (\d+)", str(error)):
+        return UserError(f"subwords: the texts do not give {settings.vocab_size} pieces; ask for a vocabulary of at "
+                         f"most {found[1]}, or give more text")  # fmt: skip
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+        return UserError(f"subwords: the characters alone need a vocabulary of {found[1]}, more than "
+                         f"{settings.vocab_size}; ask for more, or for a lower character coverage")  # fmt: skip
+    if "insert_id(" in str(error):  # a special or a symbol for which there is no room
+        least = len(SPECIALS) + len(settings.user_symbols)
+        return UserError(f"subwords: a vocabulary of {settings.vocab_size} has no room for its {least} specials and "
+                         "symbols; ask for more")  # fmt: skip
+    return error

@@ -1,0 +1,199 @@
+"""Dividing test items into buckets, and what is estimated on each: by hand, and on dates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfattn.data.dates.source import DateSource
+from selfattn.data.pairs import Pair, Span
+from selfattn.evaluation.metrics.exact import ExactMatch
+from selfattn.evaluation.metrics.fields import date_fields, score_fields, span_fields
+from selfattn.evaluation.metrics.translation import Bleu
+from selfattn.evaluation.metrics.word_recall import count_words, words_of
+from selfattn.evaluation.statistics.buckets import (
+    ItemGroup,
+    by_length,
+    by_tag,
+    by_training_frequency,
+    score_groups,
+)
+
+DATES = DateSource(split="test").pairs(211)
+
+
+def places(buckets: list[ItemGroup]) -> dict[str, tuple[int, ...]]:
+    return {bucket.name: bucket.places for bucket in buckets}
+
+
+# --- divisions --------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(alphabet="ab ", max_size=17), max_size=40), st.integers(1, 7))
+def test_every_text_is_in_one_length_bucket_and_they_ascend(texts: list[str], groups: int) -> None:
+    buckets = by_length(texts, groups=groups)
+    assert sorted(place for bucket in buckets for place in bucket.places) == list(range(len(texts)))
+    assert len(buckets) <= groups
+    longest = -1
+    for bucket in buckets:
+        lengths = [len(texts[place]) for place in bucket.places]
+        assert longest < min(lengths)
+        longest = max(lengths)
+        assert bucket.name == (str(longest) if min(lengths) == longest else f"{min(lengths)} to {longest}")
+
+
+def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
+    sizes = [len(bucket.places) for bucket in by_length([" " * length for length in range(100)])]
+    assert sizes == [25, 25, 25, 25]
+    assert places(by_length(["a b", "a b c", "d"], words=str.split, edges=[2, 3])) == {"1": (2,), "2": (0,), "3": (1,)}
+
+
+def test_length_buckets_refuse_what_makes_no_division() -> None:
+    with pytest.raises(ValueError, match="must ascend"):
+        by_length(["a"], edges=[3, 3])
+    with pytest.raises(ValueError, match="at least 1"):
+        by_length(["a"], groups=0)
+
+
+def test_tags_of_dates() -> None:
+    found = places(by_tag(DATES))
+    assert sum(map(len, found.values())) == len(DATES)
+    assert all(DATES[place].tag == name for name, some in found.items() for place in some)
+    assert by_tag([Pair("a", "b")]) == []
+
+
+def test_words_by_hand() -> None:
+    assert words_of("don't U-Bahn 2") == ["don", "t", "u", "bahn", "2"]
+    assert count_words(iter(["a-b", "B"])) == {"a": 1, "b": 2}
+
+
+# --- estimates --------------------------------------------------------------------------------------------------------
+
+
+def test_buckets_get_the_scores_of_their_items() -> None:
+    outputs = {"a": ["r-rr", "r--r"], "b": ["----", "rrrr"]}
+    groups = [ItemGroup("x", (0, 3)), ItemGroup("y", (1, 2))]
+    first, second = score_groups(groups, outputs, "rrrr", ExactMatch())
+    assert (first.name, first.items, first.models["a"].runs) == ("x", 2, (1.0, 1.0))
+    assert second.models["a"].runs == (0.5, 0.0)
+    assert second.models["a"].over == "seeds and items"
+    assert second.models["b"].mean == 0.5
+    assert second.models["b"].low < 0.5 < second.models["b"].high
+
+
+def test_buckets_get_the_corpus_score_of_their_items() -> None:
+    references = [f"der Hund Nummer {number} rennt über die Wiese" for number in range(23)]
+    outputs = [text.replace("rennt", "läuft") if number % 2 else text for number, text in enumerate(references)]
+    metric = Bleu("de")
+    odd, even = (ItemGroup(name, tuple(range(start, 23, 2))) for name, start in (("odd", 1), ("even", 0)))
+    found = score_groups([odd, even], {"a": [outputs] * 2}, references, metric, resamples=50)
+    alone = metric.of(outputs[1::2], references[1::2])
+    assert found[0].models["a"].mean == pytest.approx(alone)
+    assert alone < found[1].models["a"].mean == pytest.approx(100)
+
+
+def test_rare_words_by_hand() -> None:
+    """Clipped: a word of the output counts as often as the reference has it, and wherever it stands."""
+    training = Counter({"the": 99, "dog": 7})
+    references = ["The dog sees the cow", "a cow", "the dog"]
+    outputs = ["cow the cow the the", "", "The dog ."]
+    groups = by_training_frequency(references, training)
+    runs = {"a": [outputs, references]}
+    found = {group.name: score_groups([group], runs, references, recall)[0] for group, recall in groups}
+    assert found.keys() == {"0", "6 to 50", "51 and more"}
+    assert found["0"].items == 2
+    assert found["0"].models["a"].runs == (0.25, 1.0)  # of sees, cow, a, cow: one cow
+    assert found["6 to 50"].models["a"].runs == (0.5, 1.0)
+    assert found["51 and more"].models["a"].runs == (1.0, 1.0)
+    with pytest.raises(ValueError, match="as many references as outputs, at least one; got 3 and 1"):
+        score_groups([groups[0][0]], {"a": [["x"]]}, references, groups[0][1])
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prediction", "right"),
+    [
+        ("2008-11-13", "year month day"),
+        ("2008-13-11", "year"),
+        ("1999-11-13", "month day"),
+        ("2008-11-1", ""),  # not written as a date: no field is right
+        ("2008-11-13 ", ""),
+        ("２００８-11-13", ""),
+        ("", ""),
+    ],
+)
+def test_fields_of_a_date(prediction: str, right: str) -> None:
+    found = date_fields(prediction, "2008-11-13")
+    assert [field for field, is_right in found.items() if is_right] == right.split()
+
+
+def test_no_date_has_no_fields() -> None:
+    with pytest.raises(ValueError, match="'13 November' is no ISO date"):
+        date_fields("2008-11-13", "13 November")
+
+
+SPANS = (Span("unit", (0, 0), (1, 2)), Span("count", (0, 0), (0, 1)), Span("place", (0, 0), (6, 8)))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "right"),
+    [
+        ("3일 후, 서울", "count unit place"),
+        ("4일 후, 서울", "unit place"),
+        ("13일 후, 서울", "unit place"),
+        ("3주 후, 부산", "count"),
+        ("3일 전, 서울", ""),  # not the text between the fields
+        ("일 후, 서울", ""),  # one field would be empty
+        ("3일 후, 서울 후, 서울", "count unit"),  # of two cuts that with more right fields
+        ("3일 후, ", ""),
+        ("", ""),
+    ],
+)
+def test_fields_by_spans(prediction: str, right: str) -> None:
+    found = span_fields(prediction, "3일 후, 서울", SPANS)
+    assert list(found) == ["count", "unit", "place"]
+    assert [field for field, is_right in found.items() if is_right] == right.split()
+
+
+def test_a_field_with_two_spans_needs_both_and_of_overlapping_spans_the_longest_counts() -> None:
+    twice = [Span("day", (0, 0), (0, 1)), Span("day", (0, 0), (2, 3)), Span("inside", (0, 0), (2, 2))]
+    assert span_fields("1-3", "1-2", twice) == {"day": False}
+    assert span_fields("1-2", "1-2", [*twice, Span("all", (0, 0), (0, 3))]) == {"all": True}
+    assert span_fields("x", "y", []) == {}
+
+
+@given(st.text(alphabet="ab-", min_size=1, max_size=9), st.data())
+def test_what_is_right_has_right_fields_and_any_text_can_be_judged(target: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(target)), min_size=4, max_size=4)))
+    spans = [Span("x", (0, 0), (cuts[0], cuts[1])), Span("y", (0, 0), (cuts[2], cuts[3]))]
+    assert all(span_fields(target, target, spans).values())
+    other = data.draw(st.text(alphabet="ab-", max_size=9))
+    assert span_fields(other, target, spans).keys() == span_fields(target, target, spans).keys()
+
+
+def test_a_long_wrong_answer_is_judged_in_no_time() -> None:
+    """Cutting it in every possible way would take years."""
+    target = "a b c d e f g"
+    spans = [Span(str(place), (0, 0), (place, place + 1)) for place in range(0, 13, 2)]
+    assert not any(span_fields("x " * 100 + "-", target + ".", spans).values())
+
+
+def test_spans_and_dates_agree_on_dates() -> None:
+    for pair, other in pairwise(DATES):
+        expected = date_fields(other.target, pair.target)
+        assert span_fields(other.target, pair.target, pair.spans) == expected
+
+
+def test_fields_are_scored_over_the_items_that_have_them() -> None:
+    pairs = [Pair("x", "3 km", spans=SPANS[1:2]), Pair("y", "Seoul"), Pair("z", "5 km", spans=SPANS[1:2])]
+    (count,) = score_fields({"a": [["3 km", "?", "6 km"], ["3 km", "?", "5 km"]]}, pairs)
+    assert (count.name, count.items, count.models["a"].runs) == ("count", 2, (0.5, 1.0))
+    fields = score_fields({"a": [[pair.target[:5] + "01-01" for pair in DATES]]}, DATES)
+    assert [field.name for field in fields] == ["year", "month", "day"]
+    assert fields[0].models["a"].mean == 1 > fields[1].models["a"].mean

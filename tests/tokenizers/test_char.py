@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from selfattn.errors import UserError
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+
+
+def test_specials_come_first_and_characters_follow_their_code_points() -> None:
+    tokenizer: Tokenizer = CharTokenizer.train(["ba", "é b"])
+    assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unk_id) == (0, 1, 2, 3)
+    assert tokenizer.encode(" abé") == [4, 5, 6, 7]
+    assert len(tokenizer) == 8
+
+
+def test_the_order_of_the_texts_does_not_matter() -> None:
+    assert CharTokenizer.train(["ab", "c"]).characters == CharTokenizer.train(["c", "ba", "ab"]).characters
+
+
+def test_encode_adds_no_specials_and_decode_drops_them() -> None:
+    tokenizer = CharTokenizer("abc")
+    ids = tokenizer.encode("cab")
+    assert len(ids) == 3
+    assert tokenizer.decode([tokenizer.bos_id, *ids, tokenizer.eos_id, tokenizer.pad_id]) == "cab"
+    assert tokenizer.encode("") == []
+    assert tokenizer.decode([]) == ""
+
+
+def test_text_that_spells_a_special_stays_text() -> None:
+    tokenizer = CharTokenizer("<eos>")
+    assert tokenizer.decode(tokenizer.encode("<eos>")) == "<eos>"
+    assert tokenizer.eos_id not in tokenizer.encode("<eos>")
+
+
+def test_unknown_characters_are_unk_and_counted() -> None:
+    tokenizer = CharTokenizer("ab")
+    assert tokenizer.encode("a?b") == [4, 3, 5]
+    assert tokenizer.decode([4, 3, 5]) == "a\ufffdb"
+    assert tokenizer.unknown("a?b") == {"?": 1}
+    assert tokenizer.unknown("a?b", "ab", "??월") == {"?": 3, "월": 1}
+    assert tokenizer.unknown("ab") == {}
+
+
+def test_pieces_can_all_be_seen() -> None:
+    tokenizer = CharTokenizer("a \t\u200f\u202f월")
+    assert tokenizer.pieces([0, 1, 2, 3]) == ["<pad>", "<bos>", "<eos>", "<unk>"]
+    assert tokenizer.pieces(tokenizer.encode("a 월\t\u200f\u202f")) == [
+        *("a", "␣", "월"),
+        *("<U+0009>", "<U+200F>", "<U+202F>"),
+    ]
+
+
+@pytest.mark.parametrize("number", [-1, 6, 1000])
+def test_an_id_outside_the_vocabulary_is_an_error(number: int) -> None:
+    tokenizer = CharTokenizer("ab")
+    with pytest.raises(ValueError, match=f"token id {number} is outside the vocabulary of 6"):
+        tokenizer.decode([4, number])
+    with pytest.raises(ValueError, match="outside the vocabulary"):
+        tokenizer.pieces([number])
+
+
+def test_save_makes_the_directory_and_leaves_one_file(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "tokenizer"
+    CharTokenizer("ab").save(folder)
+    CharTokenizer("abc월\ud800").save(folder)  # again, over the first; even half a surrogate pair survives
+    assert [path.name for path in folder.iterdir()] == ["char.json"]
+    assert CharTokenizer.load(folder).characters == "abc월\ud800"
+
+
+def test_a_failing_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    CharTokenizer("ab").save(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="no space"):
+        CharTokenizer("xyz").save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["char.json"]
+    assert CharTokenizer.load(tmp_path).characters == "ab"
+
+
+def test_loading_where_nothing_is(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"char\.json: no such file; restore the file") as error:
+        CharTokenizer.load(tmp_path / "nowhere")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"[]",
+        b"null",
+        b'{"characters": "ab"}',
+        b'{"tokenizer": "char", "version": 2, "characters": "ab"}',
+        b'{"tokenizer": "char", "version": 1, "characters": ["a"]}',
+        b'{"tokenizer": "char", "version": 1, "characters": "ba"}',
+        b'{"tokenizer": "char", "version": 1, "characters": "aa"}',
+    ],
+)
+def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "char.json").write_bytes(content)
+    with pytest.raises(UserError) as error:
+        CharTokenizer.load(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path / 'char.json'}:")
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_saved_is_plain_json(tmp_path: Path) -> None:
+    CharTokenizer("b월").save(tmp_path)
+    record = json.loads((tmp_path / "char.json").read_text(encoding="utf-8"))
+    assert record == {"tokenizer": "char", "version": 1, "characters": "b월"}

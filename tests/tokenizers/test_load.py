@@ -1,0 +1,129 @@
+"""Whatever kind of tokenizer a directory holds, it is found; a tokenizer for each side works as one for both does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from selfattn.data.examples import Example, encode_pairs, sample_pairs
+from selfattn.data.pairs import Pair
+from selfattn.errors import UserError
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.subword import SubwordTokenizer
+
+TEXTS = ["the lowest tower", "the newer flower"] * 7
+
+
+def subwords() -> SubwordTokenizer:
+    return SubwordTokenizer.train(TEXTS, clip=True)
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        CharTokenizer("abc"),
+        subwords(),
+        SeparateTokenizer(subwords(), CharTokenizer("the ")),
+    ],
+    ids=["char", "subword", "separate"],
+)
+def test_what_was_saved_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "tokenizer")
+    loaded = load_tokenizer(tmp_path / "tokenizer")
+    assert type(loaded) is type(tokenizer)
+    assert len(loaded) == len(tokenizer)
+    for one, other in ((loaded.source, tokenizer.source), (loaded.target, tokenizer.target)):
+        assert type(one) is type(other)
+        assert one.encode("the flower") == other.encode("the flower")
+
+
+FORMATS = Path(__file__).parents[1] / "fixtures/formats"
+
+
+def test_files_of_earlier_versions_are_loaded() -> None:
+    char = load_tokenizer(FORMATS / "tokenizer-char")
+    assert (char.encode("Nov 13일"), len(char)) == ([13, 15, 16, 5, 9, 11, 21], 22)
+    subword = load_tokenizer(FORMATS / "tokenizer-subword")
+    assert (subword.encode("lowest new <2ko>"), len(subword)) == ([17, 14, 35, 4], 43)
+    separate = load_tokenizer(FORMATS / "tokenizer-separate")
+    assert (separate.encode("cab"), separate.decode([17, 14, 35, 4])) == ([7, 5, 6], "lowest new <2ko>")
+
+
+def test_files_are_written_as_they_were(tmp_path: Path) -> None:
+    for name in ("tokenizer-char", "tokenizer-separate"):
+        load_tokenizer(FORMATS / name).save(tmp_path / name)
+        written = sorted(path.relative_to(tmp_path) for path in (tmp_path / name).rglob("*") if path.is_file())
+        assert written == sorted(path.relative_to(FORMATS) for path in (FORMATS / name).rglob("*") if path.is_file())
+        for path in written:
+            one, other = ((folder / path).read_bytes() for folder in (tmp_path, FORMATS))
+            if path.name == "subword.json":  # which tells the version of sentencepiece
+                one, other = (json.dumps(json.loads(text) | {"sentencepiece": ""}).encode() for text in (one, other))
+            assert one == other
+
+
+def test_where_no_tokenizer_is(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nowhere: no such directory"):
+        load_tokenizer(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="no tokenizer in it"):
+        load_tokenizer(tmp_path)
+
+
+def test_where_more_than_one_is(tmp_path: Path) -> None:
+    CharTokenizer("a").save(tmp_path)
+    subwords().save(tmp_path)
+    with pytest.raises(UserError, match=r"more than one tokenizer in it \(char\.json, subword\.json\)"):
+        load_tokenizer(tmp_path)
+
+
+def test_half_of_a_separate_tokenizer(tmp_path: Path) -> None:
+    CharTokenizer("a").save(tmp_path / "target")
+    with pytest.raises(UserError, match="source: no such directory"):
+        load_tokenizer(tmp_path)
+
+
+def test_each_side_has_ids_of_its_own() -> None:
+    tokenizer = SeparateTokenizer(CharTokenizer("ab"), CharTokenizer("bxyz"))
+    assert (len(tokenizer.source), len(tokenizer)) == (6, 8)
+    assert (tokenizer.encode("b"), tokenizer.target.encode("b")) == ([5], [4])
+    assert (tokenizer.decode([4]), tokenizer.pieces([4, 2])) == ("b", ["b", "<eos>"])
+    assert (tokenizer.spans("ab"), tokenizer.unknown("ax")) == ([(0, 1), (1, 2)], {"x": 1})
+    assert encode_pairs([Pair("ab", "b")], tokenizer) == [Example([4, 5, 2], [4, 2])]
+    assert list(sample_pairs([Pair("ab", "b")], tokenizer, seed=0, epoch=0)) == [Example([4, 5, 2], [4, 2])]
+
+
+def test_specials_must_agree() -> None:
+    class Shifted(CharTokenizer):
+        eos_id = 5
+
+    with pytest.raises(ValueError, match="different ids"):
+        SeparateTokenizer(CharTokenizer("a"), Shifted("a"))
+
+
+def test_examples_are_cut_by_seed_epoch_and_number_alone() -> None:
+    tokenizer = subwords()
+    pairs = [Pair(text, text) for text in TEXTS]
+    first = list(sample_pairs(pairs, tokenizer, seed=3, epoch=1))
+    assert first == list(sample_pairs(pairs, tokenizer, seed=3, epoch=1))
+    assert first[5:] == list(sample_pairs(pairs[5:], tokenizer, seed=3, epoch=1, first=5))
+    assert first != list(sample_pairs(pairs, tokenizer, seed=3, epoch=2))
+    assert first != list(sample_pairs(pairs, tokenizer, seed=4, epoch=1))
+    assert any(example.source != example.target for example in first)
+    assert [tokenizer.decode(example.source) for example in first] == TEXTS
+    assert all(example.source[-1] == example.target[-1] == tokenizer.eos_id for example in first)
+
+
+def test_sentencepiece_is_loaded_where_it_is_needed_and_nowhere_else(tmp_path: Path) -> None:
+    CharTokenizer("ab").save(tmp_path)
+    code = (
+        "import sys, selfattn, selfattn.cli.tokenizer_options\n"
+        "from selfattn.tokenizers.load import load_tokenizer\n"
+        f"load_tokenizer({str(tmp_path)!r})\n"
+        "assert not {'sentencepiece', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+
+from selfattn.errors import UserError
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
+
+TEXTS = ["the lowest tower", "the newer flower", "a new low", "오늘은 11월 13일", "내일은 12월 2일"] * 7
+KINDS = ("unigram", "bpe")
+
+
+def train(texts: list[str] = TEXTS, **settings: Any) -> SubwordTokenizer:
+    return SubwordTokenizer.train(texts, **{"clip": True} | settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_specials_come_first_then_the_bytes(kind: Any) -> None:
+    tokenizer: Tokenizer = train(kind=kind)
+    assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unk_id) == (0, 1, 2, 3)
+    assert tokenizer.pieces(range(6)) == ["<pad>", "<bos>", "<eos>", "<unk>", "<0x00>", "<0x01>"]
+    assert tokenizer.pieces([259]) == ["<0xFF>"]
+    assert tokenizer.source is tokenizer.target is tokenizer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "   ", " the  new ", "a\nb\r\n", "\0", "\x01\x7f\x85\u2028", "▁", "a▁ ▁b", " ▁", "▅",
+     "💩👩‍👩‍👧", "각 각", "ﷺ العربية",
+     "<unk> <eos> <0xE3> ▁the", "\ufffd", "\ufeffthe", "\U0010ffff", "e\u0301", "\u3000 \u00a0"],
+)  # fmt: skip
+def test_every_text_comes_back(kind: Any, text: str) -> None:
+    tokenizer = train(kind=kind)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert not set(ids) & set(range(4))
+    assert tokenizer.decode([tokenizer.bos_id, *ids, tokenizer.eos_id, tokenizer.pad_id]) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_those_of_sentencepiece(kind: Any, tmp_path: Path) -> None:
+    tokenizer = train(kind=kind, user_symbols=["<2ko>", "<2k"])
+    tokenizer.save(tmp_path)
+    plain = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "subword.model"))
+    for text in [*TEXTS, " the  new ", "각\n", "<2ko>the new", "the<2ko><2k <2ko>오늘", "<unk>", "▅"]:
+        assert tokenizer.encode(text) == plain.encode(text), text
+        assert tokenizer.decode(plain.encode(text)) == text
+    assert len(tokenizer) == len(plain)
+
+
+def test_a_lone_surrogate_is_unknown() -> None:
+    tokenizer = train()
+    ids = tokenizer.encode("a\ud800b")
+    assert ids.count(tokenizer.unk_id) == 1
+    assert tokenizer.decode(ids) == "a\ufffdb"
+
+
+def test_without_byte_fallback_other_characters_are_unknown() -> None:
+    tokenizer = train(byte_fallback=False)
+    for text in ("zé", "▁", "\ud800"):
+        assert tokenizer.unk_id in tokenizer.encode(text)
+    assert tokenizer.decode(tokenizer.encode("a é▁ new")) == "a \ufffd\ufffd new"
+    assert tokenizer.unknown("a é", "éé▁") == {"é": 3, "▁": 1}
+    assert tokenizer.spans("a éé new")[-2:] == [(2, 4), (4, 8)]  # sentencepiece joins unknown neighbours
+
+
+def test_digits_are_cut_apart_or_not() -> None:
+    texts = ["in 2008", "of 2008", "by 2008"] * 20
+    together = train(texts, kind="bpe", split_digits=False)
+    apart = train(texts, kind="bpe")
+    assert together.pieces(together.encode("2008")) == ["␣2008"]
+    assert apart.pieces(apart.encode("2008")) == ["␣", "2", "0", "0", "8"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_symbols_are_one_token_everywhere(kind: Any) -> None:
+    tokenizer = train(["ab ab ab ab c c abd"] * 30, kind=kind, user_symbols=["abc", "<sep>", "\n"])
+    for text in ("ababc", "x<sep>abc\nabc", "<sep> ab"):
+        count = text.count("abc") + text.count("<sep>") + text.count("\n")
+        for ids in (tokenizer.encode(text), *(tokenizer.sample(text, seed, 0.5) for seed in range(30))):
+            assert sum(piece in ("abc", "<sep>", "<U+000A>") for piece in tokenizer.pieces(ids)) == count
+            assert tokenizer.decode(ids) == text
+    assert tokenizer.spans("ab<sep>")[-1] == (2, 7)
+    assert tokenizer.unknown("<sep>\n") == {}
+
+
+def test_spans_of_characters_written_as_bytes() -> None:
+    tokenizer = train(kind="bpe")
+    text = "각 the▁💩"
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(tokenizer.encode(text))
+    assert spans == [(0, 0), *[(0, 1)] * 3, (1, 5), *[(5, 6)] * 3, *[(6, 7)] * 4]
+
+
+def test_the_same_texts_give_the_same_bytes_in_any_order() -> None:
+    for kind in KINDS:
+        shuffled = random.Random(0).sample(TEXTS, len(TEXTS))
+        assert train(kind=kind).model == train(kind=kind).model == train(shuffled, kind=kind).model
+
+
+def test_more_texts_than_wanted_are_drawn_from_by_the_seed() -> None:
+    texts = [f"{a}{b}" for a in "abcdefgh" for b in "ijklmnop"]
+    models = {seed: train(texts, max_texts=5, seed=seed).model for seed in (0, 1)}
+    assert models[0] == train(texts, max_texts=5, seed=0).model != models[1]
+    assert train(texts, max_texts=64).model == train(texts, max_texts=None).model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vocabulary_that_is_too_large_says_how_large_it_can_be(kind: Any) -> None:
+    with pytest.raises(UserError, match=r"do not give 9000 pieces; ask for a vocabulary of at most \d+,") as error:
+        train(kind=kind, vocab_size=9000, clip=False)
+    most = int(str(error.value).split(" at most ")[1].split(",")[0])
+    assert len(train(kind=kind, vocab_size=most, clip=False)) == most
+    assert len(train(kind=kind, vocab_size=9000, clip=True)) == most
+    with pytest.raises(UserError, match=f"at most {most},"):
+        train(kind=kind, vocab_size=most + 1, clip=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vocabulary_that_is_too_small_says_how_small_it_can_be(kind: Any) -> None:
+    with pytest.raises(UserError, match=r"characters alone need a vocabulary of \d+, more than 99") as error:
+        train(kind=kind, vocab_size=99)
+    least = int(str(error.value).split(" a vocabulary of ")[1].split(",")[0])
+    assert len(train(kind=kind, vocab_size=least)) == least
+    with pytest.raises(UserError, match=f"of {least}, more than {least - 1}"):
+        train(kind=kind, vocab_size=least - 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "word"}, "kind is 'word'; take one of unigram, bpe"),
+        ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"character_coverage": 0.5}, "give a share from 0.98 to 1"),
+        ({"character_coverage": float("nan")}, "give a share from 0.98 to 1"),
+        ({"user_symbols": [""]}, "'' cannot be a symbol"),
+        ({"user_symbols": ["a b"]}, "'a b' cannot be a symbol"),
+        ({"user_symbols": ["▁a"]}, "cannot be a symbol"),
+        ({"user_symbols": ["<unk>"]}, "cannot be a symbol"),
+        ({"user_symbols": ["<0xE3>"]}, "cannot be a symbol"),
+        ({"user_symbols": ["a", "a"]}, "a symbol is given twice: a, a"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        train(**settings)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("texts", [[], ["", ""], ["\0", "▁", "▅", "\ud800"]])
+def test_no_text(texts: list[str]) -> None:
+    with pytest.raises(UserError, match="there is no text to train on"):
+        train(texts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_that_sentencepiece_would_drop_or_stumble_over(kind: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    # As they are, the first four would be left out without a word, and the last would end the training.
+    texts = ["alpha\0alpha", "beta▅beta", "gamma▁gamma", "delta\ud800delta", "long" * 2000, "<unk> <eos> <0xE3>"]
+    tokenizer = train(texts * 9, kind=kind)
+    assert tokenizer.unknown("alpha beta gamma delta") == {}
+    assert tokenizer.decode(tokenizer.encode("<unk> <0xE3>")) == "<unk> <0xE3>"
+    assert tokenizer.eos_id not in tokenizer.encode("<eos>")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_space_has_a_token_even_where_it_is_rare() -> None:
+    tokenizer = train(["あ" * 300 + "い" * 300 + "年"] * 9, character_coverage=0.98)
+    assert tokenizer.pieces(tokenizer.encode("あ い")) == ["␣", "あ", "␣", "い"]
+    assert tokenizer.unknown("年 あ") == {"年": 1}
+
+
+def test_sampling_depends_on_the_seed_alone() -> None:
+    for kind in KINDS:
+        tokenizer = train(kind=kind)
+        forwards = [tokenizer.sample(text, seed) for seed, text in enumerate(TEXTS)]
+        sentencepiece.set_random_generator_seed(77)
+        backwards = [tokenizer.sample(text, seed) for seed, text in reversed(list(enumerate(TEXTS)))]
+        assert forwards == backwards[::-1]
+        assert len({tuple(tokenizer.sample("the lowest tower", seed)) for seed in range(50)}) > 5
+        for seed in (-1, 2**32 - 1, 2**63):
+            assert tokenizer.sample(TEXTS[0], seed) == tokenizer.sample(TEXTS[0], seed)
+
+
+def test_the_limits_of_sampling() -> None:
+    unigram, bpe = train(), train(kind="bpe")
+    for seed, text in enumerate(TEXTS):
+        assert unigram.sample(text, seed, alpha=1e6) == unigram.encode(text)
+        assert bpe.sample(text, seed, alpha=0) == bpe.encode(text)
+        assert all(len(piece) == 1 for piece in bpe.pieces(bpe.sample(text, seed, alpha=1)))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_unigram_sampling_follows_the_distribution(alpha: float) -> None:
+    tokenizer = train()
+    model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    ids = {model.id_to_piece(number): number for number in range(260, len(model))}
+
+    def segmentations(rest: str) -> list[tuple[int, ...]]:
+        found = [()] if not rest else []
+        for end in range(1, len(rest) + 1):
+            if rest[:end] in ids:
+                found += [(ids[rest[:end]], *others) for others in segmentations(rest[end:])]
+        return found
+
+    weights = {way: exp(alpha * sum(map(model.get_score, way))) for way in segmentations("▁flower")}
+    total, draws = sum(weights.values()), 4000
+    counts = Counter(tuple(tokenizer.sample("flower", seed, alpha)) for seed in range(draws))
+    assert len(weights) > 3
+    assert set(counts) <= set(weights)
+    for way, weight in weights.items():
+        expected = draws * weight / total
+        assert abs(counts[way] - expected) < 5 * max(1.0, expected) ** 0.5
+
+
+def test_bpe_dropout_by_hand() -> None:
+    # One merge: "▁" and "a"; it is left out with probability alpha.
+    tokenizer = train(["a"] * 9, kind="bpe")
+    assert tokenizer.pieces(tokenizer.encode("a")) == ["␣a"]
+    dropped = sum(len(tokenizer.sample("a", seed, alpha=0.25)) == 2 for seed in range(4000))
+    assert abs(dropped - 1000) < 5 * 750**0.5
+
+
+@pytest.mark.parametrize(("kind", "alpha"), [("unigram", -0.1), ("unigram", float("nan")), ("bpe", -1), ("bpe", 1.5)])
+def test_alpha_out_of_range(kind: Any, alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha must be"):
+        train(kind=kind).sample("a", 0, alpha)
+
+
+@pytest.mark.parametrize("number", [-1, 100_000])
+def test_an_id_outside_the_vocabulary_is_an_error(number: int) -> None:
+    for use in (train().decode, train().pieces):
+        with pytest.raises(ValueError, match=f"token id {number} is outside the vocabulary"):
+            use([5, number])
+
+
+def test_bytes_that_are_no_text_become_replacement_characters() -> None:
+    tokenizer = train()
+    assert tokenizer.decode([4 + 0xE3, 4 + 0x41]) == "\ufffdA"
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    tokenizer = train(kind="bpe", user_symbols=["<2ko>"], vocab_size=300)
+    for _ in range(2):
+        tokenizer.save(tmp_path / "run" / "tokenizer")
+    loaded = SubwordTokenizer.load(tmp_path / "run" / "tokenizer")
+    assert sorted(path.name for path in (tmp_path / "run" / "tokenizer").iterdir()) == [
+        "subword.json",
+        "subword.model",
+    ]
+    assert (loaded.model, loaded.settings) == (tokenizer.model, tokenizer.settings)
+    assert loaded.encode("<2ko>the tower") == tokenizer.encode("<2ko>the tower")
+
+
+def _drop(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).unlink()
+
+
+def _write(name: str, content: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def _edit(**changes: object) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        path = folder / "subword.json"
+        path.write_text(json.dumps(json.loads(path.read_bytes()) | changes))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("breaks", "named"),
+    [
+        (_drop("subword.json"), "subword.json: no such file; restore"),
+        (_drop("subword.model"), "subword.model: no such file; restore"),
+        (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
+        (_write("subword.json", b"[]"), "subword.json: content: expected an object, found []; restore"),
+        (_edit(version=2), "subword.json: version: expected one of 1, found 2; restore"),
+        (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected one of unigram, bpe, found"),
+        (_edit(settings={"colour": 1}), "subword.json: settings.colour: is not a field of this schema; restore"),
+        (_edit(settings={"user_symbols": 3}), "subword.json: settings.user_symbols: expected a list, found 3"),
+        (_edit(settings={"vocab_size": "many"}), "subword.json: settings.vocab_size: expected a whole number"),
+        (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; give a whole number above 0"),
+        (_edit(sha256="0"), "subword.model: not the model that subword.json speaks of"),
+        (_write("subword.model", b"junk"), "subword.model: not the model that subword.json speaks of"),
+    ],
+)
+def test_broken_files_are_one_line_that_names_them(
+    tmp_path: Path, breaks: Callable[[Path], object], named: str
+) -> None:
+    train().save(tmp_path)
+    breaks(tmp_path)
+    with pytest.raises(UserError) as error:
+        SubwordTokenizer.load(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}/{named}")
+    assert "\n" not in str(error.value)
+
+
+def test_settings_are_values() -> None:
+    assert replace(SubwordSettings(), kind="bpe") == SubwordSettings("bpe")
