@@ -19,7 +19,7 @@ from selfattn import __version__
 from selfattn.demo.payload import payload
 from selfattn.errors import UserError
 from selfattn.files import write_text
-from selfattn.report.drawing.palette import signs
+from selfattn.report.drawing.palette import Signs
 from selfattn.report.words.catalogue import LANGS, read_catalogue
 from selfattn.runs.run import Run
 
@@ -78,7 +78,7 @@ def render_demo(
     ]
     if all("reason" in model for model in models):
         raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
-    for model, sign in zip(models, signs(names).values(), strict=True):
+    for model, sign in zip(models, Signs(names).values(), strict=True):
         model |= {"colour": sign.colour, "path": sign.path}
     words = {known: read_catalogue(_HOME / "words" / known / "page.po") for known in LANGS}
     if lang not in words:
