@@ -337,7 +337,8 @@ def test_the_keyboard_is_enough(open_page: Open) -> None:
     assert len(page.all("#models .inside")) == 2
     assert page.press(Keys.ARROW_RIGHT).get_attribute("data-key") == "cell-1-2"
     assert page.text(f"{FIRST} .inside h3").startswith("From")
-    page.press(Keys.ESCAPE)
+    assert page.press(Keys.TAB).get_attribute("data-key") == "close"
+    assert page.press(Keys.ESCAPE).get_attribute("data-key") == "cell-1-2"
     assert page.all("#models .inside") == []
     page.js("document.querySelector('#source .read').focus()")
     active = page.press(Keys.ARROW_RIGHT, Keys.SPACE)
@@ -356,6 +357,13 @@ def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
     said = region.get_attribute("textContent")
     assert f"transformer writes {page.output(FIRST)}" in said
     assert f"rnn-attention writes {page.output(SECOND)}" in said
+    page.click("#first")
+    page.driver.execute_async_script("setTimeout(arguments[0], 900)")
+    assert region.get_attribute("textContent").startswith("step 1 of ")
+    assert "rnn-attention writes" in region.get_attribute("textContent")
+    page.click(f"{FIRST} td[data-row='0'][data-column='3']")
+    page.driver.execute_async_script("setTimeout(arguments[0], 900)")
+    assert re.match(r"From .+ to .+: layer 2, head \d.*Σ exp = ", region.get_attribute("textContent"))
     unnamed = page.js(
         "return [...document.querySelectorAll('button, input, [role=group], [role=grid], td[data-row]')].filter(one =>"
         " !(one.ariaLabel || one.textContent.trim() || one.labels?.length || one.getAttribute('aria-labelledby')))"

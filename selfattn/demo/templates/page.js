@@ -143,18 +143,34 @@
       }
     }
     drawAll();
-    announce();
+    tell(outputs);
   }
 
+  /* What a screen reader is told, when the reader has come to rest. */
   let later = 0;
-  function announce() {
+  function tell(sentence) {
     clearTimeout(later);
-    later = setTimeout(() => {
-      byId("said").textContent = working.filter((model) => model.told).map((model) => {
-        const { told } = model, verdict = told.isRight === undefined ? "" : ` ${say(told.isRight ? "is.right" : "is.wrong")}.`;
-        return say("said", { model: model.name, output: told.output, share: share(probability(told.trace)) }) + verdict;
-      }).join(" ");
-    }, 700);
+    later = setTimeout(() => { byId("said").textContent = sentence(); }, 700);
+  }
+
+  function outputs() {
+    return working.filter((model) => model.told).map((model) => {
+      const { told } = model, verdict = told.isRight === undefined ? "" : ` ${say(told.isRight ? "is.right" : "is.wrong")}.`;
+      return say("said", { model: model.name, output: told.output, share: share(probability(told.trace)) }) + verdict;
+    }).join(" ");
+  }
+
+  function tokensOfStep() {
+    const written = working.filter((model) => model.told && model.told.trace.steps[state.step - 1]).map((model) => {
+      const { id, probabilities } = model.told.trace.steps[state.step - 1];
+      return say("said", { model: model.name, output: shown(characters(model, [id])[0]), share: share(probabilities[id]) });
+    });
+    return [`${say("step", { step: state.step, steps: steps() })}.`, ...written].join(" ");
+  }
+
+  function cellOf(model) {
+    const box = panels.get(model.name).querySelector(".inside");
+    return box ? [...box.querySelectorAll("h3, .sum")].map((one) => one.textContent).join(". ") : "";
   }
 
   /* ---------------------------------------------------------------- drawing */
@@ -213,6 +229,7 @@
   function goTo(step) {
     state.step = Math.max(1, Math.min(steps(), step));
     drawSteps();
+    tell(tokensOfStep);
   }
 
   function drawSteps() {
@@ -467,6 +484,7 @@
     state.cell = { kind: choice.kind, row, column };
     goTo(choice.kind !== "encoder" && row + 1 > state.step ? row + 1 : state.step);
     focusCell(model, row, column);
+    tell(() => cellOf(model));
   }
 
   function focusCell(model, row, column) {
@@ -477,7 +495,8 @@
   }
 
   function moveInMap(model, event) {
-    const td = event.target.closest && event.target.closest("td[data-row]");
+    if (event.key === "Escape") return close(model);
+    const td = event.target.closest("td[data-row]");
     if (!td) return;
     const { rows, columns, choice } = maps(model);
     let row = +td.dataset.row, column = +td.dataset.column;
@@ -487,7 +506,6 @@
     else if (event.key === "ArrowRight") column++;
     else if (event.key === "Home") column = 0;
     else if (event.key === "End") column = columns.length - 1;
-    else if (event.key === "Escape") return close(model);
     else if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
     row = Math.max(0, Math.min(rows.length - 1, row));
