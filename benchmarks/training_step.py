@@ -18,7 +18,7 @@ from selfattn.data.examples import Example
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
-from selfattn.tasks.recipes import translation_size
+from selfattn.tasks.translation import size_for_sentences
 from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss, logits_loss, token_loss
 from selfattn.training.optim.optimizer import make_optimizer
@@ -58,7 +58,7 @@ def ours_bfloat16(model: Seq2Seq, batch: Batch) -> Tensor:
 
 
 def stepper(name: str, loss: Callable[[Seq2Seq, Batch], Tensor], batch: Batch) -> Callable[[], float]:
-    config = translation_size(PRESETS[name].config, phrases=False)
+    config = size_for_sentences(PRESETS[name].config)
     model = build(config, vocab_size=VOCABULARY, pad_id=0, seed=0).train()
     optimizer = make_optimizer(model, TrainingConfig())
 

@@ -1,6 +1,8 @@
-"""The one exception that a user of the command line is meant to see."""
+"""The exceptions that a user of the command line is meant to see."""
 
 from __future__ import annotations
+
+import re
 
 
 class UserError(Exception):
@@ -15,3 +17,19 @@ class UserError(Exception):
         ...
         selfattn.errors.UserError: runs/x/config.json: not found; is this a run directory?
     """
+
+
+class SettingError(UserError):
+    """A setting that cannot be meant, or two that do not go together.
+
+    The message names settings as arguments in backquotes; the command line says them as its options.
+
+    Example:
+        >>> error = SettingError("the pairs are endless: give `items_per_epoch`")
+        >>> error.as_options()
+        'the pairs are endless: give --items-per-epoch'
+    """
+
+    def as_options(self) -> str:
+        """Return the message with the settings named as options of the command line."""
+        return re.sub("`([a-z_]+)`", lambda found: "--" + found[1].replace("_", "-"), str(self))

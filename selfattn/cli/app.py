@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from selfattn import __version__
 from selfattn.console import say
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 
@@ -62,7 +62,7 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         with suppress(UserError, BrokenPipeError):
             _flush()
-        fail(str(error))
+        fail(error.as_options() if isinstance(error, SettingError) else str(error))
     except KeyboardInterrupt as interrupt:
         say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
         raise SystemExit(INTERRUPTED) from None

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfattn.cli.given_options import chosen_columns
-from selfattn.cli.tokenizer_options import InspectTokenizer, Side, TrainTokenizer
+from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
 from selfattn.data.readers.lines import read_texts
-from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
 from selfattn.errors import UserError
 from selfattn.report.drawing.tokenizer_card import card_text

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from selfattn.cli.compare_options import ReportOptions
-from selfattn.comparison.engine import write_comparison
+from selfattn.comparison.compare import write_comparison
+from selfattn.comparison.options import Lang
 from selfattn.comparison.plan import PLAN, read_plan, run_name
 from selfattn.comparison.record import Frame, make_record
 from selfattn.errors import UserError
@@ -17,22 +17,24 @@ from selfattn.figures.quality import Headline
 from selfattn.figures.record import Record
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.runs.testing import Tested
+from selfattn.settings import command_line
 
 
-def report(paths: Sequence[Path], options: ReportOptions) -> tuple[Record, ReportFiles]:
+def report(paths: Sequence[Path], out: Path, lang: Lang = "en") -> tuple[Record, ReportFiles]:
     """Write the report of a comparison, or of runs from one or several.
 
     The same runs give the same bytes.
 
     Args:
         paths: one comparison; or runs that a comparison has tested, and comparisons whose runs are meant.
-        options: where to, and in which language.
+        out: where to.
+        lang: language in which it opens.
 
     Raises:
         UserError: there is no tested run, or runs were not tested on the same pairs.
     """
     if len(paths) == 1 and (paths[0] / PLAN).is_file():
-        return write_comparison(paths[0], options.out, options.lang)
+        return write_comparison(paths[0], out, lang)
     found: list[Tested] = []
     for path in paths:
         found += _runs(path)
@@ -43,12 +45,12 @@ def report(paths: Sequence[Path], options: ReportOptions) -> tuple[Record, Repor
     for run in found:
         models.setdefault(_name(run, found), []).append(run)
     runs = {name: sorted(own, key=lambda run: run.seed) for name, own in models.items()}
-    command = "selfattn report " + " ".join(shlex.quote(str(path)) for path in paths) + f" --out {options.out}"
+    command = command_line("report " + " ".join(shlex.quote(str(path)) for path in paths), {"out": out})
     record = make_record(runs, Frame(command, Headline(**found[0].figures["headline"])))
     # The runs lie elsewhere than beside this report.
     placed = [replace(one, run_dirs=tuple(str(run.path) for run in runs[one.name])) for one in record.models]
     record = replace(record, models=tuple(placed))
-    return record, write_report(record, options.out, options.lang)
+    return record, write_report(record, out, lang)
 
 
 def _runs(path: Path) -> list[Tested]:

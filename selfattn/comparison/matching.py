@@ -9,16 +9,16 @@ from functools import lru_cache, partial
 
 import torch
 
-from selfattn.cli.compare_options import Budget, CompareOptions
+from selfattn.comparison.options import CompareOptions
 from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.figures.record import Matching
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import check_matched, match, parameters
-from selfattn.runs.task import Lesson
+from selfattn.runs.task import Budget
 from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss
 from selfattn.training.optim.optimizer import make_optimizer
@@ -34,14 +34,20 @@ Measure = Callable[[ModelConfig], float]
 
 
 def match_models(
-    models: Mapping[str, ModelConfig], options: CompareOptions, lesson: Lesson, shape: BatchShape
+    models: Mapping[str, ModelConfig],
+    options: CompareOptions,
+    *,
+    vocab_size: int,
+    training: TrainingConfig,
+    shape: BatchShape,
 ) -> tuple[dict[str, ModelConfig], Matching]:
     """Size models for one budget; without one, hold their parameters against each other.
 
     Args:
         models: by name, in their own proportions.
         options: say what is to be equal, how much of it, and how far apart models may be.
-        lesson: what they are trained on.
+        vocab_size: of the tokenizer that they share.
+        training: how they are trained.
         shape: of a batch.
 
     Returns:
@@ -51,14 +57,13 @@ def match_models(
         UserError: a model cannot be given that size, or models are too far apart and were not said to be.
     """
     what: Budget = options.match or "parameters"
-    vocab_size = len(lesson.material.tokenizer)
-    measure = _measure(what, vocab_size, shape, lesson.training)
+    measure = _measure(what, vocab_size, shape, training)
     found, target = dict(models), None
     if options.match is not None:
         target = options.budget or statistics.median(measure(config) for config in models.values())
         found = {name: _sized(name, config, target, measure, options.match_limit) for name, config in models.items()}
     if what == "seconds":  # what a search found to fit was partly luck of the clock: measured again, all by turns
-        counts = step_seconds(found, vocab_size=vocab_size, shape=shape, training=lesson.training)
+        counts = step_seconds(found, vocab_size=vocab_size, shape=shape, training=training)
     else:
         counts = {name: measure(config) for name, config in found.items()}
     if not options.apart:
@@ -79,8 +84,8 @@ def _check(counts: Mapping[str, float], what: Budget, options: CompareOptions) -
     try:
         check_matched(counts, _WORDS[what], limit=options.match_limit)
     except UserError as error:
-        advice = "--apart compares them all the same" + ("" if options.match else ", --match parameters sizes them")
-        raise UserError(f"{str(error).split(': size them')[0]}; {advice}") from None
+        advice = "`apart` compares them all the same" + ("" if options.match else ", `match` parameters sizes them")
+        raise SettingError(f"{str(error).split(': size them')[0]}; {advice}") from None
 
 
 def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> Measure:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from selfattn.cli.compare_options import CompareOptions
-from selfattn.cli.settings import with_settings
-from selfattn.errors import UserError
+from annotated_types import Ge, MinLen
+
+from selfattn.codec import Plain, decode, encode, read_json, write
+from selfattn.comparison.options import CompareOptions
+from selfattn.errors import SettingError, UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
 from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
-from selfattn.files import read_json, write_json
+from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.presets import PRESETS, get_preset
+from selfattn.registry import check_plugins, loaded_plugins
+from selfattn.runs.options import with_settings
+from selfattn.runs.task import Task
 
 PLAN = "comparison.json"
 SCHEMA = 1
@@ -23,24 +29,34 @@ _ADVICE = "choose another --out and compare again"
 
 
 @dataclass(frozen=True)
-class Planned:
+class Planned(Plain):
     """One model of a comparison.
 
     Attributes:
         preset: the named model that its settings began from.
-        config: what it is made of.
+        config: what it is made of, as plain values.
         training: settings of the training that are its own, after tuning.
         trials: of its tuning.
     """
 
     preset: str
-    config: ModelConfig
+    config: Mapping[str, object]
     training: Mapping[str, Any] = field(default_factory=dict)
     trials: tuple[TuningTrial, ...] = ()
 
+    @property
+    def model(self) -> ModelConfig:
+        """What it is made of."""
+        found: ModelConfig = config_from_dict(dict(self.config), PLAN)
+        return found
+
+    def resized(self, config: ModelConfig) -> Planned:
+        """Return the same with another configuration."""
+        return replace(self, config=config_to_dict(config))
+
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Plain):
     """A comparison.
 
     Attributes:
@@ -48,26 +64,28 @@ class Plan:
         command: makes the same again.
         quick: whether the trainings are small ones.
         seeds: how many.
-        few: further trainings on so few pairs.
         models: by name, in their order.
+        few: further trainings on so few pairs.
         headline: what the verdict is about.
         matching: what the models were sized for.
         space: what tuning searches, setting by setting; empty where nothing is tuned.
         floor: what others reached, where the user has said so.
         tuned: whether the trials are done.
+        plugins: that brought parts of it.
     """
 
     task: str
     command: str
     quick: bool
-    seeds: int
-    few: tuple[int, ...]
-    models: Mapping[str, Planned]
-    headline: Headline
+    seeds: Annotated[int, Ge(1)]
+    models: Annotated[Mapping[str, Planned], MinLen(1)]
+    few: tuple[Annotated[int, Ge(1)], ...]
+    headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
     floor: Floor | None = None
     tuned: bool = True
+    plugins: tuple[str, ...] = field(default_factory=loaded_plugins)
 
     def runs(self) -> list[tuple[str, int, int | None]]:
         """List every run: model, seed, and on how few pairs; seed after seed."""
@@ -76,53 +94,71 @@ class Plan:
         ]
         return full + [(name, 0, few) for few in self.few for name in self.models]
 
-    def save(self, out: Path) -> None:
-        """Write the plan."""
-        out.mkdir(parents=True, exist_ok=True)
-        models = {
-            name: {
-                "preset": model.preset,
-                "config": config_to_dict(model.config),
-                "training": dict(model.training),
-                "trials": [asdict(trial) for trial in model.trials],
-            }
-            for name, model in self.models.items()
-        }
-        plain = {"schema": SCHEMA} | asdict(replace(self, models={})) | {"models": models}
-        write_json(out / PLAN, plain)
+    def save(self, out: Path) -> Plan:
+        """Write the plan, and return it."""
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            write(out / PLAN, {"schema": SCHEMA} | encode(self))
+        return self
 
 
 def read_plan(out: Path) -> Plan:
     """Read the plan of a comparison.
 
     Raises:
-        UserError: there is none, or it is broken.
+        UserError: there is none, it is broken, or a plugin is missing that it needs.
     """
     path = out / PLAN
-    data = read_json(path, _ADVICE)
-    if data.pop("schema", None) != SCHEMA:
+    data = read_json(path, advice=_ADVICE)
+    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise UserError(f"{path}: not the plan of a comparison that this version can read; {_ADVICE}")
-    try:
-        models = {
-            name: Planned(
-                model["preset"],
-                config_from_dict(model["config"], str(path)),
-                model["training"],
-                tuple(TuningTrial(**trial) for trial in model["trials"]),
-            )
-            for name, model in data.pop("models").items()
-        }
-        headline, matching = Headline(**data.pop("headline")), Matching(**data.pop("matching"))
-        stated = data.pop("floor", None)
-        floor = None if stated is None else Floor(**stated)
-        plan = Plan(
-            **data | {"few": tuple(data["few"])}, models=models, headline=headline, matching=matching, floor=floor
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: a setting is missing or of the wrong type ({error}); {_ADVICE}") from None
-    if not (plan.models and all(type(count) is int and count >= 1 for count in (plan.seeds, *plan.few))):
-        raise UserError(f"{path}: no models, or seeds and few are not whole numbers of at least 1; {_ADVICE}")
+    check_plugins(tuple(data.get("plugins", ())), str(path))
+    plan = decode(Plan, {"plugins": []} | data, file=path, advice=_ADVICE)
+    for model in plan.models.values():
+        config_from_dict(dict(model.config), str(path))
     return plan
+
+
+def read_to_resume(out: Path, command: str) -> Plan | None:
+    """Read the plan of a comparison that was stopped, to go on with it.
+
+    Args:
+        out: its directory.
+        command: what is asked for now; must be what the comparison was begun with, but for the language.
+
+    Returns:
+        None where nothing has begun yet.
+
+    Raises:
+        UserError: there is another comparison, or its plan is broken.
+    """
+    if not (out / PLAN).exists():
+        return None
+    plan = read_plan(out)
+    if _what_it_decides(plan.command) != _what_it_decides(command):
+        raise SettingError(
+            f"{out}: holds another comparison, made by: {plan.command}; give the same settings to go on "
+            "with it, or choose another `out`"
+        )
+    return plan if plan.command == command else replace(plan, command=command).save(out)
+
+
+def _what_it_decides(command: str) -> list[list[str]]:
+    """The options of a command with their values, in any order, but for ``--lang`` and the plugins."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # nothing that this program has written
+        return [[command]]
+    options: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("--"):
+            options.append([])
+        options[-1].append(word)
+    plugins = [words for option in options if option[:1] == ["--plugin"] for words in option[2:]]
+    return [
+        options[0] + plugins,
+        *sorted(option for option in options[1:] if option[0] not in ("--lang", "--plugin")),
+    ]
 
 
 def run_name(name: str, seed: int, few: int | None) -> str:
@@ -135,46 +171,42 @@ def run_name(name: str, seed: int, few: int | None) -> str:
     return f"runs/{name}-seed{seed}" + ("" if few is None else f"-first{few}")
 
 
-def choose(options: CompareOptions, size: Callable[[ModelConfig], ModelConfig] | None = None) -> dict[str, Planned]:
+def choose(task: Task, options: CompareOptions) -> dict[str, Planned]:
     """Look the models up and apply what is set, before any work is done.
 
     A model is named as a preset, or as ``name=preset`` to give a preset another name.
 
     Args:
+        task: gives presets the size that it asks for, before what is set.
         options: of the comparison.
-        size: gives a preset the size that the task asks for, before what is set; default as it is.
 
     Raises:
-        UserError: a model is unknown or named twice, a setting is not one of a model, or a number is out of range.
+        UserError: a model is unknown or named twice, or a setting is not one of a model.
     """
-    options.check()
     given = tuple(PRESETS) if options.models == ("all",) else options.models
     if not given:
-        raise UserError("--models: no model given; name at least one, or all")
-    presets = {(name or preset): preset for name, _, preset in (_named(text) for text in given)}
-    names = [name or preset for name, _, preset in (_named(text) for text in given)]
+        raise SettingError("`models`: no model given; name at least one, or all")
+    named = [_named(text) for text in given]
+    names = [name for name, _ in named]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise UserError(f"--models: {', '.join(twice)} is named twice; name each model once, or one as name=model")
+        raise SettingError(f"`models`: {', '.join(twice)} is named twice; name each model once, or one as name=model")
     for setting in options.set:
         owner, colon, _ = setting.partition("=")[0].partition(":")
         if colon and owner not in names:
-            raise UserError(f"--set {setting}: {owner!r} is not a model of this comparison: {', '.join(names)}")
-    return {
-        name: Planned(preset, with_settings(_sized(preset, size), options.set, name))
-        for name, preset in presets.items()
-    }
+            raise SettingError(f"`set` {setting}: {owner!r} is not a model of this comparison: {', '.join(names)}")
+    found = {}
+    for name, preset in named:
+        config = with_settings(get_preset(preset).config, options.set, name, task.size)
+        task.check_model(config, preset)
+        found[name] = Planned(preset, config_to_dict(config))
+    return found
 
 
-def _sized(preset: str, size: Callable[[ModelConfig], ModelConfig] | None) -> ModelConfig:
-    config = get_preset(preset).config
-    return config if size is None else size(config)
-
-
-def _named(text: str) -> tuple[str, str, str]:
+def _named(text: str) -> tuple[str, str]:
     name, equals, preset = text.partition("=")
     if not equals:
-        return "", "", text
+        return text, text
     if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-        raise UserError(f"--models {text}: expected name=model, the name of letters, digits, - and _")
-    return name, equals, preset
+        raise SettingError(f"`models` {text}: expected name=model, the name of letters, digits, - and _")
+    return name, preset

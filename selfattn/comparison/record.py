@@ -24,8 +24,8 @@ from selfattn.figures.quality import Estimate, Headline
 from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Model, Record, TuningTrial
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
+from selfattn.runs.task import task_of
 from selfattn.runs.testing import Tested
-from selfattn.tasks.subject import subject_of
 
 _DIFFERENCES = 40
 _POINT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")
@@ -77,7 +77,8 @@ def make_record(
                 raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
     shared = _shared([_training(run) for run in firsts.values()])
     predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
-    language = str(first.config.data.get("target_language", ""))
+    task = task_of(first.config.task, first.config.data, str(first.path))
+    language = task.language
     metrics = {name: make_metric(name, language) for name in (frame.headline.metric, *first.figures["scores"])}
     metric = metrics[frame.headline.metric]
     references = [pair.target for pair in pairs]
@@ -101,10 +102,10 @@ def make_record(
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(models, frame.matching, frame.floor),
         matching=frame.matching,
-        buckets=make_buckets(models, few or {}, metric, "format" if first.config.task == "dates" else "kind"),
+        buckets=make_buckets(models, few or {}, metric, task.tag_name),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
-        subject=subject_of(first.config.task),
+        subject=task.subject(),
         units={name: one.unit for name, one in metrics.items()},
     )
 

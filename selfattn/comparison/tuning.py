@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from selfattn.comparison.jobs import Jobs
+from selfattn.comparison.plan import Plan
+from selfattn.figures.record import TuningTrial
 from selfattn.models.config import ModelConfig, override
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
@@ -118,6 +121,28 @@ def dropout_names(config: Any) -> list[str]:
     return found
 
 
-def best(values: list[float]) -> int:
-    """Return the place of the highest value, the first of equals."""
-    return max(range(len(values)), key=lambda place: values[place])
+def tune(plan: Plan, jobs: Jobs) -> Plan:
+    """Try the same settings for every model, and take each one's best on validation, the first of equals.
+
+    Args:
+        plan: of the comparison.
+        jobs: does the trials.
+    """
+    tried = choices(jobs.options.tune, jobs.recipe)
+    tuned = {}
+    for name, model in plan.models.items():
+        trials = []
+        for number, choice in enumerate(tried):
+            config, _ = choice.apply(model.model, jobs.recipe)
+            path = jobs.options.out / "tuning" / f"{name}-trial{number}"
+            directory = jobs.train(plan, replace(model.resized(config), training=choice.training), path)
+            criterion = jobs.training_set(0).criterion
+            reached = max(
+                criterion.value({criterion.name: line[f"valid_{criterion.name}"]}) for line in directory.metrics()
+            )
+            trials.append(TuningTrial(choice.to_json(), reached, directory.record()["train_seconds"]))
+        winner = max(range(len(trials)), key=lambda place: trials[place].valid)
+        config, _ = tried[winner].apply(model.model, jobs.recipe)
+        marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))
+        tuned[name] = replace(model.resized(config), training=tried[winner].training, trials=marked)
+    return replace(plan, models=tuned, tuned=True)

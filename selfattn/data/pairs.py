@@ -44,3 +44,18 @@ class Pair:
     target: str
     tag: str = ""
     spans: tuple[Span, ...] = ()
+
+
+def indices(count: int, start: int = 0) -> range:
+    """Return the indices from `start` to ``start + count - 1``, of pairs that are found by their index.
+
+    Raises:
+        ValueError: a negative number.
+
+    Example:
+        >>> indices(2, start=5)
+        range(5, 7)
+    """
+    if count < 0 or start < 0:
+        raise ValueError(f"count and start must not be negative, got {count} and {start}")
+    return range(start, start + count)

@@ -20,6 +20,11 @@ class Part:
     blocks: tuple[Block, ...]
     own: bool
 
+    @property
+    def id(self) -> str:
+        """The key as an identifier, which has no spaces."""
+        return self.key.replace(" ", "-")
+
 
 def contents(record: Record) -> tuple[Part, ...]:
     """Every section that shows something of a record.

@@ -23,7 +23,7 @@ from selfattn.evaluation.alignment.word_alignment import Way, word_links
 from selfattn.evaluation.cost.decoding import Decode, decoding_times, disk_size, greedy_to_length, peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops, machine_peak
 from selfattn.evaluation.gates.model_gates import model_gates
-from selfattn.evaluation.gates.output_gates import PUBLISHED, floor_gate, output_gates
+from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.figures.gates import Gate
@@ -31,7 +31,8 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.build_model import build_model
 from selfattn.runs.directory import WEIGHTS
 from selfattn.runs.run import Run
-from selfattn.runs.task import Lesson
+from selfattn.runs.task import Task
+from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.objective.loss import batch_loss
 
@@ -50,11 +51,12 @@ class Examination:
 
     Args:
         run: in evaluation mode.
-        lesson: that it was trained on.
+        task: that it was trained on.
+        tests: that it is tested on.
     """
 
-    def __init__(self, run: Run, lesson: Lesson) -> None:
-        self.run, self.lesson = run, lesson
+    def __init__(self, run: Run, task: Task, tests: TestSet) -> None:
+        self.run, self.task, self.tests = run, task, tests
         self.model, self.tokenizer = run.model, run.tokenizer
 
     def gates(self, answers: Sequence[Answer], *, thorough: bool) -> Iterator[Gate]:
@@ -74,7 +76,7 @@ class Examination:
             [answer.pair.target for answer in answers],
             [answer.finished for answer in answers],
         )
-        yield self.lesson.known.overlap
+        yield self.tests.seen.overlap
         yield from self._floor(answers)
         if thorough:
             yield self._overfitting()
@@ -82,15 +84,14 @@ class Examination:
     def _floor(self, answers: Sequence[Answer]) -> Iterator[Gate]:
         """Ask for what others reached, where they did the same."""
         training, data = self.run.config.training, self.run.config.data
-        english = data.get("locales") == ["en_US"] or data.get("split") == "book"
-        if self.run.config.task != "dates" or not english:
+        floor = self.task.published(data).get(self.run.config.model.architecture)
+        if floor is None:
             return
-        pairs = self.lesson.known.pairs
+        pairs = self.tests.seen.pairs
         passes = training.epochs if training.items_per_epoch is None else 1
         distinct = pairs if "first" not in data else int(data["first"])
-        right = sum(answer.output == answer.pair.target for answer in answers) / len(answers)
-        floor = PUBLISHED.get(self.run.config.model.architecture)
-        gate = None if floor is None else floor_gate(floor, right, examples=pairs * passes, distinct=distinct)
+        value = self.task.scores([answer.output for answer in answers], [answer.pair.target for answer in answers])
+        gate = floor_gate(floor, value[floor.metric], examples=pairs * passes, distinct=distinct)
         if gate is not None:
             yield gate
 
@@ -99,7 +100,7 @@ class Examination:
         make = partial(build_model, config.model, tokenizer, config.training.seed)
         return overfitting(
             make,
-            encode_pairs(self.lesson.validation, tokenizer),
+            encode_pairs(self.tests.validation, tokenizer),
             pad_id=tokenizer.pad_id,
             bos_id=tokenizer.bos_id,
             eos_id=tokenizer.eos_id,
@@ -111,9 +112,9 @@ class Examination:
         Returns:
             Plain JSON values; None where there is no gold or no attention.
         """
-        if self.lesson.gold:
-            return gold_alignment(self.model, self.tokenizer, self.lesson.gold)
-        test, validation = (_with_spans(pairs[:_ALIGNED]) for pairs in (self.lesson.test, self.lesson.validation))
+        if self.tests.gold:
+            return gold_alignment(self.model, self.tokenizer, self.tests.gold)
+        test, validation = (_with_spans(pairs[:_ALIGNED]) for pairs in (self.tests.pairs, self.tests.validation))
         if not (test and validation):
             return None
         gold = self._gold(test)
@@ -146,7 +147,7 @@ class Examination:
 
     def attention(self) -> list[dict[str, Any]]:
         """Show what it looks at: on the first test pair of each kind, or the first pairs of all."""
-        pairs = self.lesson.test
+        pairs = self.tests.pairs
         places = [group.places[0] for group in by_tag(pairs)] or list(range(_EXAMPLES_WITHOUT_TAGS))
         found = []
         for place in places[:_EXAMPLES]:
@@ -189,11 +190,11 @@ class Examination:
 
     def _shape(self) -> BatchShape:
         """The batch that training sees on average."""
-        return lesson_shape(self.lesson)
+        return batch_shape(encode_pairs(self.tests.validation, self.tokenizer), self.run.config.training.batch_size)
 
     def _training_step(self) -> Callable[[], None]:
         training, tokenizer = self.run.config.training, self.tokenizer
-        examples = encode_pairs(self.lesson.validation, tokenizer)[: training.batch_size]
+        examples = encode_pairs(self.tests.validation, tokenizer)[: training.batch_size]
         batch = collate(examples, tokenizer.pad_id, tokenizer.bos_id, range(len(examples)))
         device = next(self.model.parameters()).device
         batch = batch.to(device)
@@ -269,12 +270,11 @@ def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
     return [*tokenizer.spans(text), (len(text), len(text))]
 
 
-def lesson_shape(lesson: Lesson) -> BatchShape:
+def batch_shape(examples: Sequence[Example], batch_size: int) -> BatchShape:
     """Return the shape of an average batch of validation examples, as training would cut them."""
-    examples: Sequence[Example] = lesson.material.validation
     source = round(sum(len(example.source) for example in examples) / len(examples))
     target = round(sum(len(example.target) for example in examples) / len(examples))
-    return BatchShape(lesson.training.batch_size, source, target)
+    return BatchShape(batch_size, source, target)
 
 
 def _beam_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:

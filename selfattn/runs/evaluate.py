@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.errors import UserError
-from selfattn.runs.run import Run
-from selfattn.tasks.dates import evaluate_dates
-from selfattn.tasks.lm import evaluate_lm
-from selfattn.tasks.translation import evaluate_translation
+from selfattn.errors import SettingError
+from selfattn.evaluation.metrics.evaluate import evaluate, format_json
+
+if TYPE_CHECKING:
+    from selfattn.runs.run import Run
+    from selfattn.runs.task import Task
 
 
 def evaluate_run(
@@ -21,7 +23,7 @@ def evaluate_run(
     *,
     columns: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Test a run: a language model by perplexity, any other by its outputs.
+    """Test a run on what it has not been trained on, as its task says.
 
     Args:
         run: of any task.
@@ -33,17 +35,59 @@ def evaluate_run(
     Raises:
         UserError: the data are not usable, or a language model is asked to decode.
     """
-    if columns is not None and (run.is_language_model or not data):
-        raise UserError("--columns is for files of pairs: give one with --data, or leave it out")
-    if run.config.task == "translation":
-        return evaluate_translation(run, data, options, columns)
-    if not run.is_language_model:
-        return evaluate_dates(run, data, options, columns)
-    if len(data) > 1:
-        raise UserError(f"--data: a language model is tested on one file of texts, got {len(data)}")
-    if options != GREEDY:
-        raise UserError("evaluate: a language model is measured by perplexity, nothing is decoded; leave --beam out")
-    return evaluate_lm(run, data[0] if data else None)
+    if columns is not None and not data:
+        raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
+    return run.task.evaluate(run, data, options, columns)
+
+
+def evaluate_pairs(
+    task: Task,
+    run: Run,
+    data: Sequence[Path] = (),
+    options: DecodingOptions = GREEDY,
+    columns: tuple[str, str] | None = None,
+) -> dict[str, Any]:
+    """Test a run on pairs that it has not been trained on.
+
+    Args:
+        task: of the run.
+        run: any that was trained on pairs.
+        data: files; see :meth:`selfattn.runs.task.Task.held_out`. Default: what the run was trained on.
+        options: how to decode; default greedily.
+        columns: of source and target in one file.
+
+    Returns:
+        Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
+        ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
+        ``unknown_characters`` of the inputs, and where test pairs may repeat training pairs, the figures for those that
+        do not: ``unseen`` (and ``unseen_casefold``, case ignored).
+
+    Raises:
+        UserError: the files, or the run's own data, are not usable.
+    """
+    asked = task.held_out(data, columns)
+    pairs = asked.pairs
+    evaluation = evaluate(lambda texts: run.predict(texts, options), pairs)
+    scores = task.scores(evaluation.predictions, [pair.target for pair in pairs])
+    plain = evaluation.to_json()
+    found: dict[str, Any] = {
+        "task": task.name,
+        "run": str(run.path),
+        "model": run.config.preset,
+        "data": asked.name,
+        "beam": options.beam,
+        "length_penalty": options.length_penalty,
+        **plain,
+        "metrics": plain["metrics"] | scores,
+        "unknown_characters": run.unknown([pair.source for pair in pairs]).total(),
+    }
+    if signatures := task.signatures():
+        found["signatures"] = signatures
+    for name, casefold in (("unseen", False), ("unseen_casefold", True)) if asked.known is not None else ():
+        places = [k for k, was_seen in enumerate(seen(pairs, asked.known or (), casefold=casefold)) if not was_seen]
+        if places:
+            found[name] = format_json(len(places), evaluation.share(places))
+    return found
 
 
 def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:

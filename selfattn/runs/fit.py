@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,7 @@ import torch
 
 from selfattn.console import say
 from selfattn.data.batches import collate
-from selfattn.data.examples import Example
-from selfattn.data.pairs import Pair
-from selfattn.decoding.texts import predict
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.exact import EXACT_MATCH, exact_matches
 from selfattn.files import writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
@@ -29,42 +23,19 @@ from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.progress import ProgressObserver
 from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run
+from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
-from selfattn.training.device import DeviceName, choose_device
+from selfattn.training.config import DeviceName
+from selfattn.training.device import choose_device
 from selfattn.training.distributed.parallel import Processes
 from selfattn.training.loop import train
 from selfattn.training.observer import EpochReport, Observer
-from selfattn.training.validation import Criterion
-
-# In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes for
-# texts of many lengths, which hardly ever meet again. It reads this once, at the first operation of the process.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
-
-
-@dataclass(frozen=True)
-class Material:
-    """What a model is trained on, ready to be used by several models one after the other.
-
-    Attributes:
-        tokenizer: of all of them.
-        epoch: gives the training examples of an epoch, counted from 0; the same ones whenever it is asked. What is not
-            a sequence is read as a stream, which may be larger than memory or endless.
-        validation: unseen examples for the loss.
-        criterion: what chooses the best weights.
-        longest: the longest source with the longest target, to find out whether a model can read them.
-    """
-
-    tokenizer: Tokenizer
-    epoch: Callable[[int], Iterable[Example]]
-    validation: Sequence[Example]
-    criterion: Criterion
-    longest: Example
 
 
 def fit(
     config: RunConfig,
-    material: Material,
+    data: TrainingSet,
     out: Path,
     *,
     command: str,
@@ -73,7 +44,7 @@ def fit(
     save_every: int | None = None,
     device: DeviceName = "auto",
     observers: Sequence[Observer] = (),
-    notes: Sequence[str] = (),
+    notes: Sequence[str] | None = None,
     sharded: bool = False,
 ) -> Run:
     """Train a model and keep the run.
@@ -87,7 +58,7 @@ def fit(
 
     Args:
         config: of the run.
-        material: what to train on.
+        data: what to train on.
         out: the run directory, made here.
         command: what made the run, for its record.
         label: what to call it in the progress on standard error; default the model's name.
@@ -97,7 +68,8 @@ def fit(
             :class:`selfattn.training.checkpoints.checkpoint.CheckpointFile`. The result does not depend on it.
         device: ``auto`` takes a CUDA device if there is one.
         observers: told of what happens, besides the progress and the run directory.
-        notes: lines to say, by the first process, when the training begins: what is wrong before that is said alone.
+        notes: lines to say, by the first process, when the training begins: what is wrong before that is said alone;
+            default those of the training set.
         sharded: each of several processes keeps a part of the model (:mod:`sharding`), and the first
             the whole weights in the host's memory.
 
@@ -106,32 +78,32 @@ def fit(
             texts that long, the device is not there, or the loss is no longer a number.
         KeyboardInterrupt: the user stopped the training.
     """
-    tokenizer = material.tokenizer
+    tokenizer = data.tokenizer
     checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
     model = build_model(config.model, tokenizer, config.training.seed)
-    _probe(model, config, material)
+    _probe(model, config, data)
     where = choose_device(device)
     if not sharded:
         model.to(where)
     processes = Processes.join(where)
     # Not where the data are, which may be another place on every host.
     settings = (config.preset, config.model, config.training, config.max_length, sharded)
-    processes.check_same(repr((settings, material.longest, len(tokenizer), len(material.validation))))
+    processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
     keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
 
     try:
         with ExitStack() as stack:
             if keeper is not None:
                 progress = stack.enter_context(ProgressObserver(label or config.preset))
-                observers = [keeper, _Notes(notes), progress, *observers]
+                observers = [keeper, _Notes(data.notes if notes is None else notes), progress, *observers]
             outcome = train(
                 model,
-                material.epoch,
-                material.validation,
+                data.epoch,
+                data.validation,
                 config.training,
                 pad_id=tokenizer.pad_id,
                 bos_id=tokenizer.bos_id,
-                criterion=material.criterion,
+                criterion=data.criterion,
                 observers=observers,
                 checkpoints=checkpoints,
                 processes=processes,
@@ -183,23 +155,6 @@ def _record(config: RunConfig, model: Seq2Seq, command: str) -> dict[str, Any]:
     }
 
 
-def exact_match(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int) -> Criterion:
-    """Measure a model by the share of its greedy outputs that are exactly right.
-
-    Args:
-        tokenizer: of the model.
-        pairs: unseen ones, at least one.
-        max_length: most tokens of an output, ``<eos>`` counted.
-    """
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-
-    def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
-        right = exact_matches(predict(model, tokenizer, sources, max_length=max_length), targets)
-        return {EXACT_MATCH: sum(right) / len(right)}
-
-    return Criterion(figures, EXACT_MATCH)
-
-
 class _Notes(Observer):
     """Says lines when the training begins."""
 
@@ -242,10 +197,10 @@ class _Keeper(Observer):
             self.directory.write_record(self.record)
 
 
-def _probe(model: Seq2Seq, config: RunConfig, material: Material) -> None:
+def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
     """Let the model read the longest example, to learn now and not in the middle whether it can."""
-    tokenizer = material.tokenizer
-    batch = collate([material.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
+    tokenizer = data.tokenizer
+    batch = collate([data.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
     try:
         with torch.inference_mode():
             model(batch.source, batch.target_in, source_mask=batch.source_mask)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import UserError
+from selfattn.errors import SettingError
+from selfattn.registry import TASKS
 from selfattn.runs.directory import RunConfig
-
-MAX_INPUT = 1024  # tokens, where nothing else is said
-_MAX_BEGINNING = 65_536  # the same of a language model, which reads only the end of it
 
 
 def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None = None) -> int:
@@ -22,16 +20,16 @@ def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None =
         UserError: more is asked for than the model can read or write, or an input of less than one token.
     """
     if asked is not None and asked < 1:
-        raise UserError(f"--max-input: expected a whole number of at least 1, got {asked}")
+        raise SettingError(f"`max_input`: expected a whole number of at least 1, got {asked}")
     readable, writable = _limits(config, config.max_length if options.max_length is None else options.max_length)
     if writable is not None and options.max_length is not None and options.max_length > writable:
-        raise UserError(
-            f"--max-length: an output of {options.max_length} tokens is longer than the model can write; give at most "
+        raise SettingError(
+            f"`max_length`: an output of {options.max_length} tokens is longer than the model can write; give at most "
             f"{writable}"
         )
     if readable is not None and asked is not None and asked > readable:
-        raise UserError(f"--max-input {asked}: the model can read {readable} tokens; give no more")
-    usual = _MAX_BEGINNING if config.task == "lm" else MAX_INPUT
+        raise SettingError(f"`max_input` {asked}: the model can read {readable} tokens; give no more")
+    usual = TASKS[config.task].max_input
     return asked or (usual if readable is None else min(usual, readable))
 
 
@@ -40,6 +38,6 @@ def _limits(config: RunConfig, output: int) -> tuple[int | None, int | None]:
     limits = config.model.limits()
     if limits.together is None:
         return limits.source, limits.target
-    if config.task == "lm":  # of a beginning it reads half a context, the end
+    if not TASKS[config.task].takes_pairs:  # of a beginning it reads half a context, the end
         return None, limits.together - max(1, config.max_length // 2)
     return max(1, limits.together - output), limits.together - 1

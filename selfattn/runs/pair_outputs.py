@@ -10,7 +10,7 @@ from typing import Any
 from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link, to_pharaoh
 from selfattn.decoding.scoring import TargetScore
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts
 from selfattn.evaluation.alignment.gold_files import GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
@@ -64,9 +64,9 @@ def align_lines(run: Run, pairs: Sequence[Pair], *, layer: int, head: str, shift
         UserError: a setting is out of its range, or the model has no attention to its source.
     """
     if shift not in (0, 1):
-        raise UserError(f"--shift: expected 0 or 1, got {shift}")
+        raise SettingError(f"`shift`: expected 0 or 1, got {shift}")
     if head != "mean" and not head.isdecimal():
-        raise UserError(f"--head: expected a whole number from 0, or mean; got {head}")
+        raise SettingError(f"`head`: expected a whole number from 0, or mean; got {head}")
     number = None if head == "mean" else int(head)
     links = run.align(pairs, layer=layer, head=number, shifted=shift == 1)
     return map(to_pharaoh, links)
@@ -159,7 +159,7 @@ _HEAD = "   AER  precision  recall  links"
 
 
 def _word_links(run: Run, gold: Sequence[GoldPair]) -> dict[Way, list[set[Link]]]:
-    if run.is_language_model:
+    if not run.takes_pairs:
         raise UserError(f"align: {run.path} is a language model; take a run that was trained on pairs")
     try:
         links = word_links(run.model, run.tokenizer, gold)

@@ -6,6 +6,7 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -13,18 +14,17 @@ import torch
 from selfattn.data.examples import encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link, align_examples
-from selfattn.decoding.language_model import continue_texts
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore, score_examples
-from selfattn.decoding.texts import Output, decode_texts
+from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
+from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.build_model import build_model
-from selfattn.runs.directory import RunConfig, RunDirectory
+from selfattn.runs.directory import CONFIG, RunConfig, RunDirectory
+from selfattn.runs.task import Task, task_of
 from selfattn.tokenizers.protocol import Tokenizer
-
-LANGUAGE_MODEL = "lm"  # the task whose runs continue texts instead of answering them
 
 
 class Run:
@@ -48,10 +48,16 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
 
+    @cached_property
+    def task(self) -> Task:
+        """The task that it was trained on, with the options that it had."""
+        return task_of(self.config.task, self.config.data, str(self.path / CONFIG))
+
     @property
-    def is_language_model(self) -> bool:
-        """Whether it was trained on texts, not on pairs."""
-        return self.config.task == LANGUAGE_MODEL
+    def takes_pairs(self) -> bool:
+        """Whether it was trained on pairs; a language model was not."""
+        taken: bool = TASKS[self.config.task].takes_pairs
+        return taken
 
     def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
         """Write the output for each text.
@@ -92,9 +98,8 @@ class Run:
         model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
         texts = [_nfc(text) for text in texts]  # as training texts are
         try:
-            if self.is_language_model:
-                return continue_texts(model, tokenizer, texts, options, context=length, first=first)
-            return decode_texts(model, tokenizer, texts, options, max_length=length, first=first)
+            kind: type[Task] = TASKS[self.config.task]
+            return kind.decode(model, tokenizer, texts, options, max_length=length, first=first)
         except ValueError as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
             raise UserError(
@@ -180,7 +185,7 @@ class Run:
         return self.tokenizer.source.unknown(*map(_nfc, texts))
 
     def _check_takes_pairs(self, what: str) -> None:
-        if self.is_language_model:
+        if not self.takes_pairs:
             raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
 
 

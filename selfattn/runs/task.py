@@ -1,114 +1,366 @@
-"""What a task hands to a comparison: what models are trained on, tested on and judged by."""
+"""A task: what models are trained on, tested on and judged by. The fourth door; imports no torch.
+
+One file makes a task: a class with a name, the options of its commands, and either a function that draws pairs or
+splits of its own. Everything else has a default.
+
+>>> import random
+>>> from selfattn.data.pairs import Pair
+>>> class Doubling(Task):
+...     "Write every letter twice."
+...     def pair(self, chance: random.Random) -> Pair:
+...         text = "".join(chance.choices("abc", k=8))
+...         return Pair(text, "".join(letter * 2 for letter in text))
+>>> len(Doubling().splits(seed=0).test(3))
+3
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+import copy
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.evaluation.alignment.gold_files import GoldPair
-from selfattn.evaluation.gates.overlap import overlap
-from selfattn.evaluation.metrics.word_recall import words_of
-from selfattn.figures.gates import Floor, Gate
+from selfattn.errors import UserError
+from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
-from selfattn.runs.fit import Material
+from selfattn.figures.record import NO_SUBJECT, Subject
+from selfattn.models.config import ModelConfig
+from selfattn.registry import TASKS
+from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
 
+if TYPE_CHECKING:
+    from selfattn.data.splits import Splits
+    from selfattn.decoding.texts import Output
+    from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.models.protocol import Seq2Seq
+    from selfattn.runs.run import Run
+    from selfattn.runs.training_set import TrainingSet
+    from selfattn.tokenizers.protocol import Tokenizer
+
+Budget = Literal["parameters", "flops", "seconds"]
+
+# One recipe for every architecture, so that a comparison differs in nothing but the model.
+RECIPE = TrainingConfig(epochs=5, items_per_epoch=40_000, batch_size=64, lr=4e-3, schedule="cosine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions:
+    """No options."""
+
 
 @dataclass(frozen=True)
-class Known:
-    """What training shows of the test.
+class HeldOut:
+    """Pairs to test a run on.
 
     Attributes:
-        overlap: the gate on shared sentences.
-        words: how often training's targets have each word of the test's targets; empty where words do not matter.
-        pairs: how many training pairs were gone through: a file's once, of endless data all.
+        pairs: unseen ones.
+        name: where they are from.
+        known: where test pairs may repeat training pairs, everything that training could see.
     """
 
-    overlap: Gate
-    words: Mapping[str, int]
-    pairs: int
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """What all models of one seed are trained and tested on.
-
-    Attributes:
-        training: how, with the seed.
-        material: ready to be used by one model after the other.
-        max_length: most tokens of an output, ``<eos>`` counted.
-        settings: what makes the same data again, as plain JSON values.
-        test: unseen pairs, the same for every seed.
-        validation: unseen pairs that settings and weights are chosen by.
-        trained_on: gives every training pair, in any order, perhaps several times.
-        probes: further unseen pairs by name, such as years that training never showed.
-        has_words: whether targets are made of words, rare ones among them.
-        gold: sentences with hand-made links between their words, where spans are not known by construction.
-        notes: lines on the data, to be said when the first training begins.
-    """
-
-    training: TrainingConfig
-    material: Material
-    max_length: int
-    settings: Mapping[str, Any]
-    test: Sequence[Pair]
-    validation: Sequence[Pair]
-    trained_on: Callable[[], Iterable[Pair]]
-    probes: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
-    has_words: bool = False
-    gold: Sequence[GoldPair] = ()
-    notes: Sequence[str] = ()
-
-    @cached_property
-    def known(self) -> Known:
-        """What training shows of the test; found by going through all of it once."""
-        counts = dict.fromkeys((word for pair in self.test for word in words_of(pair.target)), 0)
-        pairs = 0
-
-        def counted() -> Iterator[Pair]:
-            nonlocal pairs
-            for pair in self.trained_on():
-                pairs += 1
-                for word in words_of(pair.target) if self.has_words else ():
-                    if word in counts:
-                        counts[word] += 1
-                yield pair
-
-        shared = overlap(counted(), self.test)
-        return Known(shared.gate(), counts if self.has_words else {}, pairs)
-
-
-class Task(ABC):
-    """A task that models are compared on.
-
-    Attributes:
-        name: such as ``dates``.
-        headline: the metric that the verdict is about.
-        decoding: how outputs are decoded.
-        training: how models are trained, with seed 0.
-        floor: what others reached, where the user has said so.
-    """
-
+    pairs: Sequence[Pair]
     name: str
-    headline = Headline()
-    decoding: DecodingOptions = GREEDY
-    training: TrainingConfig
-    floor: Floor | None = None
+    known: Sequence[Pair] | None = None
 
-    @abstractmethod
-    def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:
-        """Prepare what models are trained on.
+
+class Task:
+    """A task, with its options.
+
+    Attributes:
+        Options: a frozen dataclass of the task's own options; the commands of the task have an option for each field,
+            with the help text that its docstring has under ``Attributes``.
+        TestOptions: the same of what only a comparison asks for.
+        train_help, compare_help: help of ``train NAME`` and ``compare NAME``; default the docstring of the class.
+        model: that is trained where none is named.
+        models: that are compared where none are named.
+        match: what compared models have the same of where nothing else is asked for.
+        takes_pairs: whether runs answer inputs; where not, they continue texts.
+        max_input: most tokens of an input to a model that could read any number.
+        tag_name: what the tags of the pairs tell apart, such as kinds.
+        has_words: whether targets are made of words, rare ones among them.
+
+    Args:
+        settings: values of the options by name.
+
+    Raises:
+        SettingError: there is no such option, or values do not go together.
+    """
+
+    name: ClassVar[str] = ""
+    Options: ClassVar[type[Any]] = NoOptions
+    TestOptions: ClassVar[type[Any]] = NoOptions
+    train_help: ClassVar[str] = ""
+    compare_help: ClassVar[str] = ""
+    model: ClassVar[str] = "transformer"
+    models: ClassVar[tuple[str, ...]] = ("rnn-attention", "transformer")
+    match: ClassVar[Budget | None] = None
+    takes_pairs: ClassVar[bool] = True
+    max_input: ClassVar[int] = 1024
+    tag_name: ClassVar[str] = "kind"
+    has_words: ClassVar[bool] = False
+    _deciding: tuple[str, ...] = ()
+
+    def __init__(self, **settings: Any) -> None:
+        own, tests = divide(settings, self.Options, self.TestOptions)
+        self.options = self.Options(**own)
+        self.test_options = self.TestOptions(**tests)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
+        """Make the task of a run again.
+
+        Args:
+            settings: of the run's data, as the splits gave them.
+            where: what to call the place in an error message.
+
+        Raises:
+            UserError: they are not settings of this task.
+        """
+        options = decode(cls.Options, settings.get("options", {}), file=where, advice="restore the file or train again")
+        return cls(**vars(options))
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that are not as they are by default."""
+        return changed(self.options) | changed(self.test_options)
+
+    def pair(self, chance: random.Random) -> Pair:
+        """Draw one pair, for a task whose pairs are generated.
+
+        Args:
+            chance: where all chance comes from.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: has neither pair() nor splits()")
+
+    def splits(self, seed: int, validation_items: int = 1000) -> Splits:
+        """Return the pairs in three parts; default: :meth:`pair` without end, in parts that share no source.
+
+        Args:
+            seed: of the training pairs; validation and test are the same for every seed.
+            validation_items: how many pairs a finite store is to hold out for validation.
+        """
+        from selfattn.data.splits import GeneratedSplits
+
+        return GeneratedSplits(self.pair, seed, {"kind": "generated", "options": encode(self.options)})
+
+    def tokenizer(self, splits: Splits) -> Tokenizer:
+        """Make the vocabulary, the same for every seed; default: the characters of the sample."""
+        from selfattn.tokenizers.char import CharTokenizer
+
+        return CharTokenizer.train(text for pair in splits.sample() for text in (pair.source, pair.target))
+
+    def recipe(self, quick: bool) -> TrainingConfig:
+        """Say how models are trained where nothing else is asked for.
+
+        Args:
+            quick: a training of seconds, to try things out.
+        """
+        return replace(RECIPE, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else RECIPE
+
+    def size(self, config: ModelConfig) -> ModelConfig:
+        """Give a named model the size that the task asks for, by the same rule for all; default as it is."""
+        return config
+
+    def check_model(self, config: ModelConfig, name: str) -> None:
+        """Find out before any work is done whether a model can be trained on the task; default: any can.
+
+        Raises:
+            UserError: it cannot.
+        """
+
+    def usual_comparison(self) -> dict[str, Any]:
+        """Return settings of a comparison as they are where they are not given."""
+        return {"models": self.default_models(), "out": Path("compare") / self.name, "match": self.match}
+
+    def default_models(self) -> tuple[str, ...]:
+        """Return the models that are compared where none are named."""
+        return self.models
+
+    def test_items(self, quick: bool) -> int | None:
+        """Say how many pairs models are tested on where nothing else is asked for; None for all there are."""
+        return 1000 if quick else 2000
+
+    @classmethod
+    def subject(cls) -> Subject:
+        """Say what a comparison asks: the two models that it is about, and the task's words for the report."""
+        return NO_SUBJECT
+
+    @property
+    def decoding(self) -> DecodingOptions:
+        """How the outputs of a comparison are decoded; default greedily."""
+        return GREEDY
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that outputs are scored by; the first decides. Default exact match."""
+        from selfattn.evaluation.metrics.exact import EXACT_MATCH
+
+        return (EXACT_MATCH,)
+
+    @property
+    def validation_metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that are measured at every validation, the one that decides among them."""
+        return self.metrics[:1]
+
+    @property
+    def language(self) -> str:
+        """The language of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown."""
+        return ""
+
+    def decided_by(self, metric: str) -> Self:
+        """Return the task with another metric that decides.
+
+        Raises:
+            UserError: there is none of that name.
+        """
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        make_metric(metric, self.language)
+        task = copy.copy(self)
+        task._deciding = (metric,)
+        return task
+
+    @property
+    def headline(self) -> Headline:
+        """The metric that the verdict is about."""
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        return make_metric(self._first(self.metrics)[0], self.language).headline
+
+    def scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
+        """Score outputs by every metric."""
+        from selfattn.evaluation.metrics.metric import score_outputs
+
+        return score_outputs(self._first(self.metrics), outputs, targets, self.language)
+
+    def validation_names(self) -> tuple[str, ...]:
+        """Name the metrics of a validation, the one that decides first."""
+        return self._first(self.validation_metrics)
+
+    def signatures(self) -> dict[str, str]:
+        """Return how the scores are computed, by the name of the metric, where that is not plain."""
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        found = {name: make_metric(name, self.language).signature for name in self._first(self.metrics)}
+        return {name: signature for name, signature in found.items() if signature}
+
+    def _first(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The metrics with the one in front that was asked for to decide."""
+        return tuple(dict.fromkeys([*self._deciding, *names]))
+
+    @property
+    def stated_floor(self) -> Floor | None:
+        """What others reached on the same data, as the user states it; default nothing."""
+        return None
+
+    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
+        """Return what others reached, for each architecture; default nothing.
+
+        Args:
+            settings: of the run's data.
+        """
+        return {}
+
+    @property
+    def gold(self) -> Sequence[GoldPair]:
+        """Sentences with hand-made links between their words; default none."""
+        return ()
+
+    def training_set(
+        self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
+    ) -> TrainingSet:
+        """Make what models are trained on.
 
         Args:
             training: how, with the seed.
-            first: train on so many pairs only; default all there are.
-        """
+            splits: of that seed, where they are open already.
+            first: train on so many pairs only, again and again; default all there are.
+            keep: keep the examples of every epoch, for the next model that is trained on the same; default False.
 
-    @abstractmethod
-    def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
-        """Score outputs: every metric by name, the headline's among them."""
+        Raises:
+            UserError: a setting or the data are not usable.
+        """
+        from selfattn.runs.training_set import make_training_set
+
+        opened = splits or self.splits(training.seed, training.validation_items)
+        return make_training_set(self, opened, training, first=first, keep=keep)
+
+    def sampling(self) -> float:
+        """Say how boldly texts are cut into other tokens in every epoch; default 0, not at all."""
+        return 0.0
+
+    def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
+        """Choose the pairs to test a run on.
+
+        Args:
+            data: two parallel files or one file of pairs; default the test part of what the run was trained on.
+            columns: of source and target in one file; see `selfattn.data.readers.pair_files.read_pairs`.
+
+        Raises:
+            UserError: the files, or the run's own data, are not usable.
+        """
+        from selfattn.data.readers.pair_files import read_pairs
+
+        if data:
+            return HeldOut(read_pairs(*data, columns=columns), " ".join(map(str, data)))
+        own = self.splits(0)
+        return HeldOut(own.test(self.test_items(quick=False)), own.name, own.known())
+
+    def evaluate(
+        self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: tuple[str, str] | None
+    ) -> dict[str, Any]:
+        """Test a run on pairs it has not been trained on; see `selfattn.runs.evaluate.evaluate_run`."""
+        from selfattn.runs.evaluate import evaluate_pairs
+
+        return evaluate_pairs(self, run, data, options, columns)
+
+    @classmethod
+    def decode(
+        cls,
+        model: Seq2Seq,
+        tokenizer: Tokenizer,
+        texts: Sequence[str],
+        options: DecodingOptions,
+        *,
+        max_length: int,
+        first: int,
+    ) -> list[list[Output]]:
+        """Write outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
+        from selfattn.decoding.texts import decode_texts
+
+        return decode_texts(model, tokenizer, texts, options, max_length=max_length, first=first)
+
+
+def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Task:
+    """Return a task by its name, with options; one that is made already as it is.
+
+    Raises:
+        UserError: there is none of that name, or a task that is made already is given options.
+    """
+    if isinstance(task, str):
+        made: Task = TASKS[task](**(settings or {}))
+        return made
+    if settings:
+        raise UserError(f"{', '.join(settings)}: the task has its options already; give them where it is made")
+    return task
+
+
+def task_of(name: str, settings: Mapping[str, Any], where: str) -> Task:
+    """Return the task that a run was trained on.
+
+    Args:
+        name: of the task.
+        settings: of the run's data.
+        where: what to call the place in an error message.
+
+    Raises:
+        UserError: there is no such task, or they are not its settings.
+    """
+    kind: type[Task] = TASKS[name]
+    return kind.from_settings(settings, where)

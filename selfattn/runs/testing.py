@@ -29,7 +29,8 @@ from selfattn.files import read_json, write_atomically, write_json, writing
 from selfattn.runs.diagnostics import Examination
 from selfattn.runs.directory import METRICS, RECORD, RunConfig, RunDirectory
 from selfattn.runs.run import Run
-from selfattn.runs.task import Lesson, Task
+from selfattn.runs.task import Task
+from selfattn.runs.training_set import TestSet
 
 SCHEMA = 1
 FIGURES, ANSWERS = "test.json", "test.jsonl"
@@ -142,34 +143,34 @@ def is_tested(path: Path) -> bool:
     return (path / FIGURES).is_file() and (path / ANSWERS).is_file()
 
 
-def test_run(run: Run, task: Task, lesson: Lesson, *, thorough: bool) -> Tested:
+def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
     """Test a run and keep the results in its directory.
 
     Args:
-        run: trained on the lesson.
+        run: trained on the task.
         task: says how to decode and score.
-        lesson: of the run's seed.
+        tests: of the run's seed.
         thorough: also measure cost, and whether a fresh model of its kind can learn at all.
     """
-    pairs, decoding = lesson.test, task.decoding
+    pairs, decoding = tests.pairs, task.decoding
     started = datetime.now(UTC)
     outputs = [found[0] for found in run.decode([pair.source for pair in pairs], decoding)]
     seconds = (datetime.now(UTC) - started).total_seconds()
-    examination = Examination(run, lesson)
+    examination = Examination(run, task, tests)
     answers = [Answer(pair, output.text, output.finished) for pair, output in zip(pairs, outputs, strict=True)]
     figures = {
         "schema": SCHEMA,
         "decoding": {"beam": decoding.beam, "length_penalty": decoding.length_penalty},
         "headline": asdict(task.headline),
-        "scores": task.scores([answer.output for answer in answers], pairs),
+        "scores": task.scores([answer.output for answer in answers], [pair.target for pair in pairs]),
         "seconds": seconds,
         "predict_ms": median_ms(run.predict, [pair.source for pair in pairs[:_TIMED]]),
         "gates": [encode(gate) for gate in examination.gates(answers, thorough=thorough)],
         "alignment": examination.alignment(),
         "attention": examination.attention(),
         "cost": examination.cost(thorough=thorough),
-        "probes": {name: _probe(run, task, asked) for name, asked in lesson.probes.items()},
-        "words": dict(lesson.known.words),
+        "probes": {name: _probe(run, task, asked) for name, asked in tests.probes.items()},
+        "words": dict(tests.seen.words),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     text = "".join(json.dumps(_to_json(answer), ensure_ascii=False) + "\n" for answer in answers)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from selfattn.comparison.engine import main
+import runpy
+import sys
+
+from selfattn.tasks.dates import Dates
 
 if __name__ == "__main__":
-    main()
+    if not sys.argv[1:] or sys.argv[1].startswith("-"):
+        sys.argv.insert(1, Dates.name)
+    sys.argv.insert(1, "compare")
+    runpy.run_module("selfattn.cli", run_name="__main__")

@@ -1,287 +1,416 @@
-"""The translation task; `python -m tasks.translation` does what `selfattn train translation` does."""
+"""The translation task: phrases of CLDR, files, or a dataset of the Hub; ``train`` and ``compare`` have its options."""
 
 from __future__ import annotations
 
+import math
+import runpy
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from selfattn.cli.app import make_app, run_app
-from selfattn.cli.settings import command_line, with_settings
-from selfattn.cli.translation_options import (
-    COMPARE_TRANSLATION,
-    CompareTranslation,
-    TrainTranslation,
-    TranslationData,
-)
-from selfattn.comparison.engine import compare, show
-from selfattn.console import say
-from selfattn.data.pairs import Pair
-from selfattn.data.readers.pair_files import read_pairs
-from selfattn.decoding.options import GREEDY, DecodingOptions
-from selfattn.decoding.texts import predict
-from selfattn.errors import UserError
-from selfattn.evaluation.alignment.gold_files import GoldPair, read_gold
-from selfattn.evaluation.metrics.evaluate import evaluate
-from selfattn.evaluation.metrics.metric import make_metric, score_outputs
-from selfattn.evaluation.metrics.translation import translation_metrics
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
-from selfattn.figures.record import Record
-from selfattn.models.presets import get_preset
-from selfattn.models.protocol import Seq2Seq
-from selfattn.report.write import ReportFiles
-from selfattn.runs.directory import RunConfig, check_is_free
-from selfattn.runs.fit import fit
-from selfattn.runs.held_out import held_out_test, is_trained_on
-from selfattn.runs.run import Run
-from selfattn.runs.splits import PairData
-from selfattn.runs.task import Lesson, Task
-from selfattn.runs.training_set import make_material, trained_on
-from selfattn.tasks.floor import stated_floor
-from selfattn.tasks.recipes import QUICK_TEST_ITEMS, translation_recipe, translation_size
-from selfattn.tasks.translation_data import CorpusPairs, EmbeddedPhrases
-from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.load import SeparateTokenizer
-from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.figures.record import Subject
+from selfattn.models.config import ModelConfig
+from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import is_main_process
-from selfattn.training.validation import Criterion
 
-TASK = "translation"
-TEST_ITEMS = 2000  # embedded phrases
+if TYPE_CHECKING:
+    from selfattn.data.splits import Splits
+    from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.tokenizers.protocol import Tokenizer
+
+TokenizerKind = Literal["characters", "unigram", "bpe"]
+
 VOCAB_SIZE = 8000  # subwords, where the texts give as many
+SENTENCES = TrainingConfig(
+    epochs=60,
+    batch_size=1024,
+    max_tokens=4096,
+    lr=4e-3,
+    schedule="cosine",
+    label_smoothing=0.1,
+    average="last",
+    average_last=10,
+)
+_WIDTH, _DROPOUT, _LONGEST = 128, 0.3, 512
+_CLEANING = ("held_out", "split_seed", "max_characters", "max_ratio", "keep_overlap", "keep_duplicates", "plain_spaces")
 
 
-class TranslationTask(Task):
-    """Translation as a comparison needs it.
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions:
+    """Where pairs come from, and what tokens they are cut into.
 
-    Args:
-        options: where pairs come from, and what tokens they are cut into.
-        training: how, with seed 0.
-        decoding: of the tests.
-        test_items: at most so many; None for all there are.
-        gold: sentences with hand-made links; default none.
-        floor: what others reached; default unknown.
+    Attributes:
+        source: language of the sources; of cldr any locale that Babel knows.
+        target: language of the targets, likewise.
+        train: two parallel files, or one file of pairs (TSV, CSV or JSON lines), plain or .gz.
+        valid: likewise, to choose the best weights by; where none is given, a part of the training file that shares no
+            sentence with the rest.
+        test: likewise, to test on; where none is given, another such part.
+        hub: a dataset on the Hugging Face Hub, or a directory of one, instead of files.
+        hub_config: its configuration.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
+        streaming: read the training data as they are needed; memory does not grow with them.
+        held_out: pairs of each part that is not given; where not given, a twentieth of all, at most 2,000. Pairs with a
+            source or a target in common, case and punctuation ignored, stay together.
+        split_seed: of these parts, which are the same for every --seed.
+        max_characters: longest text of a training pair; where not given 1,000; 0 for no limit.
+        max_ratio: how many times longer or shorter than usual a training pair's target may be for its source; where not
+            given 3; 0 for no limit.
+        keep_overlap: keep training pairs whose source or target stands in validation or test files; they are counted
+            in any case.
+        keep_duplicates: keep training pairs that come again.
+        plain_spaces: write every kind and run of spaces, such as those in front of French marks, as one plain space.
+        tokenizer: characters, or subwords (unigram or BPE); characters for cldr, else BPE.
+        vocab_size: of subwords; 8,000 where not given.
+        separate: one vocabulary for each language instead of a joint one.
+        sampling: share of other segmentations than the best while training (BPE-dropout, or the sharpness of unigram
+            sampling); 0 is none.
     """
 
-    name = TASK
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Data (where none is given: cldr, which needs no download)": (
+            "source", "target", "train", "valid", "test", "hub", "hub_config", "columns", "streaming",
+        ),
+        "Cleaning and splitting (of files and the Hub)": _CLEANING,
+        "Tokens": ("tokenizer", "vocab_size", "separate", "sampling"),
+    }  # fmt: skip
 
-    def __init__(
-        self,
-        options: TranslationData,
-        training: TrainingConfig,
-        decoding: DecodingOptions,
-        test_items: int | None,
-        gold: Sequence[GoldPair] = (),
-        floor: Floor | None = None,
-    ) -> None:
-        self.gold, self.floor = gold, floor
-        self.options, self.training, self.decoding, self.test_items = options, training, decoding, test_items
-        if not options.is_cldr:
-            self.headline = make_metric("bleu", options.target).headline
+    source: str = "en"
+    target: str = "ko"
+    train: tuple[Path, ...] = ()
+    valid: tuple[Path, ...] = ()
+    test: tuple[Path, ...] = ()
+    hub: str | None = None
+    hub_config: str | None = None
+    columns: tuple[str, ...] = ()
+    streaming: bool = False
+    held_out: int | None = None
+    split_seed: int = 0
+    max_characters: int | None = None
+    max_ratio: float | None = None
+    keep_overlap: bool = False
+    keep_duplicates: bool = False
+    plain_spaces: bool = False
+    tokenizer: TokenizerKind | None = None
+    vocab_size: int | None = None
+    separate: bool = False
+    sampling: float = 0.0
 
-    def lesson(self, training: TrainingConfig, *, first: int | None = None) -> Lesson:
-        """Open the data and make the tokenizer."""
-        data = make_data(self.options, training)
-        tokenizer = make_tokenizer(self.options, data)
-        measure = partial(_measure, bleu=not self.options.is_cldr, language=self.options.target)
-        material, max_length = make_material(
-            data, tokenizer, training, measure, keep=True, first=first, sampling=self.options.sampling
+    @property
+    def is_cldr(self) -> bool:
+        """Whether the embedded phrases are meant."""
+        return not self.train and self.hub is None
+
+    @property
+    def kind(self) -> TokenizerKind:
+        """What tokens texts are cut into."""
+        return self.tokenizer or ("characters" if self.is_cldr else "bpe")
+
+    def __post_init__(self) -> None:
+        if self.train and self.hub is not None:
+            raise SettingError("`train` takes files, `hub` a dataset; give one of them")
+        for name in ("train", "valid", "test"):
+            if len(files := getattr(self, name)) > 2:
+                raise SettingError(f"`{name}`: expected two parallel files or one file of pairs, got {len(files)}")
+        if not self.train and (self.valid or self.test):
+            raise SettingError("`valid` and `test` go with `train`: give the training files as well")
+        if self.is_cldr and (self.columns or self.streaming):
+            raise SettingError("`columns` and `streaming` are for files and the Hub: give `train` or `hub` as well")
+        if len(self.train) == 2 and self.columns:
+            raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
+        if self.hub is None and self.hub_config is not None:
+            raise SettingError("`hub_config` names a configuration of a dataset: give `hub` as well, or leave it out")
+        self._check_cleaning()
+        if self.vocab_size is not None and self.vocab_size < 1:
+            raise SettingError(f"`vocab_size`: expected a whole number of at least 1, got {self.vocab_size}")
+        if not 0 <= self.sampling < 1:
+            raise SettingError(f"`sampling`: expected a share in [0, 1), got {self.sampling}")
+        if self.kind == "characters" and (self.vocab_size is not None or self.separate or self.sampling):
+            raise SettingError("`vocab_size`, `separate` and `sampling` are for subwords: add `tokenizer` bpe")
+
+    def _check_cleaning(self) -> None:
+        usual = {field.name: field.default for field in fields(self)}
+        for name in _CLEANING:
+            if self.is_cldr and getattr(self, name) != usual[name]:
+                raise SettingError(f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out")
+        for name, number, least in (("held_out", self.held_out, 1), ("max_characters", self.max_characters, 0)):
+            if number is not None and number < least:
+                raise SettingError(f"`{name}`: expected a whole number of at least {least}, got {number}")
+        if self.max_ratio is not None and self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
+            raise SettingError(
+                f"`max_ratio`: expected a number of at least 1, or 0 for no limit; got {self.max_ratio:g}"
+            )
+        if self.streaming and self.keep_duplicates:
+            raise SettingError("`keep_duplicates`: a stream keeps them anyway; leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationTests:
+    """How compared models are tested.
+
+    Attributes:
+        beam: width of the beam that tests are decoded with; where not given 1, which is greedy, and on a corpus 5.
+        length_penalty: alpha of the beam's length penalty; where not given 0, and on a corpus 1 unless the beam is 1.
+        gold: hold attention against hand-made links between words, as `selfattn align --gold` does.
+        sentences: the words of the pairs that --gold links.
+        base: what --gold counts words from; where not given, found out from the links.
+        floor: what every run has to reach on the test, for others did on the same data: metric=value, with bleu, chrf,
+            exact_match or bleu_lowercased_tokenised; of one that does not, the report says "not comparable". Needs
+            --floor-source.
+        floor_source: who reached what, on what; it stands in the report.
+    """
+
+    beam: int | None = None
+    length_penalty: float | None = None
+    gold: Path | None = None
+    sentences: Path | None = None
+    base: Literal[0, 1] | None = None
+    floor: str | None = None
+    floor_source: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.gold is None and (self.sentences is not None or self.base is not None):
+            raise SettingError("`sentences` and `base` go with `gold`: give the file with the links as well")
+
+
+class Translation(Task):
+    """Translate phrases or sentences from one language into another."""
+
+    name = "translation"
+    Options = TranslationOptions
+    TestOptions = TranslationTests
+    train_help = "Train one model to translate; without files, on phrases of CLDR."
+    compare_help = """Compare models on translation: train each, test on unseen sentences, write the report.
+
+    Without files, on phrases of CLDR (dates, times, spans of time, units, prices, numbers, lists of names), which have
+    no end and need no download. Where no models are named, rnn-attention and transformer are compared, and on a corpus
+    luong-bidirectional and transformer.
+    """
+    models = ()
+    match = "parameters"
+    has_words = True
+    options: TranslationOptions
+    test_options: TranslationTests
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        if not self.options.is_cldr:
+            from selfattn.data.readers.pair_files import chosen_columns
+
+            chosen_columns(self.options.columns)
+        self._settings: Mapping[str, Any] | None = None
+        self._floor = stated_floor(self.test_options.floor, self.test_options.floor_source, self.options.target)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
+        """Keep the settings of the run's corpus, which is read when it is tested on."""
+        source, target = (str(settings.get(f"{side}_language", "")) for side in ("source", "target"))
+        task = cls(source=source, target=target)
+        task._settings = settings
+        return task
+
+    def splits(self, seed: int, validation_items: int = 1000) -> Splits:
+        """Open the phrases, or read the corpus."""
+        options = self.options
+        if options.is_cldr:
+            from selfattn.data.phrases.splits import EmbeddedPhrases
+
+            return EmbeddedPhrases(options.source, options.target, seed)
+        from selfattn.data.corpus.cleaning import CleaningOptions
+        from selfattn.data.corpus.corpus import read_corpus
+        from selfattn.data.corpus.hub import HubCorpus
+        from selfattn.data.corpus.sources import CorpusFiles
+        from selfattn.data.corpus.splits import CorpusPairs
+        from selfattn.data.readers.pair_files import chosen_columns
+
+        columns, usual = chosen_columns(options.columns), CleaningOptions()
+        languages = options.source, options.target
+        corpus: CorpusFiles | HubCorpus = (
+            CorpusFiles(options.train, options.valid or None, options.test or None, columns)
+            if options.hub is None
+            else HubCorpus(options.hub, options.hub_config, columns or languages)
         )
-        return Lesson(
-            training,
-            material,
-            max_length,
-            data.settings | ({} if first is None else {"first": first}),
-            data.test(self.test_items),
-            data.validation(training.validation_items),
-            partial(trained_on, data, training, first),
-            has_words=True,
-            gold=self.gold,
-            notes=data.notes,
+        cleaning = CleaningOptions(
+            spaces=options.plain_spaces,
+            max_characters=usual.max_characters if options.max_characters is None else options.max_characters or None,
+            max_ratio=usual.max_ratio if options.max_ratio is None else options.max_ratio or None,
+            duplicates=not options.keep_duplicates,
+            overlap=not options.keep_overlap,
+        )
+        parts = read_corpus(
+            corpus,
+            cleaning=cleaning,
+            streaming=options.streaming,
+            held_out=options.held_out,
+            split_seed=options.split_seed,
+        )
+        return CorpusPairs(parts, languages, seed)
+
+    def tokenizer(self, splits: Splits) -> Tokenizer:
+        """Make the vocabulary of the training texts: characters, or subwords."""
+        if self.options.kind == "characters":
+            return super().tokenizer(splits)
+        from selfattn.tokenizers.load import SeparateTokenizer
+        from selfattn.tokenizers.subword import SubwordTokenizer
+
+        size, clip = self.options.vocab_size or VOCAB_SIZE, self.options.vocab_size is None
+        sample, kind = splits.sample(), self.options.kind
+        if self.options.separate:
+            source = SubwordTokenizer.train((pair.source for pair in sample), vocab_size=size, kind=kind, clip=clip)
+            target = SubwordTokenizer.train((pair.target for pair in sample), vocab_size=size, kind=kind, clip=clip)
+            return SeparateTokenizer(source, target)
+        texts = (text for pair in sample for text in (pair.source, pair.target))
+        return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
+
+    def sampling(self) -> float:
+        """Return the share of other segmentations than the best."""
+        return self.options.sampling
+
+    def recipe(self, quick: bool) -> TrainingConfig:
+        """One recipe for phrases, another for sentences."""
+        recipe = RECIPE if self.options.is_cldr else SENTENCES
+        return replace(recipe, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else recipe
+
+    def size(self, config: ModelConfig) -> ModelConfig:
+        """Leave the presets as they are for phrases; make them larger for sentences."""
+        return config if self.options.is_cldr else size_for_sentences(config)
+
+    def default_models(self) -> tuple[str, ...]:
+        """An RNN with attention of the size that the data ask for, and the Transformer."""
+        return ("rnn-attention" if self.options.is_cldr else "luong-bidirectional", "transformer")
+
+    def test_items(self, quick: bool) -> int | None:
+        """So many phrases; of a corpus the whole test part."""
+        return super().test_items(quick) if self.options.is_cldr else None
+
+    @classmethod
+    def subject(cls) -> Subject:
+        """The Transformer against the RNN with attention."""
+        from selfattn.tasks.subject import subject_of
+
+        return subject_of(cls.name)
+
+    @property
+    def decoding(self) -> DecodingOptions:
+        """Greedily for phrases, by a beam for sentences, if nothing else is asked for."""
+        asked, phrases = self.test_options, self.options.is_cldr
+        beam = asked.beam if asked.beam is not None else 1 if phrases else 5
+        usual = 0.0 if phrases or beam == 1 else 1.0
+        return DecodingOptions(
+            beam=beam, length_penalty=usual if asked.length_penalty is None else asked.length_penalty
         )
 
-    def scores(self, predictions: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
-        """Exact match, BLEU, chrF, TER, and where there is a tradition of it the lowercased tokenised BLEU."""
-        metrics = ("exact_match", *translation_metrics(self.options.target))
-        return score_outputs(metrics, predictions, [pair.target for pair in pairs], self.options.target)
+    @property
+    def language(self) -> str:
+        """The language that is translated into."""
+        return self.options.target
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Exact match of phrases decides, BLEU of sentences."""
+        from selfattn.evaluation.metrics.exact import EXACT_MATCH
+        from selfattn.evaluation.metrics.translation import translation_metrics
+
+        scores = translation_metrics(self.options.target)
+        return (EXACT_MATCH, *scores) if self.options.is_cldr else (scores[0], EXACT_MATCH, *scores[1:])
+
+    @property
+    def validation_metrics(self) -> tuple[str, ...]:
+        """Exact match, and of sentences BLEU."""
+        return self.metrics[: 1 if self.options.is_cldr else 2]
+
+    @property
+    def stated_floor(self) -> Floor | None:
+        """What the user says that others reached."""
+        return self._floor
+
+    @property
+    def gold(self) -> Sequence[GoldPair]:
+        """The sentences with links that were given."""
+        if self.test_options.gold is None:
+            return ()
+        from selfattn.evaluation.alignment.gold_files import read_gold
+
+        return read_gold(self.test_options.gold, sentences=self.test_options.sentences, base=self.test_options.base)
+
+    def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
+        """Choose the pairs to test a run on; of the file that it was trained on, the part that was held out."""
+        settings = self._settings or {}
+        if settings.get("kind") == "cldr":
+            return super().held_out(data, columns)
+        from selfattn.data.corpus.splits import is_held_out_of, read_again
+
+        if data and not is_held_out_of(settings, data):
+            return super().held_out(data, columns)
+        own = read_again(settings)
+        return HeldOut(own.test(None), own.name)
 
 
-def make_data(options: TranslationData, training: TrainingConfig) -> PairData:
-    """Open the data.
-
-    Raises:
-        UserError: they are not usable.
-    """
-    if options.is_cldr:
-        return EmbeddedPhrases(options.source, options.target, training.seed)
-    return CorpusPairs(options, training.seed)
-
-
-def make_tokenizer(options: TranslationData, data: PairData) -> Tokenizer:
-    """Make the vocabulary of the training texts, the same for every seed.
-
-    Raises:
-        UserError: the texts do not give a vocabulary of that size.
-    """
-    sample = data.sample()
-    kind = options.tokenizer or ("characters" if options.is_cldr else "bpe")
-    if kind == "characters":
-        return CharTokenizer.train(text for pair in sample for text in (pair.source, pair.target))
-    size, clip = options.vocab_size or VOCAB_SIZE, options.vocab_size is None
-    if options.separate:
-        source = SubwordTokenizer.train((pair.source for pair in sample), vocab_size=size, kind=kind, clip=clip)
-        target = SubwordTokenizer.train((pair.target for pair in sample), vocab_size=size, kind=kind, clip=clip)
-        return SeparateTokenizer(source, target)
-    texts = (text for pair in sample for text in (pair.source, pair.target))
-    return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
-
-
-def _measure(tokenizer: Tokenizer, pairs: Sequence[Pair], *, max_length: int, bleu: bool, language: str) -> Criterion:
-    """Judge by what is decoded greedily: exact matches of phrases, BLEU of sentences."""
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-
-    def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
-        outputs = predict(model, tokenizer, sources, max_length=max_length)
-        return score_outputs(("exact_match", "bleu")[: 1 + bleu], outputs, targets, language)
-
-    return Criterion(figures, "bleu" if bleu else "exact_match")
-
-
-def train_translation(options: TrainTranslation) -> Run:
-    """Train one model to translate, and keep the run in ``options.out``.
-
-    Args:
-        options: see :class:`selfattn.cli.translation_options.TrainTranslation`.
-
-    Raises:
-        UserError: a setting, the data or the directory is not usable.
-    """
-    options.check_data()
-    if not options.resume:
-        check_is_free(options.out)
-    preset = translation_size(get_preset(options.model).config, phrases=options.is_cldr)
-    model = with_settings(preset, options.set, options.model)
-    recipe = translation_recipe(phrases=options.is_cldr, quick=options.quick)
-    training = options.training.applied_to(recipe, seed=options.seed)
-    data = make_data(options, training)
-    tokenizer = make_tokenizer(options, data)
-    measure = partial(_measure, bleu=not options.is_cldr, language=options.target)
-    material, max_length = make_material(data, tokenizer, training, measure, sampling=options.sampling)
-    config = RunConfig(TASK, options.model, model, training, data.settings, max_length)
-    command = command_line("selfattn train translation", options)
-    return fit(config, material, options.out, command=command, notes=data.notes, **options.for_fit())
-
-
-def compare_translation(options: CompareTranslation) -> tuple[Record, ReportFiles]:
-    """Train models to translate, test them, and write the report into ``options.out``.
+def stated_floor(text: str | None, source: str | None, language: str) -> Floor | None:
+    """Read what is given as ``floor`` and ``floor_source`` of a comparison.
 
     Args:
-        options: see :class:`selfattn.cli.translation_options.CompareTranslation`.
-
-    Raises:
-        UserError: a setting, the data or the directory is not usable.
-    """
-    options.check_data()
-    if not options.models:
-        recurrent = "rnn-attention" if options.is_cldr else "luong-bidirectional"
-        options = replace(options, models=(recurrent, "transformer"))
-    training = options.training.applied_to(translation_recipe(phrases=options.is_cldr, quick=options.quick), seed=0)
-    beam = options.beam if options.beam is not None else 1 if options.is_cldr else 5
-    usual = 0.0 if options.is_cldr or beam == 1 else 1.0
-    penalty = usual if options.length_penalty is None else options.length_penalty
-    decoding = DecodingOptions(beam=beam, length_penalty=penalty)
-    items = options.test_items
-    if items is None and options.is_cldr:
-        items = QUICK_TEST_ITEMS if options.quick else TEST_ITEMS
-    if options.gold is None and (options.sentences is not None or options.base is not None):
-        raise UserError("--sentences and --base go with --gold: give the file with the links as well")
-    gold = () if options.gold is None else read_gold(options.gold, sentences=options.sentences, base=options.base)
-    floor = stated_floor(options.floor, options.floor_source, options.target)
-    task = TranslationTask(options, training, decoding, items, gold, floor)
-    return compare(
-        task,
-        options,
-        command_line("selfattn compare translation", options),
-        lambda config: translation_size(config, phrases=options.is_cldr),
-    )
-
-
-def evaluate_translation(
-    run: Run,
-    data: Sequence[Path] = (),
-    options: DecodingOptions = GREEDY,
-    columns: tuple[str, str] | None = None,
-) -> dict[str, Any]:
-    """Test a run on pairs it has not been trained on.
-
-    Args:
-        run: a run of this task.
-        data: two parallel files or one file of pairs. Where there are none, and of the file that the run was trained
-            on, the part that was held out for it.
-        options: how to decode; default greedily.
-        columns: of source and target in one file; see `selfattn.data.readers.pair_files.read_pairs`.
+        text: ``metric=value``; None for no floor.
+        source: who reached what, on what.
+        language: of the targets, which decides which metrics there are.
 
     Returns:
-        Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
-        ``metrics``, ``signatures``, ``intervals`` of the exact match, ``interval``, ``by_format`` (where pairs have
-        kinds) and ``unknown_characters`` of the inputs.
+        None where no floor is stated.
 
     Raises:
-        UserError: the files, or the run's own data, are not usable.
+        SettingError: there is no such metric, the value is out of its range, or one of the two is missing.
+
+    Example:
+        >>> stated_floor("bleu=38", "Smith 2026: 41.2", "de").value
+        38.0
     """
-    settings = run.config.data
-    pairs, named = _pairs_to_test(settings, data, columns)
-    target = str(settings.get("target_language", ""))
-    evaluation = evaluate(lambda texts: run.predict(texts, options), pairs)
-    metrics = translation_metrics(target)
-    scores = score_outputs(metrics, evaluation.predictions, [pair.target for pair in pairs], target)
-    signatures = {name: make_metric(name, target).signature for name in metrics}
-    found = {
-        "task": TASK,
-        "run": str(run.path),
-        "model": run.config.preset,
-        "data": named,
-        "beam": options.beam,
-        "length_penalty": options.length_penalty,
-    }
-    found |= evaluation.to_json() | {"unknown_characters": run.unknown([pair.source for pair in pairs]).total()}
-    return found | {"metrics": evaluation.to_json()["metrics"] | scores, "signatures": signatures}
+    if text is None:
+        if source is not None:
+            raise SettingError("`floor_source`: says where which figure is from? Give `floor` metric=value as well")
+        return None
+    from selfattn.evaluation.metrics.metric import make_metric
+
+    metrics = (make_metric(name, language) for name in Translation(target=language).metrics)
+    highest = {one.name: 1.0 if one.unit == "share" else 100.0 for one in metrics if one.better == "higher"}
+    name, equals, number = text.partition("=")
+    if not equals or name not in highest:
+        raise SettingError(f"`floor` {text}: expected metric=value, the metric one of {', '.join(sorted(highest))}")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= highest[name]:
+        raise SettingError(f"`floor` {text}: expected a number above 0 and at most {highest[name]:g}, got {number}")
+    if source is None or not source.strip():
+        raise SettingError("`floor`: needs `floor_source`: who reached what, on what")
+    return Floor(name, value, " ".join(source.split()))
 
 
-def _pairs_to_test(
-    settings: Mapping[str, Any], data: Sequence[Path], columns: tuple[str, str] | None
-) -> tuple[list[Pair], str]:
-    """Choose the pairs to test on, and say where they are from."""
-    if data and not is_trained_on(settings, data):
-        return read_pairs(*data, columns=columns), " ".join(map(str, data))
-    source, target = str(settings["source_language"]), str(settings["target_language"])
-    if settings.get("kind") == "cldr":
-        return EmbeddedPhrases(source, target, 0).test(TEST_ITEMS), f"cldr, {source} to {target}"
-    return held_out_test(settings)
+def size_for_sentences(config: ModelConfig) -> ModelConfig:
+    """Give a named model the size that sentences ask for, by the same rule for all.
+
+    Blocks and embeddings get width 128 (the
+    Transformer-Tiny of Wu et al. 2021), dropout is 0.3, and one table embeds both languages and is the output's where a
+    model allows that: all but RNNs whose output reads state and context side by side. RNN states are three times as
+    wide where it does; where it does not, the output layer has the numbers instead.
+
+    Args:
+        config: of the preset.
+
+    Example:
+        >>> from selfattn.models.presets import get_preset
+        >>> large = size_for_sentences(get_preset("transformer").config)
+        >>> large.encoder.dim, large.decoder.num_layers, large.tie_output
+        (128, 4, True)
+    """
+    return config.enlarged(width=_WIDTH, dropout=_DROPOUT, longest=_LONGEST)
 
 
-def train_command(options: TrainTranslation) -> None:
-    """Train one model to translate; without files, on phrases of CLDR."""
-    train_translation(options)
-    if is_main_process():
-        say(f"{options.out}: done; try: selfattn predict {options.out}")
-
-
-def compare_command(options: CompareTranslation = COMPARE_TRANSLATION) -> None:
-    """Compare models on translation; without files, on phrases of CLDR."""
-    show(compare_translation, options)
-
-
-def main() -> None:
-    """Run `selfattn train translation` under the name of this module."""
-    app = make_app("tasks.translation", help="Train one model to translate; the same as `selfattn train translation`.")
-    app.default(train_command)
-    run_app(app)
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":  # `python -m tasks.translation` is `selfattn train translation`
+    sys.argv[1:1] = ["train", Translation.name]
+    runpy.run_module("selfattn.cli", run_name="__main__")

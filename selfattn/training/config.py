@@ -12,6 +12,7 @@ from selfattn.errors import UserError
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "one_cycle"]
 Precision = Literal["float32", "bfloat16"]
 AverageName = Literal["none", "ema", "last"]
+DeviceName = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 
 from selfattn.errors import UserError
-
-DeviceName = Literal["auto", "cpu", "cuda"]
+from selfattn.training.config import DeviceName
 
 
 def choose_device(name: DeviceName = "auto") -> torch.device:

@@ -14,7 +14,6 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.pair_files import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.evaluation.gates.output_gates import (
-    PUBLISHED,
     endings,
     floor_gate,
     output_gates,
@@ -25,6 +24,7 @@ from selfattn.evaluation.gates.output_gates import (
 from selfattn.evaluation.gates.overlap import Overlap, overlap
 from selfattn.figures.gates import Floor
 from selfattn.models.presets import PRESETS
+from selfattn.tasks.dates import PUBLISHED
 
 TARGETS = [pair.target for pair in DateSource(split="test").pairs(101)]
 

@@ -15,9 +15,9 @@ import pytest
 import sharded_program as program
 import torch
 
-from selfattn.cli.settings import TrainDates
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
+from selfattn.runs.options import TrainOptions
 from selfattn.runs.run import load
 from selfattn.training.distributed.parallel import Processes
 
@@ -124,7 +124,7 @@ def test_one_process_has_nothing_to_share_out(tmp_path: Path) -> None:
         program.fit_small(tmp_path / "run", program.CURVE, sharded=True)
     assert not (tmp_path / "run").exists()
     with pytest.raises(UserError, match="--sharded: one process has nothing to share out; start several"):
-        TrainDates(out=tmp_path / "run", sharded=True)
+        TrainOptions(out=tmp_path / "run", sharded=True)
 
 
 def test_processes_that_were_started_differently_say_so(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("transformers", reason="transformers is not installed: nothi
 @pytest.mark.parametrize("folder", [ROOT, Path("/")], ids=["from the repository root", "from elsewhere"])
 def test_transformers_imports_beside_selfattn(folder: Path) -> None:
     program = (
-        "import tokenizers, transformers, selfattn.tokenizers.char, selfattn.tasks.recipes\n"
+        "import tokenizers, transformers, selfattn.tokenizers.char, selfattn.tasks.dates\n"
         "print(tokenizers.Tokenizer.__module__, transformers.MarianConfig.__name__)\n"
     )
     # `python -c` puts the working folder first on the path, as running a script from there would.

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from selfattn.cli.app import run_app
-from selfattn.cli.main import app
-from selfattn.cli.settings import TrainDates, TrainingOptions
+from selfattn.cli.main import main
 from selfattn.runs.run import Run
-from selfattn.tasks.dates import train_dates
+from selfattn.runs.train import train as train_on
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         code = 0
         capsys.readouterr()
         try:
-            run_app(app, [str(argument) for argument in arguments])
+            main([str(argument) for argument in arguments])
         except SystemExit as stopped:
             code = stopped.code if isinstance(stopped.code, int) else 1
         captured = capsys.readouterr()
@@ -50,9 +49,9 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture(scope="session")
-def tiny() -> TrainingOptions:
+def tiny() -> dict[str, Any]:
     """A training that ends at once."""
-    return TrainingOptions(epochs=2, items_per_epoch=300, batch_size=64, validation_items=20)
+    return {"epochs": 2, "items_per_epoch": 300, "batch_size": 64, "validation_items": 20}
 
 
 @pytest.fixture(scope="session")
@@ -66,12 +65,13 @@ def small() -> dict[str, tuple[str, ...]]:
 
 
 @pytest.fixture(scope="session")
-def train(tiny: TrainingOptions, small: dict[str, tuple[str, ...]]) -> Train:
+def train(tiny: dict[str, Any], small: dict[str, tuple[str, ...]]) -> Train:
     """Train a small model into a directory, with these options changed."""
 
     def call(model: str, out: Path, **changes: object) -> Run:
-        options: dict[str, object] = {"model": model, "out": out, "training": tiny, "set": small[model]}
-        return train_dates(TrainDates(**(options | changes)))  # type: ignore[arg-type]  # options of several types
+        training: Any = changes.pop("training", tiny)
+        settings: dict[str, Any] = {"model": model, "out": out, "set": small[model]}
+        return train_on("dates", **settings | training | changes)
 
     return call
 

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.compare_options import CompareDates
-from selfattn.cli.settings import TrainingOptions
-from selfattn.comparison.engine import compare_dates
+from selfattn.comparison.compare import compare
 
 Cli = Callable[..., Any]
 RUN = "runs/plain-seed0"
@@ -22,10 +20,10 @@ RUN = "runs/plain-seed0"
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small comparison of a model with itself; do not change it."""
     out = tmp_path_factory.mktemp("comparison") / "whole"
-    training = TrainingOptions(epochs=1, items_per_epoch=64, validation_items=5)
+    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
     settings = ("encoder.hidden_dim=8", "decoder.hidden_dim=8")
     models = ("plain=rnn-plain", "same=rnn-plain")
-    compare_dates(CompareDates(models=models, quick=True, out=out, test_items=12, set=settings, training=training))
+    compare("dates", models=models, quick=True, out=out, test_items=12, set=settings, **training)
     return out
 
 
@@ -53,10 +51,10 @@ def refused(cli: Cli, *runs: Path) -> str:
         (f"{RUN}/run.json", "parameters", None, "parameters is missing"),
         (f"{RUN}/run.json", "machine", [], "machine is of the wrong type"),
         (f"{RUN}/metrics.jsonl", "tokens", None, "tokens is missing"),
-        ("comparison.json", "models", {}, "no models, or seeds and few are not whole numbers of at least 1"),
-        ("comparison.json", "seeds", "3", "no models, or seeds and few are not whole numbers of at least 1"),
-        ("comparison.json", "few", [0], "no models, or seeds and few are not whole numbers of at least 1"),
-        ("comparison.json", "few", None, "a setting is missing or of the wrong type ('few')"),
+        ("comparison.json", "models", {}, "models: expected a length of at least 1, found {}"),
+        ("comparison.json", "seeds", "3", 'seeds: expected a whole number, found "3"'),
+        ("comparison.json", "few", [0], "few[0]: expected at least 1, found 0"),
+        ("comparison.json", "few", None, "few: is missing"),
     ],
 )
 def test_a_value_that_is_gone_or_wrong(cli: Cli, broken: Path, name: str, key: str, value: Any, reason: str) -> None:

@@ -149,7 +149,7 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
 
 @pytest.mark.parametrize(
     "module",
-    ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.comparison.engine", "tasks.translation"],
+    ["tasks.dates", "selfattn.tasks.dates", "tasks.compare", "selfattn.tasks.compare", "tasks.translation"],
 )
 def test_the_tasks_run_as_modules(module: str) -> None:
     root = Path(selfattn.__file__).parents[1]

@@ -13,9 +13,8 @@ import pytest
 import torch
 
 import selfattn
-from selfattn.cli.compare_options import CompareDates
-from selfattn.cli.settings import TrainingOptions
-from selfattn.comparison.engine import compare_dates
+from selfattn.comparison.compare import compare
+from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import choose
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
@@ -25,6 +24,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.runs import diagnostics as examine
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
+from selfattn.tasks.dates import Dates
 
 Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention", "transformer")
@@ -33,7 +33,7 @@ TEST_ITEMS = 60
 
 @pytest.fixture(scope="module")
 def compared(
-    tmp_path_factory: pytest.TempPathFactory, tiny: TrainingOptions, small: dict[str, tuple[str, ...]]
+    tmp_path_factory: pytest.TempPathFactory, tiny: dict[str, Any], small: dict[str, tuple[str, ...]]
 ) -> tuple[Path, dict[str, Any]]:
     """A comparison of three small models with two seeds: its directory and its results."""
     out = tmp_path_factory.mktemp("compare") / "dates"
@@ -45,11 +45,9 @@ def compared(
     return out, json.loads((out / "results.json").read_text(encoding="utf-8"))
 
 
-def _compare_small(out: Path, tiny: TrainingOptions, settings: tuple[str, ...]) -> None:
-    compare_dates(
-        CompareDates(
-            models=MODELS, seeds=2, out=out, training=tiny, set=settings, test_items=TEST_ITEMS, apart=True, few=("40",)
-        )
+def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -> None:
+    compare(
+        "dates", models=MODELS, seeds=2, out=out, set=settings, test_items=TEST_ITEMS, apart=True, few=(40,), **tiny
     )
 
 
@@ -175,10 +173,9 @@ def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path
 def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
     path = tmp_path / "days.tsv"
     path.write_text("".join(f"day {n}\t{n:04}\n" for n in range(200)))
-    training = TrainingOptions(epochs=1, validation_items=5)
-    record, _ = compare_dates(
-        CompareDates(models=("rnn-plain", "rnn-peeky"), data=(path,), out=tmp_path / "out", training=training, seeds=1)
-    )
+    training = {"epochs": 1, "validation_items": 5}
+    models = ("rnn-plain", "rnn-peeky")
+    record, _ = compare("dates", models=models, data=(path,), out=tmp_path / "out", seeds=1, **training)
     assert record.test_items == 20
     assert record.settings["path"] == str(path)
     assert record.attention.examples == ()
@@ -186,17 +183,15 @@ def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
 
 
 def test_all_means_every_preset() -> None:
-    assert list(choose(CompareDates(models=("all",)))) == list(PRESETS)
+    assert list(choose(Dates(), CompareOptions(models=("all",), out=Path("out")))) == list(PRESETS)
     with pytest.raises(UserError, match="model 'all' is not known"):
-        choose(CompareDates(models=("all", "transformer")))
+        choose(Dates(), CompareOptions(models=("all", "transformer"), out=Path("out")))
 
 
 @pytest.mark.slow
 def test_every_preset_takes_part(tmp_path: Path) -> None:
-    training = TrainingOptions(epochs=1, items_per_epoch=64, validation_items=5)
-    record, files = compare_dates(
-        CompareDates(models=("all",), quick=True, out=tmp_path / "out", training=training, test_items=20)
-    )
+    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
+    record, files = compare("dates", models=("all",), quick=True, out=tmp_path / "out", test_items=20, **training)
     assert [model.name for model in record.models] == list(PRESETS)
     shown = record.attention.examples[0].models
     assert set(shown) == {name for name, preset in PRESETS.items() if preset.attention}

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import selfattn
-from selfattn.cli.settings import TrainDates, TrainingOptions
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
+from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
-from selfattn.tasks.dates import evaluate_dates, train_dates
+from selfattn.runs.train import train as train_on
 
 Train = Callable[..., Run]
 
@@ -57,12 +57,11 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
 
 
 def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_path: Path) -> None:
-    from selfattn.cli.app import run_app
-    from selfattn.cli.main import app
+    from selfattn.cli.main import main
 
     command = RunDirectory(runs["rnn-plain"].path).record()["command"]
     arguments = command.replace(str(runs["rnn-plain"].path), str(tmp_path / "again")).split()[1:]
-    run_app(app, arguments)
+    main(arguments)
     again = selfattn.load(tmp_path / "again")
     assert all(torch.equal(weights(again)[name], weight) for name, weight in weights(runs["rnn-plain"]).items())
 
@@ -129,7 +128,7 @@ def test_predict_takes_a_list_and_says_so(runs: dict[str, Run]) -> None:
 
 
 def test_evaluation_of_embedded_dates(runs: dict[str, Run]) -> None:
-    found = evaluate_dates(runs["rnn-plain"])
+    found = evaluate_run(runs["rnn-plain"])
     assert (found["task"], found["model"], found["items"]) == ("dates", "rnn-plain", 5000)
     assert 0 <= found["metrics"]["exact_match"] <= 1
     assert sum(part["items"] for part in found["by_format"].values()) == 5000
@@ -143,17 +142,17 @@ def table(path: Path, count: int, *, repeat: int = 1) -> Path:
     return path
 
 
-FILE_TRAINING = TrainingOptions(epochs=1, batch_size=64, validation_items=20)
+FILE_TRAINING = {"epochs": 1, "batch_size": 64, "validation_items": 20}
 
 
 def test_a_table_of_pairs_is_dealt_by_source_and_evaluated_on_its_test_part(tmp_path: Path, train: Train) -> None:
     path = table(tmp_path / "days.tsv", 300, repeat=2)
     run = train("rnn-plain", tmp_path / "run", data=(path,), training=FILE_TRAINING)
-    found = evaluate_dates(run)
+    found = evaluate_run(run)
     assert found["items"] == 60
-    assert found == evaluate_dates(run, [path]) | {"data": found["data"]}
+    assert found == evaluate_run(run, [path]) | {"data": found["data"]}
     assert found["unseen"]["items"] == 60  # a source that stands in the file twice is in one part only
-    assert evaluate_dates(run, [table(tmp_path / "other.tsv", 30)])["items"] == 30
+    assert evaluate_run(run, [table(tmp_path / "other.tsv", 30)])["items"] == 30
 
 
 def test_a_file_that_has_changed_is_not_tested_on(tmp_path: Path, train: Train) -> None:
@@ -161,10 +160,10 @@ def test_a_file_that_has_changed_is_not_tested_on(tmp_path: Path, train: Train) 
     run = train("rnn-plain", tmp_path / "run", data=(path,), training=FILE_TRAINING)
     table(path, 201)
     with pytest.raises(UserError, match=r"days\.tsv: has changed since this run was trained"):
-        evaluate_dates(run)
+        evaluate_run(run)
     path.unlink()
     with pytest.raises(UserError, match=r"days\.tsv: no such file"):
-        evaluate_dates(run)
+        evaluate_run(run)
 
 
 def test_too_few_pairs_for_three_parts(tmp_path: Path, train: Train) -> None:
@@ -175,9 +174,9 @@ def test_too_few_pairs_for_three_parts(tmp_path: Path, train: Train) -> None:
 
 def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tmp_path: Path, train: Train) -> None:
     path = shared_data("dates/date.txt")
-    training = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)
+    training = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
     run = train("rnn-plain", tmp_path / "run", data=(path,), training=training)
-    found = evaluate_dates(run, [path])
+    found = evaluate_run(run, [path])
     assert (found["items"], found["unseen"]["items"], found["unseen_casefold"]["items"]) == (5000, 3595, 2562)
     assert found["by_format"] == {}
 
@@ -201,13 +200,13 @@ def test_input_that_is_too_long_for_the_model_is_told(
 def test_several_locales_know_each_others_characters(tmp_path: Path, train: Train) -> None:
     run = train("rnn-plain", tmp_path / "run", locales=("ko_KR", "ja_JP", "en_US"))
     assert not run.unknown(["2008년 11월 13일 목요일", "2008年11月13日木曜日", "Thursday, November 13, 2008"])
-    assert {tag.split()[0] for tag in evaluate_dates(run)["by_format"]} == {"ko_KR", "ja_JP", "en_US"}
+    assert {tag.split()[0] for tag in evaluate_run(run)["by_format"]} == {"ko_KR", "ja_JP", "en_US"}
 
 
 def test_a_failed_training_says_so_in_its_record(
-    tmp_path: Path, small: dict[str, tuple[str, ...]], tiny: TrainingOptions
+    tmp_path: Path, small: dict[str, tuple[str, ...]], tiny: dict[str, Any]
 ) -> None:
-    wild = dataclasses.replace(tiny, lr=1e20, clip_norm=0.0, schedule="constant", warmup=0.0)
+    wild = tiny | {"lr": 1e20, "clip_norm": 0.0, "schedule": "constant", "warmup": 0.0}
     with pytest.raises(UserError, match="training: the"):
-        train_dates(TrainDates(model="transformer", out=tmp_path / "run", training=wild, set=small["transformer"]))
+        train_on("dates", model="transformer", out=tmp_path / "run", set=small["transformer"], **wild)
     assert RunDirectory(tmp_path / "run").record()["status"] == "failed"

@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.compare_options import ReportOptions
-from selfattn.cli.settings import TrainingOptions
-from selfattn.cli.translation_options import CompareTranslation
 from selfattn.comparison.again import report
+from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Floor
 from selfattn.figures.record import Record
-from selfattn.tasks.floor import stated_floor
-from selfattn.tasks.translation import compare_translation
+from selfattn.tasks.translation import stated_floor
 
 SOURCE = "Smith 2026, a Transformer: 41.02"
 SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
@@ -44,7 +41,7 @@ def test_a_floor_has_a_metric_a_value_and_a_source(
 @pytest.mark.parametrize(
     ("text", "source", "message"),
     [
-        ("38", SOURCE, "--floor 38: expected metric=value, the metric one of bleu, "),
+        ("38", SOURCE, "`floor` 38: expected metric=value, the metric one of bleu, "),
         ("comet=1", SOURCE, "one of bleu, bleu_lowercased_tokenised, chrf, exact_match$"),
         ("ter=50", SOURCE, "expected metric=value"),  # lower is better
         ("bleu=", SOURCE, "a number above 0 and at most 100, got $"),
@@ -53,9 +50,9 @@ def test_a_floor_has_a_metric_a_value_and_a_source(
         ("bleu=0", SOURCE, "got 0"),
         ("bleu=101", SOURCE, "got 101"),
         ("exact_match=95", SOURCE, "at most 1, got 95"),
-        ("bleu=38", None, "--floor: needs --floor-source: who reached what, on what"),
-        ("bleu=38", "  ", "needs --floor-source"),
-        (None, SOURCE, "Give --floor metric=value as well"),
+        ("bleu=38", None, "`floor`: needs `floor_source`: who reached what, on what"),
+        ("bleu=38", "  ", "needs `floor_source`"),
+        (None, SOURCE, "Give `floor` metric=value as well"),
     ],
 )
 def test_a_floor_that_cannot_be_meant(text: str | None, source: str | None, message: str) -> None:
@@ -68,7 +65,7 @@ def test_there_is_no_such_score_for_every_language(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="one of bleu, chrf, exact_match"):
         stated_floor("bleu_lowercased_tokenised=38", SOURCE, "ko")
     with pytest.raises(UserError, match="expected metric=value"):
-        compare_translation(CompareTranslation(out=tmp_path / "out", floor="38", floor_source=SOURCE))
+        compare("translation", out=tmp_path / "out", floor="38", floor_source=SOURCE)
     assert not (tmp_path / "out").exists()
 
 
@@ -82,12 +79,12 @@ def test_a_gate_at_the_floor_and_below() -> None:
     assert below.reason == f"bleu 37.99, at least 38 expected ({SOURCE})"
 
 
-def options(tmp_path: Path, **changes: Any) -> CompareTranslation:
+def options(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"out": tmp_path / "out", "quick": True, "apart": True, "match": None, "test_items": 20}
-    training = TrainingOptions(epochs=1, items_per_epoch=100, batch_size=64, validation_items=10)
+    training = {"epochs": 1, "items_per_epoch": 100, "batch_size": 64, "validation_items": 10}
     models = ("one=transformer", "two=transformer")
     settings = tuple(f"{name}:{setting}" for name in ("one", "two") for setting in SMALL)
-    return CompareTranslation(**(given | {"training": training, "models": models, "set": settings} | changes))
+    return given | training | {"models": models, "set": settings} | changes
 
 
 def floors(record: Record) -> list[tuple[str, bool, str]]:
@@ -96,7 +93,7 @@ def floors(record: Record) -> list[tuple[str, bool, str]]:
 
 def test_every_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: Path) -> None:
     asked = options(tmp_path, floor="bleu=99", floor_source=SOURCE)
-    record, files = compare_translation(asked)
+    record, files = compare("translation", **asked)
     found = floors(record)
     assert [(model, passed) for model, passed, _ in found] == [("one", False), ("two", False)]
     assert all(reason.endswith(f"at least 99 expected ({SOURCE})") for _, _, reason in found)
@@ -104,25 +101,25 @@ def test_every_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_pa
     page = files.markdown.read_text()
     assert "Not comparable" in page.partition("|")[0]
     assert SOURCE in page
-    again, _ = report([tmp_path / "out"], ReportOptions(out=tmp_path / "again"))
+    again, _ = report([tmp_path / "out"], tmp_path / "again")
     assert again == record
     with pytest.raises(UserError, match="holds another comparison"):
-        compare_translation(replace(asked, floor="bleu=1", resume=True))
-    korean, _ = compare_translation(replace(asked, lang="ko", resume=True))
+        compare("translation", **asked | {"floor": "bleu=1", "resume": True})
+    korean, _ = compare("translation", **asked | {"lang": "ko", "resume": True})
     assert "--lang ko" in korean.command
     assert replace(korean, command="") == replace(record, command="")
 
 
 def test_without_one_there_is_no_such_gate_on_translations(tmp_path: Path) -> None:
-    record, _ = compare_translation(options(tmp_path, models=("one=transformer",), set=()))
+    record, _ = compare("translation", **options(tmp_path, models=("one=transformer",), set=()))
     assert floors(record) == []
     plan = tmp_path / "out" / "comparison.json"
     data = json.loads(plan.read_text())
-    assert data.pop("floor") is None
-    plan.write_text(json.dumps(data))  # as it was written before there were floors
-    again, _ = report([tmp_path / "out"], ReportOptions(out=tmp_path / "again"))
+    assert "floor" not in data  # as it was before there were floors
+    plan.write_text(json.dumps(data | {"floor": None}))  # as it was written when there were
+    again, _ = report([tmp_path / "out"], tmp_path / "again")
     assert again == record
     for broken in ({"metric": "bleu"}, "bleu=38", {"metric": "bleu", "value": 1.0, "source": "", "more": 1}):
         plan.write_text(json.dumps(data | {"floor": broken}))
-        with pytest.raises(UserError, match="a setting is missing or of the wrong type"):
-            report([tmp_path / "out"], ReportOptions(out=tmp_path / "other"))
+        with pytest.raises(UserError, match=r"comparison\.json: floor"):
+            report([tmp_path / "out"], tmp_path / "other")

@@ -12,20 +12,18 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.settings import TrainingOptions
 from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
-from selfattn.cli.tokenizer_options import InspectTokenizer, TrainTokenizer
-from selfattn.cli.translation_options import TrainTranslation, TranslationData
+from selfattn.cli.tokenizer_commands import InspectTokenizer, TrainTokenizer
 from selfattn.data.corpus.components import loose
 from selfattn.data.pairs import Pair
 from selfattn.runs.run import Run
-from selfattn.tasks.translation import train_translation
-from selfattn.tasks.translation_data import CorpusPairs
+from selfattn.runs.train import train as train_on
+from selfattn.tasks.translation import Translation
 
 Cli = Callable[..., Any]
 Train = Callable[..., Run]
 NUMBERS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
-TRAINING = TrainingOptions(max_steps=2, warmup_steps=1, batch_size=16, validation_items=7)
+TRAINING = {"max_steps": 2, "warmup_steps": 1, "batch_size": 16, "validation_items": 7}
 SMALL = ("--model", "rnn-attention", "--set", "encoder.hidden_dim=16", "--set", "decoder.hidden_dim=16")
 COLUMNS = ("--columns", "en,de")
 
@@ -67,7 +65,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained on one file, with parts held out of it."""
-    options = TrainTranslation(
+    trained = train_on(
+        "translation",
         model="rnn-attention",
         out=tmp_path_factory.mktemp("runs") / "run",
         set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
@@ -76,9 +75,9 @@ def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         vocab_size=300,
         held_out=20,
         split_seed=3,
-        training=TRAINING,
+        **TRAINING,
     )
-    return train_translation(options).path
+    return trained.path
 
 
 def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[object]]:
@@ -127,12 +126,12 @@ def test_training_reads_every_format(tmp_path: Path) -> None:
     for given in every_way(tmp_path, sentences(60)).values():
         files = tuple(path for path in given if isinstance(path, Path))
         columns = ("en", "de") if "--columns" in given else ()
-        found.append(list(CorpusPairs(TranslationData(train=files, columns=columns), 0).train(0, None)))
+        found.append(list(Translation(train=files, columns=columns).splits(0).train(0, None)))
     assert all(pairs == found[0] for pairs in found)
 
 
 def parts(corpus: Path, **options: Any) -> list[list[Pair]]:
-    data = CorpusPairs(TranslationData(train=(corpus,), **options), 0)
+    data = Translation(train=(corpus,), **options).splits(0)
     return [list(data.train(0, None)), data.validation(10_000), data.test(None)]
 
 
@@ -152,7 +151,7 @@ def test_one_corpus_is_split_by_sentence_and_by_its_own_seed(corpus: Path) -> No
     other = parts(corpus, held_out=20, split_seed=1)
     assert_apart(other)
     assert other[2] != found[2]
-    by_run = [CorpusPairs(TranslationData(train=(corpus,), held_out=20), seed).test(None) for seed in (0, 1)]
+    by_run = [Translation(train=(corpus,), held_out=20).splits(seed).test(None) for seed in (0, 1)]
     assert by_run[0] == by_run[1]
 
 
@@ -164,7 +163,7 @@ def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     test.write_text("known\tanders\n")
 
     def kept(**options: Any) -> set[str]:
-        data = CorpusPairs(TranslationData(train=(path,), valid=(test,), test=(test,), **options), 0)
+        data = Translation(train=(path,), valid=(test,), test=(test,), **options).splits(0)
         assert "test: 1 of its pairs shared with train (1 by source, 0 by target)" in data.notes
         return {f"{pair.source} {number}" for number, pair in enumerate(data.train(0, None))}
 
@@ -261,7 +260,7 @@ def test_a_comparison_reports_on_its_data_once(cli: Cli, corpus: Path, tmp_path:
 def test_dates_are_read_in_the_same_way(cli: Cli, train: Train, tmp_path: Path) -> None:
     pairs = [(f"day {number}", f"{number:03}") for number in range(150)]
     ways = every_way(tmp_path, pairs)
-    training = TrainingOptions(epochs=1, batch_size=64, validation_items=10)
+    training = {"epochs": 1, "batch_size": 64, "validation_items": 10}
     settings = {"data": tuple(ways["parallel"]), "training": training}
     run = train("rnn-plain", tmp_path / "two", **settings)
     table = train("rnn-plain", tmp_path / "one", data=(tmp_path / "a.csv",), columns=("en", "de"), training=training)

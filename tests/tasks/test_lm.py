@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 import math
@@ -13,12 +12,11 @@ from typing import Any
 import pytest
 
 import selfattn
-from selfattn.cli.settings import TrainingOptions, TrainLM
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
+from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
-from selfattn.tasks.lm import evaluate_lm, train_lm
+from selfattn.runs.train import train as train_on
 
 Cli = Callable[..., Any]
 SMALL = ("stack.dim=16", "stack.ffn_dim=24", "stack.num_layers=1")
@@ -35,9 +33,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    training = TrainingOptions(epochs=3, batch_size=16, lr=0.02)
+    training = {"epochs": 3, "batch_size": 16, "lr": 0.02}
     out = tmp_path_factory.mktemp("lm") / "run"
-    return train_lm(TrainLM(out=out, data=text, context=16, set=SMALL, training=training))
+    return train_on("lm", out=out, data=text, context=16, set=SMALL, **training)
 
 
 def test_it_learns_and_keeps_the_lowest_perplexity(run: Run) -> None:
@@ -54,11 +52,10 @@ def test_it_learns_and_keeps_the_lowest_perplexity(run: Run) -> None:
 def test_the_best_epoch_is_kept_and_measured_the_same_from_disk(text: Path, tmp_path: Path) -> None:
     valid = tmp_path / "valid.txt.gz"
     valid.write_bytes(gzip.compress(b"Ann saw two dogs in town.\nBen saw me.\n"))
-    training = TrainingOptions(epochs=3, batch_size=16, lr=0.05, schedule="constant")
-    options = TrainLM(out=tmp_path / "run", data=text, valid=valid, context=16, set=SMALL, training=training)
-    train_lm(options)
+    training = {"epochs": 3, "batch_size": 16, "lr": 0.05, "schedule": "constant"}
+    train_on("lm", out=tmp_path / "run", data=text, valid=valid, context=16, set=SMALL, **training)
     best = min(line["valid_perplexity"] for line in RunDirectory(tmp_path / "run").metrics())
-    found = evaluate_lm(selfattn.load(tmp_path / "run"), valid)
+    found = evaluate_run(selfattn.load(tmp_path / "run"), [valid])
     assert found["metrics"]["perplexity"] == pytest.approx(best, rel=1e-4)
     assert (found["items"], found["characters"], found["tokens"]) == (2, 36, 38)
     assert found["metrics"]["bits_per_character"] == pytest.approx(math.log2(best) * 38 / 36, rel=1e-4)
@@ -89,10 +86,11 @@ def test_predict_continues_every_line(cli: Cli, run: Run) -> None:
 
 def test_the_same_seed_gives_the_same_run_with_and_without_laps(text: Path, tmp_path: Path) -> None:
     for items in (None, 50):
-        training = TrainingOptions(epochs=2, batch_size=16, items_per_epoch=items)
-        options = TrainLM(out=tmp_path / f"a{items}", data=text, context=16, set=SMALL, training=training)
-        first = train_lm(options)
-        again = train_lm(dataclasses.replace(options, out=tmp_path / f"b{items}"))
+        training = {"epochs": 2, "batch_size": 16, "items_per_epoch": items}
+        first, again = (
+            train_on("lm", out=tmp_path / f"{name}{items}", data=text, context=16, set=SMALL, **training)
+            for name in "ab"
+        )
         assert (
             RunDirectory(first.path).metrics()[-1]["valid_loss"] == RunDirectory(again.path).metrics()[-1]["valid_loss"]
         )
@@ -152,8 +150,6 @@ def test_bad_input_is_one_line(
     assert not (tmp_path / "new").exists()
 
 
-def test_evaluation_that_cannot_be(cli: Cli, run: Run, text: Path, runs: dict[str, Run]) -> None:
+def test_evaluation_that_cannot_be(cli: Cli, run: Run, text: Path) -> None:
     assert "give one with --data" in cli("evaluate", run.path).err
     assert "nothing is decoded" in cli("evaluate", run.path, "--data", text, "--beam", 2).err
-    with pytest.raises(UserError, match="not a language model"):
-        evaluate_lm(runs["rnn-plain"], text)

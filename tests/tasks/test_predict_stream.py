@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.settings import with_settings
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.runs.directory import RunConfig
-from selfattn.runs.input_limit import MAX_INPUT, input_limit
+from selfattn.runs.input_limit import input_limit
+from selfattn.runs.options import with_settings
 from selfattn.runs.run import Run
 from selfattn.runs.stream import predict_stream, read_lines
+from selfattn.runs.task import Task
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -191,11 +192,11 @@ def config_of(preset: str, *settings: str, task: str = "translation", max_length
 @pytest.mark.parametrize(
     ("preset", "settings", "limit"),
     [
-        ("transformer", (), MAX_INPUT),
-        ("rnn-attention", (), MAX_INPUT),
+        ("transformer", (), Task.max_input),
+        ("rnn-attention", (), Task.max_input),
         ("transformer", ("encoder.position=learned", "encoder.max_length=70"), 70),
-        ("transformer", ("encoder.position=learned", "encoder.max_length=7000"), MAX_INPUT),
-        ("transformer", ("decoder.position=learned", "decoder.max_length=70"), MAX_INPUT),
+        ("transformer", ("encoder.position=learned", "encoder.max_length=7000"), Task.max_input),
+        ("transformer", ("decoder.position=learned", "decoder.max_length=70"), Task.max_input),
         ("rnn-attention", ("decoder.score=location", "decoder.max_source_length=50"), 50),
         ("decoder-only", ("stack.position=learned", "stack.max_length=70"), 50),
     ],
@@ -204,7 +205,7 @@ def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tup
     config = config_of(preset, *settings)
     assert input_limit(config, GREEDY) == limit
     assert input_limit(config, GREEDY, 5) == 5
-    if limit < MAX_INPUT:
+    if limit < Task.max_input:
         with pytest.raises(UserError, match=f"--max-input {limit + 1}: the model can read {limit} tokens"):
             input_limit(config, GREEDY, limit + 1)
     else:

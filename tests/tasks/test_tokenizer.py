@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from selfattn.cli.tokenizer import inspect_command, inspect_tokenizer, train_command, train_tokenizer
-from selfattn.cli.tokenizer_options import InspectTokenizer, TrainTokenizer
+from selfattn.cli.tokenizer_commands import InspectTokenizer, TrainTokenizer
 from selfattn.errors import UserError
 from selfattn.tokenizers.load import load_tokenizer
 

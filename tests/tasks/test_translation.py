@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 import selfattn
-from selfattn.cli.settings import TrainingOptions
-from selfattn.cli.translation_options import CompareTranslation, TrainTranslation
+from selfattn.comparison.compare import compare
 from selfattn.data.phrases.source import CldrSource
 from selfattn.errors import UserError
+from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
-from selfattn.tasks.recipes import translation_size
-from selfattn.tasks.translation import compare_translation, evaluate_translation, train_translation
+from selfattn.runs.train import train as train_on
+from selfattn.tasks.translation import size_for_sentences
 
 Cli = Callable[..., Any]
-TINY = TrainingOptions(epochs=1, items_per_epoch=200, batch_size=64, validation_items=20)
-ALL = TrainingOptions(epochs=2, batch_size=32, validation_items=10, warmup_steps=2, max_tokens=2000)
+TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
+ALL = {"epochs": 2, "batch_size": 32, "validation_items": 10, "warmup_steps": 2, "max_tokens": 2000}
 SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
          "decoder.num_layers=1")  # fmt: skip
 NUMBERS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
@@ -57,8 +57,8 @@ def parts(folder: Path, *suffixes: str) -> dict[str, tuple[Path, ...]]:
 
 
 def train(out: Path, **changes: Any) -> Run:
-    given: dict[str, Any] = {"out": out, "set": SMALL, "training": TINY}
-    return train_translation(TrainTranslation(**(given | changes)))
+    training = changes.pop("training", TINY)
+    return train_on("translation", out=out, **{"set": SMALL} | training | changes)
 
 
 def test_phrases_need_no_download(tmp_path: Path) -> None:
@@ -118,14 +118,19 @@ def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_pat
 
 
 def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None:
-    training = TrainingOptions(
-        max_steps=6, validate_every=3, batch_size=16, validation_items=10, warmup_steps=2, max_tokens=2000
-    )
+    training = {
+        "max_steps": 6,
+        "validate_every": 3,
+        "batch_size": 16,
+        "validation_items": 10,
+        "warmup_steps": 2,
+        "max_tokens": 2000,
+    }
     run = train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True, training=training, vocab_size=300)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 6]
     assert run.config.data["streaming"] is True
-    assert evaluate_translation(run)["items"] == 30
+    assert evaluate_run(run)["items"] == 30
 
 
 def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
@@ -135,7 +140,7 @@ def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = train(tmp_path / "run", hub=str(folder), source="en", target="de", training=ALL, vocab_size=300)
     assert run.config.data["hub"] == str(folder)
-    found = evaluate_translation(run)
+    found = evaluate_run(run)
     assert (found["items"], found["data"]) == (10, f"{folder}, test part")
 
 
@@ -175,9 +180,7 @@ def test_alignment_against_gold_words(cli: Cli, tmp_path: Path, files: Path) -> 
 
 
 def test_a_comparison_on_phrases(tmp_path: Path) -> None:
-    record, files = compare_translation(
-        CompareTranslation(out=tmp_path / "out", quick=True, training=TINY, test_items=40)
-    )
+    record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=40, **TINY)
     assert [model.name for model in record.models] == ["rnn-attention", "transformer"]
     assert record.matching.budget == "parameters"
     counts = [model.parameters_non_embedding or 0 for model in record.models]
@@ -195,14 +198,14 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     settings = (*(f"transformer:{setting}" for setting in SMALL), *hidden)
     (tmp_path / "sentences").write_text("1 2 3 ||| eins zwei drei\n" * 4)
     (tmp_path / "gold").write_text("1-1 2-2 3p3\n" * 4)
-    options = CompareTranslation(
+    record, _ = compare(
+        "translation",
         gold=tmp_path / "gold",
         sentences=tmp_path / "sentences",
         base=1,
-        out=tmp_path / "out", **parts(files, "en", "de"), target="de", seeds=2, training=ALL, vocab_size=300,
+        out=tmp_path / "out", **parts(files, "en", "de"), target="de", seeds=2, vocab_size=300, **ALL,
         set=settings, apart=True, match=None, beam=2, quick=True,
     )  # fmt: skip
-    record, _ = compare_translation(options)
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
     assert record.test_items == 30
@@ -220,10 +223,10 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": (Path("a"), Path("b"), Path("c"))}, "--train: expected two parallel files or one file"),
-        ({"valid": (Path("a"),)}, "--valid and --test go with --train"),
+        ({"train": (Path("a"), Path("b"), Path("c"))}, "`train`: expected two parallel files or one file"),
+        ({"valid": (Path("a"),)}, "`valid` and `test` go with `train`"),
         ({"train": (Path("a"),), "hub": "x/y"}, "give one of them"),
-        ({"sampling": 0.1}, "add --tokenizer bpe"),
+        ({"sampling": 0.1}, "add `tokenizer` bpe"),
         ({"columns": ("en", "de")}, "for files and the Hub"),
         ({"train": (Path("nothing.tsv"),)}, "nothing.tsv"),
     ],
@@ -239,4 +242,4 @@ def test_every_preset_has_a_size_for_sentences() -> None:
     from selfattn.models.presets import PRESETS
 
     for preset in PRESETS.values():
-        translation_size(preset.config, phrases=False)
+        size_for_sentences(preset.config)

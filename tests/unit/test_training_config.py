@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import typing
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from typing import Any
 
 import pytest
 
-from selfattn.cli.settings import TrainingOptions
+from selfattn.cli.options import given, options_of
 from selfattn.errors import UserError
 from selfattn.training.config import TrainingConfig, training_from_dict
 
@@ -50,16 +51,18 @@ def test_broken_settings_name_the_file(data: object) -> None:
 
 def test_the_options_are_the_settings_without_those_that_a_run_has_of_its_own() -> None:
     settings = typing.get_type_hints(TrainingConfig)
-    options = typing.get_type_hints(TrainingOptions)
+    made: Any = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True)
+    options = typing.get_type_hints(made)
     assert set(settings) - set(options) == {"seed", "betas"}
     assert set(options) < set(settings)
     assert all(options[name] == settings[name] | None for name in options)
-    assert all(field.default is None for field in fields(TrainingOptions))
+    assert all(field.default is None for field in fields(made))
 
 
 def test_only_what_is_given_replaces_the_recipe() -> None:
     recipe = TrainingConfig(lr=0.5, epochs=7)
-    assert TrainingOptions().applied_to(recipe, seed=3) == TrainingConfig(lr=0.5, epochs=7, seed=3)
-    assert TrainingOptions(clip_norm=0.0).applied_to(recipe, seed=0).clip_norm == 0.0
+    made: Any = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True)
+    assert replace(recipe, **given(made())) == recipe
+    assert replace(recipe, **given(made(clip_norm=0.0))) == TrainingConfig(lr=0.5, epochs=7, clip_norm=0.0)
     with pytest.raises(UserError, match="epochs: expected"):
-        TrainingOptions(epochs=0).applied_to(recipe, seed=0)
+        replace(recipe, **given(made(epochs=0)))

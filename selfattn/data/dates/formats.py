@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import replace
-from datetime import date
 from functools import lru_cache
 
 from babel import Locale, UnknownLocaleError
-from babel.dates import format_date, tokenize_pattern
 from babel.localedata import locale_identifiers
 
-from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, Piece
+from selfattn.data.dates.patterns import DatePattern, compile_pieces
 from selfattn.errors import UserError
 
 ISO = "y-MM-dd"
@@ -21,8 +19,6 @@ ENGLISH_ORDINAL = {
     "ordinal": ("MMMM d, y", "d 'of' MMMM y"),
     "ordinal weekday": ("EEEE, MMMM d, y", "EEEE, d 'of' MMMM y"),
 }
-
-_FIELDS = {"y": "year", "M": "month", "L": "month", "d": "day", "E": "weekday", "c": "weekday", "G": ""}
 
 
 def find_locale(name: str) -> Locale:
@@ -65,6 +61,7 @@ def date_patterns(name: str) -> dict[str, tuple[DatePattern, ...]]:
         UserError: unknown locale, or one with a date pattern that has not just a year, a month and a day.
 
     Example:
+        >>> from datetime import date
         >>> for name, patterns in date_patterns("en_US").items():
         ...     print(f"{name}: {patterns[0].render(date(2008, 11, 13))[0]}")
         full: Thursday, November 13, 2008
@@ -114,32 +111,13 @@ def parse(pattern: str, locale: Locale) -> DatePattern:
     Raises:
         UserError: the pattern has other fields, or has not year, month and day just once.
     """
-    tokens = tokenize_pattern(pattern)
-    fields = [_FIELDS.get(value[0], "unknown") for kind, value in tokens if kind == "field"]
-    if sorted(field for field in fields if field not in ("", "weekday")) != ["day", "month", "year"]:
+    pieces = compile_pieces(pattern, locale) or ()
+    if sorted(piece.field for piece in pieces if piece.field not in ("", "weekday")) != ["day", "month", "year"]:
         raise UserError(
             f"locale {locale}: its date pattern {pattern!r} is not made of a year, a month and a day, and maybe "
             "a weekday; choose another locale"
         )
-    years = TWO_DIGIT_YEARS if ("field", ("y", 2)) in tokens else YEARS
-    samples = {
-        "year": [date(year, 1, 1) for year in years],
-        "month": [date(2001, month, 1) for month in range(1, 13)],
-        "day": [date(2001, 1, day) for day in range(1, 32)],
-        "weekday": [date(2001, 1, day) for day in range(1, 8)],  # 1 January 2001 was a Monday
-        "": [date(2001, 1, 1)],
-    }
-    first = {"year": years.start, "month": 1, "day": 1}
-    pieces = []
-    for _, value in tokens:
-        if isinstance(value, str):
-            pieces.append(Piece("", (value,)))
-        else:
-            letter, count = value
-            field = _FIELDS[letter]
-            texts = tuple(format_date(day, letter * count, locale) for day in samples[field])
-            pieces.append(Piece(field, texts, first.get(field, 0), lenient=pattern != ISO))
-    return DatePattern(tuple(pieces))
+    return DatePattern(tuple(replace(p, lenient=pattern != ISO) if p.fields else p for p in pieces))
 
 
 def with_ordinals(pattern: DatePattern) -> DatePattern:

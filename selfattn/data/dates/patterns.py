@@ -1,15 +1,18 @@
-"""A pattern for writing dates, kept as its pieces, each with the text for every value it can take.
+"""CLDR patterns of dates and times, kept as their pieces, each with the text for every value it can take.
 
-So it renders fast, knows which characters came from year, month and day, and can be read backwards exactly.
+So a pattern renders fast, knows which characters came from which field, and can be read backwards exactly.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import date
-from functools import cached_property
+from datetime import date, datetime, timedelta
+from functools import cached_property, lru_cache
 from itertools import product
+
+from babel import Locale
+from babel.dates import parse_pattern, tokenize_pattern
 
 from selfattn.data.pairs import Span
 
@@ -19,22 +22,43 @@ TWO_DIGIT_YEARS = range(1969, 2069)
 
 _ISO_RANGES = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
 
+_START = datetime(2001, 1, 1)  # a Monday
+_DAYS = [_START + timedelta(days=day) for day in range(31)]
+_HOURS = [_START.replace(hour=hour) for hour in range(24)]
+_SIXTY = [_START.replace(minute=number, second=number) for number in range(60)]
+
+# CLDR's letters: the fields that are told, the first value, and a moment with each value. A number of an hour up to 24
+# tells the half of the day too. Eras are a fixed text, for all dates are of the common one.
+_LETTERS: dict[str, tuple[tuple[str, ...], int, list[datetime]]] = (
+    {"G": ((), 0, [_START]), "d": (("day",), 1, _DAYS), "a": (("period",), 0, _HOURS)}
+    | dict.fromkeys("ML", (("month",), 1, [_START.replace(month=month) for month in range(1, 13)]))
+    | dict.fromkeys("Ec", (("weekday",), 0, _DAYS[:7]))
+    | dict.fromkeys("Hk", (("hour", "period"), 0, _HOURS))
+    | dict.fromkeys("hK", (("hour",), 0, _HOURS))
+    | {"m": (("minute",), 0, _SIXTY), "s": (("second",), 0, _SIXTY)}
+)
+
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a pattern: a field with the text for each of its values, or fixed text (field ``""``).
+    """A piece of a pattern: a field with the text for each of its values, or fixed text (no fields).
 
     Args:
-        field: ``"year"``, ``"month"``, ``"day"``, ``"weekday"`` or ``""``.
-        texts: the text for each value.
+        fields: what the piece tells, such as ``("year",)``, or ``("hour", "period")`` of an hour of 24.
+        texts: the text for each value of the first field.
         first: the value that ``texts[0]`` stands for; default 0.
         lenient: read numbers as numbers (see `DatePattern.read`); default False.
     """
 
-    field: str
+    fields: tuple[str, ...]
     texts: tuple[str, ...]
     first: int = 0
     lenient: bool = False
+
+    @property
+    def field(self) -> str:
+        """The first field; ``""`` of fixed text."""
+        return self.fields[0] if self.fields else ""
 
     @cached_property
     def readings(self) -> dict[str, set[int]]:
@@ -54,6 +78,41 @@ class Piece:
     def widths(self) -> tuple[int, ...]:
         """The lengths of the texts that can be read."""
         return tuple(sorted({len(text) for text in self.readings}))
+
+
+def compile_pieces(pattern: str, locale: Locale) -> tuple[Piece, ...] | None:
+    """Cut a CLDR pattern into its pieces, each of its texts rendered by Babel itself.
+
+    Args:
+        pattern: of the fields y, M or L, d, E or c, H, h, K or k, m, s, a, and G (in the Gregorian calendar a fixed
+            text).
+        locale: whose names of months, weekdays and so on are used.
+
+    Returns:
+        The pieces, or None where the pattern has other fields. A field ``yy`` has the years of `TWO_DIGIT_YEARS`.
+
+    Example:
+        >>> [(piece.field, piece.texts[0]) for piece in compile_pieces("d. MMM y", Locale("de"))]
+        [('day', '1'), ('', '. '), ('month', 'Jan.'), ('', ' '), ('year', '1900')]
+    """
+    pieces = []
+    for _, value in tokenize_pattern(pattern):
+        if isinstance(value, str):
+            pieces.append(Piece((), (value,)))
+        elif value[0] in _LETTERS or value[0] == "y":
+            pieces.append(_field(*value, str(locale)))
+        else:
+            return None
+    return tuple(pieces)
+
+
+@lru_cache(maxsize=512)
+def _field(letter: str, count: int, name: str) -> Piece:
+    years = TWO_DIGIT_YEARS if count == 2 else YEARS
+    of_years = ("year",), years.start, [_START.replace(year=year) for year in years]
+    fields, first, moments = _LETTERS.get(letter, of_years)
+    pattern, locale = parse_pattern(letter * count), Locale.parse(name)
+    return Piece(fields, tuple(pattern.apply(moment, locale) for moment in moments), first)
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ import hashlib
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
 from selfattn.data.dates.formats import casings, date_patterns, find_locale, parse
-from selfattn.data.dates.patterns import YEARS, DatePattern, shape
-from selfattn.data.dates.source import DateSource, split_of
-from selfattn.data.pairs import Pair, Span
+from selfattn.data.dates.patterns import YEARS, DatePattern
+from selfattn.data.dates.source import DateFormat, DateSource, Readers, days_of, formats_of, split_days, write_pair
+from selfattn.data.pairs import Pair, indices
 from selfattn.data.readers.lines import read_lines
 from selfattn.errors import UserError
 
@@ -28,15 +28,6 @@ _SAMPLES = (date(2008, 1, 3), date(2013, 11, 28))  # two formats that write thes
 _FIELDS = set("GyMLdEc")
 _KINDS = {"conflict": "conflict", "ambiguous": "ambiguous", "yy": "two-digit year", "extra": "with a time"}
 _COLUMNS = ("input", "iso", "lang", *_KINDS)
-
-
-@dataclass(frozen=True)
-class _Format:
-    """A way to write dates: its name as in `Pair.tag`, its locale, and its patterns, all equally likely."""
-
-    name: str
-    locale: str
-    patterns: tuple[DatePattern, ...]
 
 
 def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
@@ -57,14 +48,10 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
         [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
     """
     names = DateSource(locales).locales
-    known = [_Format(f"{n} {kind}", n, patterns) for n in names for kind, patterns in date_patterns(n).items()]
-    formats = [
-        _Format(one.name, one.locale, tuple(map(_with_probe_years, one.patterns)))
-        for one in known
-        if one.patterns[0].years == YEARS
-    ]
-    readers = [_with_probe_years(pattern) for one in known for pattern in one.patterns]
-    days = [day for years in (BEFORE, AFTER) for day in _days(years)]
+    known = [one for name in names for one in formats_of(name)]
+    readers = [one._replace(patterns=tuple(map(_with_probe_years, one.patterns))) for one in known]
+    formats = [one for one, plain in zip(readers, known, strict=True) if plain.patterns[0].years == YEARS]
+    days = [day for years in (BEFORE, AFTER) for day in days_of(years)]
     return _draw("unseen years", formats, readers, days, count)
 
 
@@ -93,9 +80,8 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
     formats = [one for name in names for one in _new_formats(name)]
     if not formats:
         raise UserError(f"no unseen formats: CLDR has no further date formats for {', '.join(names)}; add a locale")
-    readers = [pattern for name in names for patterns in date_patterns(name).values() for pattern in patterns]
-    readers += [pattern for one in formats for pattern in one.patterns]
-    return _draw("unseen formats", formats, readers, _test_days(), count)
+    readers = [one for name in names for one in formats_of(name)] + formats
+    return _draw("unseen formats", formats, readers, split_days()["test"], count)
 
 
 def read_foreign_dates(path: str | os.PathLike[str], languages: Sequence[str] | None = None) -> list[Pair]:
@@ -129,18 +115,8 @@ def read_foreign_dates(path: str | os.PathLike[str], languages: Sequence[str] | 
     return pairs
 
 
-def _days(years: range) -> list[date]:
-    first, end = date(years.start, 1, 1), date(years.stop, 1, 1)
-    return [first + timedelta(days=number) for number in range((end - first).days)]
-
-
-@lru_cache(maxsize=1)
-def _test_days() -> tuple[date, ...]:
-    return tuple(day for day in _days(YEARS) if split_of(day) == "test")
-
-
 @lru_cache(maxsize=64)
-def _new_formats(name: str) -> tuple[_Format, ...]:
+def _new_formats(name: str) -> tuple[DateFormat, ...]:
     locale = find_locale(name)
     seen = {_written(pattern) for patterns in date_patterns(name).values() for pattern in patterns}
     found = []
@@ -153,7 +129,7 @@ def _new_formats(name: str) -> tuple[_Format, ...]:
             continue
         if _written(plain) not in seen:
             seen.add(_written(plain))
-            found.append(_Format(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
+            found.append(DateFormat(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
     return tuple(found)
 
 
@@ -174,26 +150,15 @@ def _with_probe_years(pattern: DatePattern) -> DatePattern:
 
 
 def _draw(
-    name: str, formats: Sequence[_Format], readers: Sequence[DatePattern], days: Sequence[date], count: int
+    name: str, formats: Sequence[DateFormat], known: Sequence[DateFormat], days: Sequence[date], count: int
 ) -> list[Pair]:
     """Draw a format, one of its patterns, and a day for each pair, by a hash of its number."""
-    if count < 0:
-        raise ValueError(f"count must not be negative, got {count}")
-    by_shape: dict[str, list[DatePattern]] = {}
-    if len({one.locale for one in formats}) > 1:  # one locale reads a text in one way
-        for pattern in dict.fromkeys(readers):
-            for form in pattern.shapes():
-                by_shape.setdefault(form, []).append(pattern)
+    # As in training: what can be read as several days in the chosen locales carries its locale in front.
+    readers = Readers(known) if len({one.locale for one in formats}) > 1 else None
     pairs = []
-    for index in range(count):
+    for index in indices(count):
         digest = hashlib.sha256(f"{name}/{index}".encode()).digest()
         kind, choice, number = struct.unpack(">3Q", digest[:24])
         one = formats[kind % len(formats)]
-        day = days[number % len(days)]
-        text, spans = one.patterns[choice % len(one.patterns)].render(day)
-        # As in training: what can be read as several days in the chosen locales carries its locale in front.
-        readings = {reading for reader in by_shape.get(shape(text), ()) for reading in reader.read(text)}
-        front = f"[{one.locale}] " if len(readings) > 1 else ""
-        spans = tuple(Span(s.field, (s.source[0] + len(front), s.source[1] + len(front)), s.target) for s in spans)
-        pairs.append(Pair(front + text, day.isoformat(), one.name, spans))
+        pairs.append(write_pair(one, one.patterns[choice % len(one.patterns)], days[number % len(days)], readers))
     return pairs

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Literal
+from typing import NamedTuple, get_args
 
 from selfattn.data.dates.formats import date_patterns, find_locale
 from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, shape
-from selfattn.data.pairs import Pair, Span
+from selfattn.data.pairs import Pair, Span, indices
+from selfattn.data.splits import Split
 from selfattn.errors import UserError
-
-Split = Literal["train", "valid", "test"]
 
 
 def split_of(day: date) -> Split:
     """Return the part that a calendar day belongs to: about 90 % train, 5 % valid, 5 % test.
 
-    The deal is a hash of the day, so it is fixed once and for all: it depends on no seed, locale or version.
+    The part is a hash of the day, so it is fixed once and for all: it depends on no seed, locale or version.
 
     Example:
         >>> split_of(date(2008, 11, 13))
@@ -35,14 +34,85 @@ def split_of(day: date) -> Split:
     return "test" if hand == 0 else "valid" if hand == 1 else "train"
 
 
+def days_of(years: range) -> list[date]:
+    """Return every day of some years, in their order.
+
+    Example:
+        >>> len(days_of(range(2000, 2002)))
+        731
+    """
+    first, end = date(years.start, 1, 1), date(years.stop, 1, 1)
+    return [first + timedelta(days=number) for number in range((end - first).days)]
+
+
 @lru_cache(maxsize=1)
-def _days() -> dict[str, tuple[date, ...]]:
-    days: dict[str, list[date]] = {"train": [], "valid": [], "test": []}
-    day = date(YEARS.start, 1, 1)
-    while day.year in YEARS:
-        days[split_of(day)].append(day)
-        day += timedelta(days=1)
-    return {split: tuple(some) for split, some in days.items()}
+def split_days() -> dict[Split, tuple[date, ...]]:
+    """Return the days of the years 1900 to 2099 that belong to each part."""
+    found: dict[Split, list[date]] = {"train": [], "valid": [], "test": []}
+    for day in days_of(YEARS):
+        found[split_of(day)].append(day)
+    return {split: tuple(some) for split, some in found.items()}
+
+
+class DateFormat(NamedTuple):
+    """A way to write dates.
+
+    Attributes:
+        name: as in `Pair.tag`, such as ``"en_US full"``.
+        locale: its CLDR locale.
+        patterns: to draw from, all equally likely.
+    """
+
+    name: str
+    locale: str
+    patterns: tuple[DatePattern, ...]
+
+
+def formats_of(locale: str) -> list[DateFormat]:
+    """Return the formats of a locale, see `selfattn.data.dates.formats.date_patterns`."""
+    return [DateFormat(f"{locale} {name}", locale, patterns) for name, patterns in date_patterns(locale).items()]
+
+
+class Readers:
+    """The patterns by which a text may be read as a date.
+
+    Args:
+        formats: with the patterns.
+    """
+
+    def __init__(self, formats: Iterable[DateFormat]) -> None:
+        self._by_shape: dict[str, list[DatePattern]] = {}
+        patterns = dict.fromkeys(pattern for one in formats for pattern in one.patterns)
+        for pattern in patterns:  # equal texts have equal shapes, so no other pattern can read them
+            for form in pattern.shapes():
+                self._by_shape.setdefault(form, []).append(pattern)
+
+    def read(self, text: str) -> set[date]:
+        """Return every day that a text (without a tag) stands for in some pattern."""
+        return {day for pattern in self._by_shape.get(shape(text), ()) for day in pattern.read(text)}
+
+    def differ(self, text: str) -> bool:
+        """Say whether a text can be read as several days."""
+        # A single pattern reads a text in one way, which most texts allow to skip the reading.
+        return len(self._by_shape.get(shape(text), ())) > 1 and len(self.read(text)) > 1
+
+
+def write_pair(form: DateFormat, pattern: DatePattern, day: date, readers: Readers | None) -> Pair:
+    """Write a day down, with its locale in front where the text can be read as several days.
+
+    Args:
+        form: the format.
+        pattern: one of its patterns.
+        day: the day.
+        readers: of all chosen locales; None where there is only one, which reads a text in one way.
+    """
+    text, spans = pattern.render(day)
+    if readers is not None and readers.differ(text):
+        tag = f"[{form.locale}] "
+        text = tag + text
+        shifted = ((start + len(tag), end + len(tag)) for start, end in (span.source for span in spans))
+        spans = tuple(Span(span.field, source, span.target) for span, source in zip(spans, shifted, strict=True))
+    return Pair(text, day.isoformat(), form.name, spans)
 
 
 class DateSource:
@@ -53,7 +123,7 @@ class DateSource:
     weigh the same, however many patterns they have. Which formats a locale has: see
     `selfattn.data.dates.formats.date_patterns`. Being independent, draws repeat now and then.
 
-    **Days** are those of the years 1900 to 2099, each dealt to train, valid or test once and for all (`split_of`).
+    **Days** are those of the years 1900 to 2099, each in train, valid or test once and for all (`split_of`).
     No day is in two parts; as a source text stands for one day only, no source text and no target is either.
 
     **Two-digit years** are read as POSIX does: 69-99 are 1969-1999, 00-68 are 2000-2068. A format with two-digit
@@ -69,7 +139,7 @@ class DateSource:
 
     Args:
         locales: CLDR locales, or the name of one; default ``("en_US",)``.
-        seed: of the draws (not of the deal of days); default 0.
+        seed: of the draws (not of the parts); default 0.
         split: ``"train"`` (default), ``"valid"`` or ``"test"``.
 
     Raises:
@@ -85,7 +155,7 @@ class DateSource:
     """
 
     def __init__(self, locales: str | Sequence[str] = ("en_US",), *, seed: int = 0, split: Split = "train") -> None:
-        if split not in ("train", "valid", "test"):
+        if split not in get_args(Split):
             raise ValueError(f"split must be 'train', 'valid' or 'test', not {split!r}")
         locales = (locales,) if isinstance(locales, str) else tuple(locales)
         names = [str(find_locale(name)) for name in locales]
@@ -96,16 +166,14 @@ class DateSource:
         self.locales = tuple(names)
         self.seed = seed
         self.split = split
-        self._formats = [
-            [(f"{name} {kind}", patterns) for kind, patterns in date_patterns(name).items()] for name in names
-        ]
-        self._days = _days()[split]
+        self._formats = [formats_of(name) for name in names]
+        self._days = split_days()[split]
         self._two_digit_days = tuple(day for day in self._days if day.year in TWO_DIGIT_YEARS)
 
     @property
     def formats(self) -> tuple[str, ...]:
         """The names of the formats, as they stand in `Pair.tag`: ``"en_US full"`` and so on."""
-        return tuple(name for formats in self._formats for name, _ in formats)
+        return tuple(form.name for formats in self._formats for form in formats)
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
         """Return the pairs with the indices from `start` to ``start + count - 1``.
@@ -117,9 +185,7 @@ class DateSource:
         Raises:
             ValueError: a negative number.
         """
-        if count < 0 or start < 0:
-            raise ValueError(f"count and start must not be negative, got {count} and {start}")
-        return [self._pair(index) for index in range(start, start + count)]
+        return [self._pair(index) for index in indices(count, start)]
 
     def readings(self, text: str) -> set[date]:
         """Return every day that `text` (without a tag) stands for in some chosen locale.
@@ -128,41 +194,20 @@ class DateSource:
             >>> sorted(map(str, DateSource(["en_US", "en_GB"]).readings("11/12/08")))
             ['2008-11-12', '2008-12-11']
         """
-        return {day for pattern in _readers(self.locales).get(shape(text), ()) for day in pattern.read(text)}
+        return _readers(self.locales).read(text)
 
     def _pair(self, index: int) -> Pair:
         # A hash as the source of chance: random access, and the same numbers in every version of Python.
         digest = hashlib.sha256(f"{self.seed}/{self.split}/{index}".encode()).digest()
         where, kind, choice, number = struct.unpack(">4Q", digest)
-        place = where % len(self.locales)
-        name, patterns = self._formats[place][kind % len(self._formats[place])]
-        pattern = patterns[choice % len(patterns)]
+        formats = self._formats[where % len(self.locales)]
+        form = formats[kind % len(formats)]
+        pattern = form.patterns[choice % len(form.patterns)]
         days = self._days if pattern.years == YEARS else self._two_digit_days
-        day = days[number % len(days)]
-        text, spans = pattern.render(day)
-        if self._read_differently(text):
-            tag = f"[{self.locales[place]}] "
-            text = tag + text
-            spans = tuple(_shifted(span, len(tag)) for span in spans)
-        return Pair(text, day.isoformat(), name, spans)
-
-    def _read_differently(self, text: str) -> bool:
-        if len(self.locales) == 1:
-            return False
-        # A single pattern reads a text in one way, which most texts allow to skip the reading.
-        return len(_readers(self.locales)[shape(text)]) > 1 and len(self.readings(text)) > 1
-
-
-def _shifted(span: Span, by: int) -> Span:
-    return Span(span.field, (span.source[0] + by, span.source[1] + by), span.target)
+        readers = _readers(self.locales) if len(self.locales) > 1 else None
+        return write_pair(form, pattern, days[number % len(days)], readers)
 
 
 @lru_cache(maxsize=8)
-def _readers(locales: tuple[str, ...]) -> dict[str, list[DatePattern]]:
-    """The patterns that can read the texts of each shape; equal texts have equal shapes, so no other one can."""
-    found: dict[str, list[DatePattern]] = {}
-    formats = [patterns for name in locales for patterns in date_patterns(name).values()]
-    for pattern in dict.fromkeys(pattern for patterns in formats for pattern in patterns):
-        for form in pattern.shapes():
-            found.setdefault(form, []).append(pattern)
-    return found
+def _readers(locales: tuple[str, ...]) -> Readers:
+    return Readers(form for name in locales for form in formats_of(name))

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
 from typing import NamedTuple
 
 from babel import Locale
-from babel.dates import parse_pattern, tokenize_pattern
 
-from selfattn.data.dates.patterns import YEARS
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, Piece, compile_pieces
 from selfattn.data.phrases.text import Segment, Segments, tidy
-
-_START = datetime(2001, 1, 1)  # a Monday
-_DAYS = [_START + timedelta(days=day) for day in range(31)]
-_YEARS = [_START.replace(year=year) for year in YEARS]
-_MONTHS = [_START.replace(month=month) for month in range(1, 13)]
-_HOURS = [_START.replace(hour=hour) for hour in range(24)]
-_SIXTY = [_START.replace(minute=number, second=number) for number in range(60)]
-
-# CLDR's letters: the place in a moment, the names of what is told, the first value, and a sample of each value.
-# A number of an hour up to 24 tells the half of the day too.
-_LETTERS = (
-    {"y": (0, ("year",), YEARS.start, _YEARS), "d": (2, ("day",), 1, _DAYS), "a": (4, ("period",), 0, _HOURS)}
-    | dict.fromkeys("ML", (1, ("month",), 1, _MONTHS))
-    | dict.fromkeys("Ec", (3, ("weekday",), 0, _DAYS[:7]))
-    | dict.fromkeys("Hk", (4, ("hour", "period"), 0, _HOURS))
-    | dict.fromkeys("hK", (4, ("hour",), 0, _HOURS))
-    | {"m": (5, ("minute",), 0, _SIXTY), "s": (6, ("second",), 0, _SIXTY)}
-)
 
 
 class Moment(NamedTuple):
@@ -54,14 +35,6 @@ class Moment(NamedTuple):
         return cls(day.year, day.month, day.day, day.weekday())
 
 
-class Piece(NamedTuple):
-    """A piece of a pattern: the text for each value of one place of a moment, or fixed text (no fields)."""
-
-    place: int
-    fields: tuple[str, ...]
-    texts: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Writer:
     """One pattern in one language.
@@ -81,14 +54,20 @@ class Writer:
     def write(self, moment: Moment, second: frozenset[str] = frozenset()) -> Segments:
         """Write a moment, the fields named `second` in slot 1, others in slot 0."""
         return [
-            Segment(texts[moment[place]], fields, int(fields[0] in second)) if fields else Segment(texts[0])
-            for place, fields, texts in self.pieces
+            Segment(texts[moment[place] - first], fields, int(fields[0] in second)) if fields else Segment(texts[0])
+            for place, first, fields, texts in self._places
         ]
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int, tuple[str, ...], tuple[str, ...]]]:
+        """Of each piece the place in a moment and the first value there, its fields and its texts."""
+        places = {name: place for place, name in enumerate(Moment._fields)} | {"period": 4, "": 0}
+        return [(places[piece.field], piece.first, piece.fields, piece.texts) for piece in self.pieces]
 
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The fields in their order, one for each piece that is not fixed."""
-        return tuple(piece.fields[0] for piece in self.pieces if piece.fields)
+        return tuple(piece.field for piece in self.pieces if piece.fields)
 
     @cached_property
     def told(self) -> frozenset[str]:
@@ -106,10 +85,10 @@ class Writer:
         return "".join(
             piece.texts[0]
             if not piece.fields
-            else f"<{piece.fields[0]}>"
+            else f"<{piece.field}>"
             if not piece.texts[-1].isdecimal()
             else "0000"
-            if piece.fields == ("year",)
+            if piece.field == "year"
             else "0"
             for piece in self.pieces
         )
@@ -119,25 +98,10 @@ def compile_pattern(pattern: str, locale: Locale) -> Writer | None:
     """Compile a CLDR pattern; None where it has fields that are not known here, or a year of two digits.
 
     Args:
-        pattern: of the fields y, M or L, d, E or c, H, h, K or k, m, s, a, and G (here a fixed text).
+        pattern: see `selfattn.data.dates.patterns.compile_pieces`.
         locale: whose names are used, as Babel writes them.
     """
-    pieces = []
-    for _, value in tokenize_pattern(pattern):
-        if isinstance(value, str):
-            pieces.append(Piece(0, (), (tidy(value),)))
-        elif value[0] == "G":
-            pieces.append(Piece(0, (), (_texts("G", value[1], str(locale))[0],)))
-        elif value[0] in _LETTERS and value != ("y", 2):
-            place, fields, first, _samples = _LETTERS[value[0]]
-            pieces.append(Piece(place, fields, ("",) * first + _texts(*value, str(locale))))
-        else:
-            return None
-    return Writer(tuple(pieces))
-
-
-@lru_cache(maxsize=256)
-def _texts(letter: str, count: int, name: str) -> tuple[str, ...]:
-    pattern, locale = parse_pattern(letter * count), Locale.parse(name)
-    samples = [_START] if letter == "G" else _LETTERS[letter][3]
-    return tuple(tidy(pattern.apply(moment, locale)) for moment in samples)
+    pieces = compile_pieces(pattern, locale)
+    if pieces is None or any(piece.field == "year" and piece.first == TWO_DIGIT_YEARS.start for piece in pieces):
+        return None
+    return Writer(tuple(replace(piece, texts=tuple(map(tidy, piece.texts))) for piece in pieces))

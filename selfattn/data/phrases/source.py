@@ -12,7 +12,7 @@ from typing import get_args
 from babel import Locale
 
 from selfattn.data.dates.formats import find_locale
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import Pair, indices
 from selfattn.data.phrases.kinds import Phrases
 from selfattn.data.phrases.names import Which
 from selfattn.data.phrases.text import Chance, Draft, pair_of, text_of
@@ -138,9 +138,7 @@ class CldrSource:
         Raises:
             ValueError: a negative number.
         """
-        if count < 0 or start < 0:
-            raise ValueError(f"count and start must not be negative, got {count} and {start}")
-        return [self._pair(index) for index in range(start, start + count)]
+        return [self._pair(index) for index in indices(count, start)]
 
     def _pair(self, index: int) -> Pair:
         for kind, draft in self._drafts(index):

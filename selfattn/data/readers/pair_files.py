@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.records import BadRecord, RawPair, file_records, format_of
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 
 _ADVICE = "mend the line, or take it out"
 
@@ -82,3 +83,26 @@ def is_book_file(*paths: str | os.PathLike[str]) -> bool:
         True
     """
     return len(paths) == 1 and format_of(Path(paths[0])) == "book"
+
+
+def chosen_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """Check the names of two columns.
+
+    Args:
+        names: of the source's and of the target's column; none where nothing was given.
+
+    Raises:
+        SettingError: they are not two, or the same.
+
+    Example:
+        >>> chosen_columns(("en", "de")), chosen_columns(())
+        (('en', 'de'), None)
+    """
+    if not names:
+        return None
+    given = ",".join(names)
+    if len(names) != 2:
+        raise SettingError(f"`columns` {given}: expected two, of the source and of the target, such as en,de")
+    if names[0] == names[1]:
+        raise SettingError(f"`columns` {given}: source and target are the same column; name two")
+    return names[0], names[1]

@@ -150,18 +150,6 @@ def floor_gate(
     return Gate("published floor", passed, found, value=value, limit=floor.value)
 
 
-# Three passes through nine tenths of the book's 50,000 pairs; later passes bring it to 1.
-_BOOK = Floor(
-    "exact_match",
-    0.95,
-    "Saito 2018, section 8.2: 0.999 by an RNN with attention after 135,000 pairs, 3 passes through the book's dates",
-    examples=135_000,
-    distinct=45_000,
-)
-# What an RNN learns from these pairs, a Transformer must learn from as many.
-PUBLISHED: dict[str, Floor] = {"rnn with attention": _BOOK, "transformer": _BOOK}
-
-
 def _check(outputs: Sequence[_Output], targets: Sequence[_Output]) -> None:
     if not outputs or len(outputs) != len(targets):
         raise ValueError(f"expected as many outputs as targets, at least one; got {len(outputs)} and {len(targets)}")

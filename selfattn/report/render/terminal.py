@@ -124,7 +124,7 @@ class _Screen:
     @draw.register
     def _(self, block: Facts) -> None:
         for name, one in block.facts:
-            self.say(f"{said(name, self.lang)}: {self.cell(one, None).plain}")
+            self.say(" ".join(f"{said(name, self.lang)}: {self.cell(one, None).plain}".split("\n")))
 
     @draw.register
     def _(self, block: Code) -> None:
@@ -157,7 +157,7 @@ class _Screen:
         table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
         for k, column in enumerate(block.columns):
             justify: Literal["left", "right"] = "right" if column.numeric and column.axis is None else "left"
-            whole = k > 0 and (column.numeric or column.axis is not None)
+            whole = column.axis is not None or (block.style == "summary" and k > 0)
             size = None if column.axis is None else COLUMNS
             table.add_column(self._head(column), justify=justify, no_wrap=whole, width=size, overflow="fold")
         for row in block.rows:

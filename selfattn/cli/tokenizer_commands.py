@@ -1,20 +1,17 @@
-"""The settings of ``selfattn tokenizer`` as frozen dataclasses. Imports neither torch nor sentencepiece."""
+"""The commands of ``selfattn tokenizer`` and their settings. Imports neither torch nor sentencepiece."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, ClassVar, Literal
 
-from cyclopts import Parameter
-
-from selfattn.cli.settings import MaybeWhole, Names, Whole
+from selfattn.cli.options import options_of
 
 TokenizerKind = Literal["characters", "unigram", "bpe"]
 Side = Literal["both", "source", "target"]
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TrainTokenizer:
     """Settings of ``selfattn tokenizer train``.
@@ -37,20 +34,19 @@ class TrainTokenizer:
     """
 
     out: Path
-    columns: Names = ()
+    columns: tuple[str, ...] = ()
     kind: TokenizerKind = "bpe"
-    vocab_size: MaybeWhole = None
+    vocab_size: int | None = None
     coverage: float = 1.0
     no_bytes: bool = False
     keep_numbers: bool = False
-    symbols: Names = ()
+    symbols: tuple[str, ...] = ()
     separate: bool = False
-    max_texts: Whole = 1_000_000
-    seed: Whole = 0
+    max_texts: int = 1_000_000
+    seed: int = 0
     svg: Path | None = None
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class InspectTokenizer:
     """Settings of ``selfattn tokenizer inspect``.
@@ -66,12 +62,39 @@ class InspectTokenizer:
         svg: draw the card into this file as well.
     """
 
-    data: Annotated[tuple[Path, ...], Parameter(consume_multiple=True)] = ()
-    columns: Names = ()
+    repeated: ClassVar[tuple[str, ...]] = ("text",)
+
+    data: tuple[Path, ...] = ()
+    columns: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     side: Side = "both"
-    examples: Whole = 5
+    examples: int = 5
     svg: Path | None = None
 
 
-INSPECT_DEFAULTS = InspectTokenizer()
+_Train: Any = options_of(TrainTokenizer)
+_Inspect: Any = options_of(InspectTokenizer)
+_AS_IT_IS = _Inspect()
+
+
+def train(*data: Path, options: _Train) -> None:
+    """Train a tokenizer on files and print its card.
+
+    Args:
+        data: files of pairs (TSV, CSV or JSON lines), whose two sides then share the vocabulary, or of one text a line,
+            plain or .gz.
+    """
+    from selfattn.cli.tokenizer import train_command
+
+    train_command(data, TrainTokenizer(**vars(options)))
+
+
+def inspect(path: Path, /, options: _Inspect = _AS_IT_IS) -> None:
+    """Print the card of a tokenizer: size, coverage, tokens per word, unknown rate, how texts are cut.
+
+    Args:
+        path: a run directory, or a tokenizer's own.
+    """
+    from selfattn.cli.tokenizer import inspect_command
+
+    inspect_command(path, InspectTokenizer(**vars(options)))

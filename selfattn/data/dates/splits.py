@@ -1,42 +1,26 @@
-"""The pairs of the dates task in three parts: what is trained on, validated on, and tested on."""
+"""The pairs of the dates task in three parts: the endless source, or a file of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from selfattn.cli.settings import DEFAULT_LOCALES
+from selfattn.data.dates.probes import unseen_formats, unseen_years
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.pair_files import is_book_file, read_pairs
 from selfattn.data.shuffling import repeated
-from selfattn.data.splits import split_pairs
-from selfattn.errors import UserError
-from selfattn.runs.splits import PairData
+from selfattn.data.splits import Splits, split_pairs
+from selfattn.errors import SettingError, UserError
 
 _SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
+_PROBES = 500  # dates of years, and in formats, that training never shows
 
 
-@dataclass(frozen=True)
-class Given:
-    """What was given to take dates from.
-
-    Attributes:
-        files: two parallel files or one file of pairs; none for the embedded dates.
-        columns: of source and target in one file.
-        locales: of the embedded dates.
-    """
-
-    files: tuple[Path, ...] = ()
-    columns: tuple[str, str] | None = None
-    locales: Sequence[str] = DEFAULT_LOCALES
-
-
-class EmbeddedDates(PairData):
+class EmbeddedDates(Splits):
     """The endless source: every epoch is new; the days of the three parts differ.
 
     Args:
@@ -53,6 +37,11 @@ class EmbeddedDates(PairData):
         """The locales."""
         return {"kind": "embedded", "locales": list(self.locales)}
 
+    @property
+    def name(self) -> str:
+        """The locales."""
+        return f"embedded dates, {','.join(self.locales)}"
+
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
         return _sample(self.locales)
@@ -60,7 +49,7 @@ class EmbeddedDates(PairData):
     def train(self, epoch: int, count: int | None) -> list[Pair]:
         """Pairs that no epoch before had by design; `count` must be given."""
         if count is None:
-            raise UserError("the embedded dates are endless: give --items-per-epoch")
+            raise SettingError("the embedded dates are endless: give `items_per_epoch`")
         return self._train.pairs(count, start=epoch * count)
 
     def validation(self, count: int) -> list[Pair]:
@@ -70,15 +59,19 @@ class EmbeddedDates(PairData):
     def test(self, count: int | None) -> list[Pair]:
         """The first pairs of the part ``test``; `count` must be given."""
         if count is None:
-            raise UserError("the embedded dates are endless: say how many to test on")
+            raise SettingError("the embedded dates are endless: give `test_items`")
         return DateSource(self.locales, seed=0, split="test").pairs(count)
 
-    def known(self) -> Sequence[Pair] | None:
-        """Nothing: the parts have different days."""
-        return None
+    def probes(self) -> Mapping[str, Sequence[Pair]]:
+        """Dates of years, and in formats, that training never shows."""
+        found: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, _PROBES)}
+        try:
+            return found | {"unseen formats": unseen_formats(self.locales, _PROBES)}
+        except UserError:  # CLDR has no further formats for these locales
+            return found
 
 
-class FileDates(PairData):
+class FileDates(Splits):
     """Pairs from files: a test part of a tenth, a validation taken from the rest, training on what remains.
 
     The book's file has its own split (seed 1984, the last tenth). Any other file is dealt by its sources, with a fixed
@@ -116,6 +109,11 @@ class FileDates(PairData):
             settings |= {"target_path": str(second[0].resolve()), "target_sha256": file_sha256(second[0])}
         return settings | ({} if self.columns is None else {"columns": list(self.columns)})
 
+    @property
+    def name(self) -> str:
+        """The files."""
+        return f"{' '.join(str(file.resolve()) for file in self.files)}, test part"
+
     def sample(self) -> Sequence[Pair]:
         """The training part."""
         return self._train
@@ -137,37 +135,6 @@ class FileDates(PairData):
     def known(self) -> Sequence[Pair] | None:
         """Training and validation together."""
         return [*self._train, *self._validation]
-
-
-def open_data(settings: Mapping[str, Any], *, where: str) -> PairData:
-    """Open the data that a run was made with, for its test part.
-
-    Args:
-        settings: the run's.
-        where: what to call the place in an error message.
-
-    Raises:
-        UserError: the settings are broken, or the file is no longer what it was.
-    """
-    match settings:
-        case {"kind": "embedded", "locales": list(locales)}:
-            return EmbeddedDates([str(name) for name in locales], seed=0)
-        case {"kind": "file", "path": str(), "sha256": str(digest), "validation_items": int(items)}:
-            files = files_of(settings)
-            for file, known in zip(files, (digest, settings.get("target_sha256")), strict=False):
-                if file_sha256(file) != known:
-                    raise UserError(
-                        f"{file}: has changed since this run was trained, so its test part is no longer known; "
-                        "give another file with --data"
-                    )
-            columns = settings.get("columns")
-            return FileDates(files, columns and (columns[0], columns[1]), seed=0, validation_items=items)
-    raise UserError(f"{where}: data: not the settings of a dates run; restore the file or train again")
-
-
-def files_of(settings: Mapping[str, Any]) -> list[Path]:
-    """Name the files that a run was trained on; none for the embedded dates."""
-    return [Path(settings[name]) for name in ("path", "target_path") if name in settings]
 
 
 @lru_cache(maxsize=4)

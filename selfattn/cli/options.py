@@ -1,0 +1,129 @@
+"""Options of a command, made from a plain dataclass: its fields, their types and its docstring. Imports no torch."""
+
+# No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
+
+import dataclasses
+import re
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter, Token
+
+
+def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple(name for token in tokens for name in token.value.split(",") if name)
+
+
+def _whole_number(type_: Any, tokens: Sequence[Token]) -> int:
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"expected a whole number, got {tokens[0].value}") from None
+
+
+def _whole_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:
+    texts = _split_commas(type_, tokens)
+    for text in texts:
+        if not text.isascii() or not text.isdigit():
+            raise ValueError(f"expected whole numbers of at least 1, separated by commas; got {text}")
+    return tuple(int(text) for text in texts)
+
+
+# Without the converter cyclopts would round 1.5 to 2.
+Whole = Annotated[int, Parameter(converter=_whole_number)]
+MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
+Names = Annotated[tuple[str, ...], Parameter(converter=_split_commas, n_tokens=1)]
+"""Names given as ``a,b,c``, or by naming the option again."""
+Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")]
+"""Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pair_files.read_pairs`."""
+
+_TYPES: dict[Any, Any] = {
+    int: Whole,
+    int | None: MaybeWhole,
+    tuple[str, ...]: Names,
+    tuple[int, ...]: Annotated[tuple[int, ...], Parameter(converter=_whole_numbers, n_tokens=1)],
+    tuple[Path, ...]: Files,
+}
+_FIRST_GROUP = 6  # of the named groups, behind the parameters that have none
+
+
+def options_of(
+    kind: type[Any],
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    leave_out: Sequence[str] = (),
+    all_open: bool = False,
+    group: str = "",
+) -> type[Any]:
+    """Make the dataclass that a command takes in place of a plain one: the same fields with what cyclopts needs.
+
+    Args:
+        kind: a dataclass whose docstring says under ``Attributes`` what each field is; ``groups``, where it has such,
+            says under which headings of the help its fields stand, and ``repeated`` which lists of texts are given by
+            naming the option again, not by commas.
+        defaults: other defaults than those of the dataclass, by name.
+        leave_out: fields that are no options.
+        all_open: every default is None, which stands for nothing given; default False.
+        group: a heading for all of them; default none.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True, kw_only=True)
+        ... class Size:
+        ...     '''A size.
+        ...
+        ...     Attributes:
+        ...         width: in metres.
+        ...     '''
+        ...     width: int = 3
+        >>> options_of(Size)().width
+        3
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    headings = {name: heading for heading, names in getattr(kind, "groups", {}).items() for name in names}
+    order = {
+        heading: Group(heading, sort_key=_FIRST_GROUP + k) for k, heading in enumerate(getattr(kind, "groups", ()))
+    }
+    made: list[Any] = []
+    for field in dataclasses.fields(kind):
+        if field.name in leave_out:
+            continue
+        type_ = hints[field.name]
+        if all_open and NoneType not in typing.get_args(type_):
+            type_ = type_ | None
+        heading = order.get(headings.get(field.name, ""), Group(group, sort_key=20) if group else None)
+        type_ = type_ if field.name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
+        if heading is not None:
+            type_ = Annotated[type_, Parameter(group=heading)]
+        if type_ is bool or typing.get_args(type_)[:1] == (bool,):
+            type_ = Annotated[type_, Parameter(negative="")]
+        changed = defaults or {}
+        if all_open or field.name in changed:
+            made.append((field.name, type_, dataclasses.field(default=changed.get(field.name), kw_only=True)))
+        else:
+            made.append((field.name, type_, dataclasses.field(
+                default=field.default, default_factory=field.default_factory, kw_only=True
+            )))  # fmt: skip
+    found = dataclasses.make_dataclass(kind.__name__, made, frozen=True)
+    found.__module__ = __name__  # cyclopts takes what is of the standard library for a plain type
+    found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)])
+    return Parameter(name="*")(found)
+
+
+def given(options: Any) -> dict[str, Any]:
+    """Return what was given: the fields that are not as they are by default."""
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    return {name: value for name, value in vars(options).items() if value != defaults[name]}
+
+
+def _as_help(docstring: str, names: Sequence[str]) -> str:
+    """A docstring of the library as help: options by their names there, and without references to the code."""
+    text = re.sub(r"[;,]? see\s+:\w+:`[^`]*`", "", docstring)
+    text = re.sub("``(.*?)``", lambda found: _option(found[1]) if found[1] in names else found[1], text)
+    return text.partition("    Raises:")[0].partition("    Example:")[0]
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

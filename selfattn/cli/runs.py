@@ -1,0 +1,231 @@
+"""The commands that work on trained runs and on comparisons; each is a function of the library."""
+
+# No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
+from selfattn.comparison.options import Lang
+from selfattn.console import say
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import UserError
+from selfattn.models.presets import PRESETS
+
+# Where no number of outputs is given, one is written for each input, and no number in front.
+Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None})
+AS_THEY_ARE = Decoding()
+
+
+def report(*runs: Path, out: Path, lang: Lang = "en") -> None:
+    """Write the report of a comparison again, or one of runs from several; no model is run.
+
+    Args:
+        runs: a comparison's directory; or directories of runs that comparisons have tested, and of comparisons.
+        out: where the report is written.
+        lang: language in which it opens.
+    """
+    from rich.console import Console
+
+    from selfattn.comparison.again import report as make_report
+    from selfattn.report.render.terminal import print_summary
+
+    if not runs:
+        raise UserError("report: name a comparison, or runs that one has tested")
+    record, files = make_report(runs, out, lang)
+    print_summary(record, Console(highlight=False), files.html)
+
+
+def evaluate(
+    run: Path,
+    /,
+    *,
+    data: Files = (),
+    columns: Names = (),
+    beam: Whole = 1,
+    length_penalty: float = 0.0,
+    json_: Annotated[bool, Parameter("--json")] = False,
+) -> None:
+    """Test a run on pairs it has not been trained on; a language model on a text, by perplexity.
+
+    Args:
+        run: the run directory.
+        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz; of the book's
+            file, and of the file the run was trained on, the test part. For a language model a text, one text a line.
+            Where not given, the test part of what the run was trained on.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
+        beam: beam search with so many hypotheses at each step; 1 is greedy.
+        length_penalty: alpha of the beam's length penalty; see `selfattn predict --help`.
+        json_: print everything as one JSON object.
+    """
+    options = DecodingOptions(beam=beam, length_penalty=length_penalty)
+    from selfattn.data.readers.pair_files import chosen_columns
+    from selfattn.runs.evaluate import evaluate_run, evaluation_lines
+    from selfattn.runs.run import load
+
+    found = evaluate_run(load(run), data, options, columns=chosen_columns(columns))
+    print(json.dumps(found, indent=2, ensure_ascii=False) if json_ else "\n".join(evaluation_lines(found)))
+
+
+def predict(
+    run: Path,
+    /,
+    decoding: Decoding = AS_THEY_ARE,
+    *,
+    max_input: MaybeWhole = None,
+    too_long: Literal["empty", "cut"] = "empty",
+) -> None:
+    """Read lines from standard input, write the model's output for each to standard output, in their order.
+
+    One line gives one line, if --n-best is not given; an empty line gives an empty line. A language model takes each
+    line, even an empty one, as the beginning of a text, and writes it with its continuation. Memory grows neither with
+    the number of lines nor with their length.
+
+    Args:
+        run: the run directory.
+        decoding: how.
+        max_input: most tokens of a line, its end counted. Longer ones are told on standard error, with their numbers.
+            Where not given, 1,024, of a language model 65,536, or as many as the model can read where that is less.
+        too_long: what becomes of a longer line: its output is empty, or it is cut to the tokens that fit.
+    """
+    options = DecodingOptions(**vars(decoding) | {"n_best": 1 if decoding.n_best is None else decoding.n_best})
+    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
+        if stream is None:
+            raise UserError(f"standard {name} is closed; leave it open, or redirect it to a file")
+    from selfattn.runs.run import load
+    from selfattn.runs.stream import predict_stream
+
+    predict_stream(
+        load(run),
+        sys.stdin.buffer,
+        sys.stdout.buffer,
+        options,
+        max_input=max_input,
+        too_long=too_long,
+        numbered=decoding.n_best is not None,
+        at_once=sys.stdin.isatty(),
+    )
+
+
+def score(
+    run: Path, /, *, data: Files, columns: Names = (), json_: Annotated[bool, Parameter("--json")] = False
+) -> None:
+    """Say how probable given targets are: for each pair a line with three figures, tabs between.
+
+    They are the natural log-probability of the whole target, its number of tokens (its end counted), and the
+    log-probability a token.
+
+    Args:
+        run: the run directory.
+        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
+        json_: print a summary of all pairs, with the perplexity, as one JSON object instead.
+    """
+    from selfattn.data.readers.pair_files import chosen_columns, read_pairs
+    from selfattn.runs.pair_outputs import score_lines, score_summary
+    from selfattn.runs.run import load
+
+    loaded = load(run)
+    scores = loaded.score(read_pairs(*data, columns=chosen_columns(columns)))
+    if json_:
+        print(json.dumps(score_summary(loaded, data, scores), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(score_lines(scores)))
+
+
+def align(
+    run: Path,
+    /,
+    *,
+    data: Files = (),
+    columns: Names = (),
+    layer: Whole = -1,
+    head: str = "mean",
+    shift: Whole = 0,
+    gold: Path | None = None,
+    sentences: Path | None = None,
+    base: Literal[0, 1] | None = None,
+    reverse: Path | None = None,
+    json_: Annotated[bool, Parameter("--json")] = False,
+) -> None:
+    """Align given targets with their sources by attention, or hold that alignment against gold.
+
+    With --data: for each pair a line of links i-j (Pharaoh format). The model is made to write the target; each target
+    token j is linked to the source token i that it attends to most. Positions are those of tokens, counted from 0: for
+    a model of characters, characters, spaces among them.
+
+    With --gold: the alignment error rate of every layer and head, against links between words.
+
+    Args:
+        run: the run directory.
+        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz.
+        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
+        layer: counted from 0, or from the end: -1 is the last.
+        head: counted from 0, or mean: the mean of the layer's heads.
+        shift: 0 takes the attention of the step that writes token j, 1 that of the step that reads it.
+        gold: links i-j (sure) and ipj (possible), one pair a line; or source, target and links with tabs between.
+        sentences: the words of the pairs that --gold links: source ||| target.
+        base: what the gold counts words from; where not given, found out from the links.
+        reverse: a run of the other direction; both alignments are then also put together.
+        json_: print the report on the gold as one JSON object.
+    """
+    from selfattn.runs.pair_outputs import align_against_gold, align_lines, gold_json, gold_lines
+    from selfattn.runs.run import load
+
+    if bool(data) == (gold is not None):
+        raise UserError("align: give --data to write links, or --gold to hold them against gold")
+    if gold is None:
+        from selfattn.data.readers.pair_files import chosen_columns, read_pairs
+
+        asked = read_pairs(*data, columns=chosen_columns(columns))
+        print("\n".join(align_lines(load(run), asked, layer=layer, head=head, shift=shift)))
+        return
+    from selfattn.evaluation.alignment.gold_files import read_gold
+
+    if columns:
+        raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
+    pairs = read_gold(gold, sentences=sentences, base=base)
+    report = align_against_gold(load(run), pairs, reverse=None if reverse is None else load(reverse))
+    print(json.dumps(gold_json(report), indent=2) if json_ else "\n".join(gold_lines(report)))
+
+
+def attention(
+    run: Path, text: str, /, *, save: Path | None = None, layer: MaybeWhole = None, head: MaybeWhole = None
+) -> None:
+    """Show what a model attends to while it writes the output for a text.
+
+    Args:
+        run: the run directory.
+        text: the input.
+        save: write the picture to this .svg file as well.
+        layer: counted from 0; the last where none is given.
+        head: counted from 0; the mean of the layer's heads where none is given.
+    """
+    from rich.console import Console
+
+    from selfattn.report.drawing.attention_text import attention_text
+    from selfattn.runs.run import load
+
+    view = load(run).attention(text)
+    picture = view.picture(layer, head).tolist()
+    if save is not None:
+        view.save(save, layer, head)
+    console = Console(highlight=False)
+    console.print(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})", markup=False, soft_wrap=True)
+    console.print(attention_text(picture, view.source_tokens, view.target_tokens, columns=min(console.width, 120)))
+    if save is not None:
+        say(f"saved as {save}")
+
+
+def models() -> None:
+    """List every named model: what it is, and whose it is."""
+    width = max(map(len, PRESETS))
+    for name, preset in PRESETS.items():
+        print(f"{name:<{width}}  {preset.summary} ({preset.source})")
+
+
+COMMANDS = (report, evaluate, predict, score, align, attention, models)

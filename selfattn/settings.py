@@ -1,0 +1,101 @@
+"""Settings as users give them: by name, flat, each a field of one of several dataclasses. Imports no torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from selfattn.errors import SettingError
+from selfattn.registry import loaded_plugins
+
+Settings = Mapping[str, Any]
+
+
+def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
+    """Say which setting is a field of which dataclass.
+
+    Args:
+        given: values by name.
+        kinds: the dataclasses; no two have a field of the same name.
+
+    Returns:
+        For each dataclass, in their order, what was given of its fields.
+
+    Raises:
+        SettingError: a name is a field of none; the message offers the nearest.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Size:
+        ...     width: int = 3
+        >>> @dataclasses.dataclass
+        ... class Place:
+        ...     left: int = 0
+        >>> divide({"left": 5}, Size, Place)
+        [{}, {'left': 5}]
+    """
+    fields = [{field.name for field in dataclasses.fields(kind) if field.init} for kind in kinds]
+    known = set().union(*fields)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, sorted(known), n=1)
+            hint = (
+                f"did you mean `{near[0]}`?" if near else f"there is {', '.join(f'`{one}`' for one in sorted(known))}"
+            )
+            raise SettingError(f"`{name}`: there is no such setting here; {hint}")
+    return [{name: value for name, value in given.items() if name in own} for own in fields]
+
+
+def changed(options: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not as they are by default.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Size:
+        ...     width: int = 3
+        ...     height: int = 5
+        >>> changed(Size(height=7))
+        {'height': 7}
+    """
+    found = {}
+    for field in dataclasses.fields(options):
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        value = getattr(options, field.name)
+        if value != default:
+            found[field.name] = value
+    return found
+
+
+def command_line(command: str, given: Settings) -> str:
+    """Write the command that these settings stand for, ready for a shell, with the plugins that are loaded.
+
+    Args:
+        command: such as ``train dates``.
+        given: what differs from the defaults, in the order in which it is to be written.
+
+    Example:
+        >>> command_line("train dates", {"out": Path("my run"), "locales": ("ko_KR", "ja_JP"), "epochs": 3})
+        "selfattn train dates --out 'my run' --locales ko_KR,ja_JP --epochs 3"
+    """
+    plugins = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in loaded_plugins())
+    return " ".join([f"selfattn{plugins} {command}", *_options(given)])
+
+
+def _options(given: Settings) -> Iterator[str]:
+    for name, value in given.items():
+        option = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            yield option
+        elif name == "set":  # settings of models may hold commas
+            yield from (f"{option} {shlex.quote(one)}" for one in value)
+        else:
+            is_files = isinstance(value, tuple) and any(isinstance(one, Path) for one in value)
+            is_list = isinstance(value, tuple | list)
+            texts = map(str, value) if is_files else [",".join(map(str, value)) if is_list else str(value)]
+            yield " ".join([option, *map(shlex.quote, texts)])

@@ -1,0 +1,128 @@
+"""A section of one's own: shown where it asks to stand, by all three renderers, as one of the project's is."""
+
+from __future__ import annotations
+
+import io
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from selfattn.errors import UserError
+from selfattn.figures.reading import record_from_dict
+from selfattn.figures.record import Record
+from selfattn.registry import SECTIONS, register
+from selfattn.report.contents import contents
+from selfattn.report.render.html import render_html
+from selfattn.report.render.markdown import render_markdown
+from selfattn.report.render.terminal import print_summary
+from selfattn.report.words.messages import phrase
+
+FILE = Path(__file__).with_name("seed_spread.py")
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
+
+
+@pytest.fixture(autouse=True)
+def door(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The section is there for one test only."""
+    SECTIONS.names()
+    monkeypatch.setattr(SECTIONS, "_parts", dict(SECTIONS._parts))
+    if "seed spread" not in SECTIONS:
+        runpy.run_path(str(FILE))
+
+
+@pytest.fixture
+def record() -> Record:
+    return record_from_dict(RECORDS["rich"]())
+
+
+def printed(record: Record, lang: str = "en", **options: Any) -> str:
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    print_summary(record, console, lang=lang, **options)
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert isinstance(text, str)
+    return text
+
+
+def test_the_file_is_short() -> None:
+    assert len(FILE.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_it_stands_where_it_asks_to(record: Record) -> None:
+    keys = [part.key for part in contents(record)]
+    assert keys[keys.index("cost") + 1] == "seed spread"
+    assert [part.key for part in contents(record) if not part.own] == ["seed spread"]
+
+
+@pytest.mark.parametrize(("lang", "title"), [("en", "Seed by seed"), ("ko", "시드별 결과")])
+def test_the_page_shows_table_and_chart(record: Record, lang: str, title: str) -> None:
+    html = render_html(record, lang)
+    assert re.search(rf'<a href="#seed-spread"><span data-w="\d+">{title}</span></a>', html)
+    section = html[html.index('<section aria-labelledby="seed-spread">') :]
+    section = section[: section.index("</section>")]
+    assert re.search(rf'<h2 id="seed-spread"><span data-w="\d+">{title}</span></h2>', section)
+    assert section.count('<svg class="strip"') == len(record.models)
+    assert section.count('<svg class="plot"') == 1
+    for model in record.models:
+        assert f'data-model="{model.name}"' in section
+        seed, run = model.seeds[-1], model.metrics["exact_match"].runs[-1]
+        assert f"<title>{model.name} · {seed} · {100 * run:.2f}\u00a0%</title>" in section
+
+
+@pytest.mark.parametrize(("lang", "title"), [("en", "Seed by seed"), ("ko", "시드별 결과")])
+def test_markdown_shows_table_and_chart(record: Record, lang: str, title: str) -> None:
+    text = render_markdown(record, lang)
+    section = text[text.index(f"## {title}") :].partition("\n## ")[0]
+    for model in record.models:
+        spread = max(model.metrics["exact_match"].runs) - min(model.metrics["exact_match"].runs)
+        table, chart = (line for line in section.splitlines() if line.startswith(f"| {model.name} |"))
+        assert table.endswith(f"| {100 * spread:.2f}\u00a0% |")
+        assert "━" in table or len(set(table[table.index("`") : table.rindex("`")])) == 3  # an interval, or a point
+        assert re.search("`[▁▂▃▄▅▆▇█·]+`", chart)
+
+
+@pytest.mark.parametrize(("lang", "title"), [("en", "Seed by seed"), ("ko", "시드별 결과")])
+def test_the_terminal_shows_table_and_chart(record: Record, lang: str, title: str) -> None:
+    text = printed(record, lang)
+    section = text[text.index(title) :]
+    for model in record.models:
+        assert len(re.findall(rf"^\S {model.name} ", section, re.MULTILINE)) == 2
+    assert re.search("[▁▂▃▄▅▆▇█]{20}", section)
+
+
+def test_it_is_left_out_where_it_has_nothing_to_show() -> None:
+    bare = record_from_dict(RECORDS["one_model"]())
+    object.__setattr__(bare.models[0], "metrics", {})
+    assert "seed spread" not in [part.key for part in contents(bare)]
+    assert "Seed by seed" not in printed(bare) + render_markdown(bare) + render_html(bare)
+
+
+def test_the_terminal_can_draw_every_section_of_the_project(record: Record) -> None:
+    own = [part for part in contents(record) if part.own]
+    text = printed(record, sections=[part.key for part in own])
+    for part in own:
+        title = part.title if isinstance(part.title, str) else part.title.say("en")
+        assert title in text
+    assert "thursday, november 13, 2008 → 2008-11-13" in text
+
+
+def test_a_section_that_breaks_names_itself(record: Record) -> None:
+    @register.section("broken")
+    class Broken:
+        title = phrase(en="Broken")
+
+        def blocks(self, record: Record) -> tuple[()]:
+            raise ValueError("no such figure")
+
+    with pytest.raises(
+        UserError, match=r"section 'broken': shows nothing \(ValueError: no such figure\); mend its fil"
+    ):
+        render_markdown(record)
+
+
+def test_a_key_is_taken_once() -> None:
+    with pytest.raises(UserError, match="section 'cost': there is one of this name already"):
+        register.section("cost")(object)
