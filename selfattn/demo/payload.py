@@ -29,7 +29,7 @@ def payload(run: Run, name: str, dtype: torch.dtype = torch.float32) -> dict[str
     """
     source, target = run.tokenizer.source, run.tokenizer.target
     about = {"name": name, "task": run.config.task}
-    if run.is_language_model:
+    if not run.takes_pairs:
         return about | {"reason": "cannot.lm"}
     if not (isinstance(source, CharTokenizer) and isinstance(target, CharTokenizer)):
         return about | {"reason": "cannot.subwords"}
