@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -127,6 +127,8 @@ def checked(kind: type[T], data: object) -> T:
 def encode(value: Any) -> Any:
     """Turn a value into plain JSON values: dataclasses become objects without the fields that are None.
 
+    A class that travels in a form of its own has a method ``to_plain()``; see :func:`own_form` for the way back.
+
     A number that is not finite is left out of an object as None is.
 
     Example:
@@ -139,6 +141,8 @@ def encode(value: Any) -> Any:
         >>> encode(Share(0.5, runs=(0.25, 0.75)))
         {'mean': 0.5, 'runs': [0.25, 0.75]}
     """
+    if hasattr(value, "to_plain"):
+        return value.to_plain()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {name: encode(item) for name, item in pairs if not (item is None or _is_not_finite(item))}
@@ -147,6 +151,23 @@ def encode(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [encode(item) for item in value]
     return str(value) if isinstance(value, Path) else value
+
+
+def own_form(make: Callable[[Any], object]) -> Any:
+    """Return what a class whose JSON is not an object of its fields gives as ``__get_pydantic_core_schema__``.
+
+    Args:
+        make: makes a value of plain JSON values; its UserError gets the place in the file.
+    """
+    from pydantic_core import core_schema
+
+    def made(data: Any) -> object:
+        try:
+            return make(data)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+
+    return core_schema.no_info_plain_validator_function(made)
 
 
 def read(kind: type[T], path: Path, *, advice: str) -> T:
@@ -209,6 +230,8 @@ def _first_problem(error: Any) -> FieldError:
             return FieldError(
                 _path(place[:-1]), f"expected {' or '.join(map(str, names))}, found {short(first['input'])}"
             )
+    if kind == "value_error":  # a dataclass that checks itself
+        return FieldError(_path(place), str(first["ctx"]["error"]))
     if kind == "json_invalid":
         return FieldError("", "is nested too deep")
     expected = _EXPECTED.get(kind)
@@ -218,7 +241,7 @@ def _first_problem(error: Any) -> FieldError:
     if expected is None:
         message = str(first["msg"])
         expected = message[0].lower() + message[1:]
-        expected = expected.removeprefix("input should be ").removeprefix("value error, ")
+        expected = expected.removeprefix("input should be ")
         if kind == "literal_error":
             expected = "one of " + str(first["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
     return FieldError(_path(place), f"expected {expected}, found {short(first['input'])}")

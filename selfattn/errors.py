@@ -19,7 +19,7 @@ class UserError(Exception):
     """
 
 
-class SettingError(UserError):
+class SettingError(UserError, ValueError):
     """A setting that cannot be meant, or two that do not go together.
 
     The message names settings as arguments in backquotes; the command line says them as its options.

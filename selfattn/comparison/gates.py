@@ -46,7 +46,7 @@ def make_gates(
 def _matched(models: Mapping[str, Sequence[Tested]], matching: Matching) -> Gate:
     counts = dict(matching.counts)
     if not counts:
-        counts = {name: float(runs[0].record["parameters_non_embedding"]) for name, runs in models.items()}
+        counts = {name: float(runs[0].record.parameters_non_embedding) for name, runs in models.items()}
     what = {"none": "parameters outside embeddings", "parameters": "parameters outside embeddings"}
     apart = spread(counts)
     named = f"{what.get(matching.budget, matching.budget)}: {apart.largest} has {counts[apart.largest]:,.4g}, "

@@ -51,7 +51,7 @@ class Jobs:
     def train(self, plan: Plan, model: Planned, path: Path, seed: int = 0, few: int | None = None) -> RunDirectory:
         """Train, or go on training, if that is not done yet."""
         directory = RunDirectory(path)
-        if (path / RECORD).is_file() and directory.record().get("status") in _DONE:
+        if (path / RECORD).is_file() and directory.record().status in _DONE:
             return directory
         data = self.training_set(seed, few)
         changes: Mapping[str, Any] = model.training

@@ -24,6 +24,7 @@ from selfattn.figures.quality import Estimate, Headline
 from selfattn.figures.record import SCHEMA, UNMATCHED, Difference, Matching, Model, Record, TuningTrial
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
+from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import task_of
 from selfattn.runs.testing import Tested
 
@@ -110,12 +111,10 @@ def make_record(
     )
 
 
-def _environment(record: Mapping[str, Any]) -> dict[str, str | int | float | None]:
-    versions, machine = record["versions"], record["machine"]
+def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:
+    versions, machine = record.versions, record.machine
     found = {name: versions[name] for name in ("selfattn", "python", "torch", "babel", "cldr")}
-    return (
-        found | {name: machine[name] for name in ("platform", "cpu", "cores", "threads")} | {"commit": record["commit"]}
-    )
+    return found | {name: machine[name] for name in ("platform", "cpu", "cores", "threads")} | {"commit": record.commit}
 
 
 def _training(run: Tested) -> dict[str, Any]:
@@ -137,15 +136,15 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], compari
     return Model(
         name=name,
         attention=bool(first.figures["attention"]) or preset.attention,
-        parameters=first.record["parameters"],
+        parameters=first.record.parameters,
         seeds=tuple(run.seed for run in runs),
         metrics=_metrics(name, runs, comparison, frame.headline),
         summary=preset.summary,
         source=preset.source,
-        parameters_non_embedding=first.record["parameters_non_embedding"],
+        parameters_non_embedding=first.record.parameters_non_embedding,
         timing=Timing(
-            train_seconds=_measure(run.record["train_seconds"] for run in runs),
-            tokens_per_second=_measure(run.metrics[-1]["tokens"] / run.metrics[-1]["seconds"] for run in runs),
+            train_seconds=_measure(run.record.train_seconds for run in runs),
+            tokens_per_second=_measure(run.metrics[-1].tokens / run.metrics[-1].seconds for run in runs),
             predict_ms=_measure(run.figures["predict_ms"] for run in runs),
             predict_batch_ms=_measure(1000 * run.figures["seconds"] / len(run.answers) for run in runs),
         ),
@@ -175,13 +174,13 @@ def _measure(values: Iterable[float]) -> MeanOverRuns:
 
 def _cost(run: Tested) -> Cost:
     found: Mapping[str, Any] = run.figures["cost"]
-    total = found["training_flops_per_token"] * run.metrics[-1]["tokens"]
+    total = found["training_flops_per_token"] * run.metrics[-1].tokens
     peak = found.get("peak_flops")
     return Cost(
         training_flops=total,
         training_flops_per_token=found["training_flops_per_token"],
         decoding_flops_per_token=found["decoding_flops_per_token"],
-        peak_share=None if peak is None else total / run.record["train_seconds"] / peak,
+        peak_share=None if peak is None else total / run.record.train_seconds / peak,
         training_bytes=found.get("training_bytes"),
         weights_bytes=found["weights_bytes"],
         run_bytes=found["run_bytes"],
@@ -203,11 +202,11 @@ def _curve(run: Tested, headline: Headline) -> Curve:
         run.seed,
         tuple(
             Point(
-                **{key: line[key] for key in _POINT},
-                flops=per_token * line["tokens"],
-                valid=line.get(f"valid_{headline.metric}"),
+                **{key: getattr(report, key) for key in _POINT},
+                flops=per_token * report.tokens,
+                valid=report.measures.get(headline.metric),
             )
-            for line in run.metrics
+            for report in run.metrics
         ),
     )
 

@@ -137,10 +137,8 @@ def tune(plan: Plan, jobs: Jobs) -> Plan:
             path = jobs.options.out / "tuning" / f"{name}-trial{number}"
             directory = jobs.train(plan, replace(model.resized(config), training=choice.training), path)
             criterion = jobs.training_set(0).criterion
-            reached = max(
-                criterion.value({criterion.name: line[f"valid_{criterion.name}"]}) for line in directory.metrics()
-            )
-            trials.append(TuningTrial(choice.to_json(), reached, directory.record()["train_seconds"]))
+            reached = max(criterion.value(report.measures) for report in directory.metrics())
+            trials.append(TuningTrial(choice.to_json(), reached, directory.record().train_seconds))
         winner = max(range(len(trials)), key=lambda place: trials[place].valid)
         config, _ = tried[winner].apply(model.model, jobs.recipe)
         marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))

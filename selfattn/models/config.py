@@ -11,6 +11,7 @@ import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from selfattn.codec import own_form
 from selfattn.errors import UserError
 from selfattn.registry import FAMILIES, Registry
 
@@ -83,6 +84,14 @@ class ModelConfig(Checked):
         architecture: what kind of model it is in the eyes of those who publish figures, such as ``"transformer"``; it
             is held to no figures but those for its kind. Default none.
     """
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the configuration as plain JSON values; see :func:`config_to_dict`."""
+        return config_to_dict(self)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
+        return own_form(lambda data: config_from_dict(data, ""))
 
     @property
     def architecture(self) -> str:

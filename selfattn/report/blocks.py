@@ -22,6 +22,7 @@ from typing import Literal, Protocol
 from selfattn.figures.attention import AttentionExample
 from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Record
+from selfattn.report.drawing.numbers import NONE
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.words.messages import Message, Said
 
@@ -179,6 +180,11 @@ class Answer:
 
     text: str | None
     target: str
+
+    @property
+    def marked(self) -> str:
+        """The answer behind a sign that says whether it is right."""
+        return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
 Cell = Said | Noted | Stacked | Quality | Strip | Drawn | Answer

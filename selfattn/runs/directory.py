@@ -1,11 +1,11 @@
 """The directory that keeps a run: settings, weights, tokenizer, metrics, and what it was made with.
 
 =========================== =================================================================================
-config.json                 task, preset, model, training and data settings, longest output (schema version 1)
+config.json                 :class:`RunConfig`: task, preset, model, training and data settings, longest output, ...
 model.safetensors           the weights of the best validation: averages, where ``average`` is set
 tokenizer/                  the vocabulary
 metrics.jsonl               one JSON object for each validation, see :class:`selfattn.training.observer.EpochReport`
-run.json                    status, parameters, seconds, versions, machine, command, commit, seed, date
+run.json                    :class:`RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
 last/checkpoint.safetensors the last weights and everything else that is needed to go on, see
                             :mod:`selfattn.training.checkpoints.checkpoint`
 =========================== =================================================================================
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import nn
 
+from selfattn.codec import Plain, decode, encode, read, read_json, write
 from selfattn.errors import UserError
-from selfattn.files import read_json, write_atomically, write_json
-from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
+from selfattn.files import read_bytes, write_atomically
+from selfattn.models.config import ModelConfig
+from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.training.config import TrainingConfig, training_from_dict
+from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import is_main_process
 from selfattn.training.observer import EpochReport
 
@@ -47,7 +49,7 @@ _ADVICE = "restore the file or train again"
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(Plain):
     """Everything that decides a run: with the same code it makes the same weights.
 
     Attributes:
@@ -57,6 +59,7 @@ class RunConfig:
         training: how it is trained.
         data: where the pairs come from, as plain JSON values; the task knows what they mean.
         max_length: most tokens of an output, ``<eos>`` counted.
+        plugins: whose parts it needs, as :func:`selfattn.registry.loaded_plugins` names them; default none.
     """
 
     task: str
@@ -65,20 +68,38 @@ class RunConfig:
     training: TrainingConfig
     data: Mapping[str, Any]
     max_length: int
+    plugins: tuple[str, ...] = ()
 
 
-def config_to_json(config: RunConfig) -> dict[str, Any]:
-    """Return the settings as plain JSON values, as ``config.json`` keeps them."""
-    values: dict[str, Any] = {
-        "task": config.task,
-        "preset": config.preset,
-        "model": config_to_dict(config.model),
-        "training": asdict(config.training),
-        "data": dict(config.data),
-        "max_length": config.max_length,
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(values))  # as it comes back from the file: lists, not tuples
-    return plain
+@dataclass(frozen=True)
+class RunRecord(Plain):
+    """How a run came about and how far it is.
+
+    Attributes:
+        status: ``running``, ``failed``, or one of :data:`selfattn.training.loop.Status`.
+        created: when it was begun, ISO 8601.
+        command: what made it.
+        seed: of every random stream.
+        parameters: of the model.
+        parameters_non_embedding: those of them that are not in an embedding.
+        train_seconds: of training so far.
+        versions: of what decides a result, by name.
+        machine: what it is, by name.
+        commit: of the checkout, where there is one.
+        resumed: when it was gone on with, ISO 8601.
+    """
+
+    status: str
+    created: str
+    command: str
+    seed: int
+    parameters: int
+    parameters_non_embedding: int
+    train_seconds: float
+    versions: Mapping[str, str]
+    machine: Mapping[str, str | int | None]
+    commit: str | None = None
+    resumed: tuple[str, ...] = ()
 
 
 class RunDirectory:
@@ -92,7 +113,7 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: Mapping[str, Any]) -> RunDirectory:
+    def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: RunRecord) -> RunDirectory:
         """Begin a run: write settings, tokenizer and record.
 
         Args:
@@ -111,7 +132,7 @@ class RunDirectory:
             tokenizer.save(path / TOKENIZER)
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
-        write_json(path / CONFIG, {"schema": SCHEMA, **config_to_json(config)})
+        write(path / CONFIG, {"schema": SCHEMA} | encode(config))
         run.write_record(record)
         return run
 
@@ -119,32 +140,19 @@ class RunDirectory:
         """Read the settings.
 
         Raises:
-            UserError: the file is missing or broken, or from another version of the format.
+            UserError: the file is missing or broken, from another version of the format, or of a run that was made with
+                a plugin that is not loaded; the message says which to give. Nothing is imported for it.
         """
         path = self.path / CONFIG
         if not self.path.is_dir():
             raise UserError(f"{self.path}: no such run directory; make one with selfattn train")
-        data = read_json(path, "is this a run directory, made by selfattn train?")
-        if data.get("schema") != SCHEMA:
-            raise UserError(f"{path}: schema {data.get('schema')!r}, this version reads {SCHEMA}; {_ADVICE}")
-        match data:
-            case {
-                "task": str(task),
-                "preset": str(preset),
-                "model": dict(model),
-                "training": training,
-                "data": dict(settings),
-                "max_length": int(max_length),
-            }:
-                return RunConfig(
-                    task,
-                    preset,
-                    config_from_dict(model, str(path)),
-                    training_from_dict(training, str(path)),
-                    settings,
-                    max_length,
-                )
-        raise UserError(f"{path}: a setting is missing or of the wrong type; {_ADVICE}")
+        data = read_json(path, advice="is this a run directory, made by selfattn train?")
+        schema = data.pop("schema", None) if isinstance(data, dict) else SCHEMA
+        if schema != SCHEMA:
+            raise UserError(f"{path}: schema {schema!r}, this version reads {SCHEMA}; {_ADVICE}")
+        if isinstance(data, dict) and "plugins" in data:  # without them the names of parts mean nothing
+            check_plugins(decode(tuple[str, ...], data["plugins"], file=path, advice=_ADVICE), str(self.path))
+        return decode(RunConfig, data, file=path, advice=_ADVICE)
 
     def tokenizer(self) -> Tokenizer:
         """Read the tokenizer, of whatever kind it is.
@@ -187,36 +195,33 @@ class RunDirectory:
     def _write_metrics(self, lines: bytes) -> None:
         write_atomically(self.path / METRICS, lambda temporary: temporary.write_bytes(lines))
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Read the metrics, one object for each validation.
+    def metrics(self) -> list[EpochReport]:
+        """Read the metrics, one report for each validation.
 
         Raises:
-            UserError: the file is missing, or a line is not a JSON object.
+            UserError: the file is missing, or a line is no report.
         """
         path = self.path / METRICS
-        try:
-            lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror}); {_ADVICE}") from None
         found = []
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(read_bytes(path, advice=_ADVICE).removesuffix(b"\n").split(b"\n"), 1):
             try:
-                found.append(dict(json.loads(line)))
-            except (ValueError, TypeError):
+                data = json.loads(line)
+            except ValueError:
                 raise UserError(f"{path}:{number}: not a JSON object; {_ADVICE}") from None
+            found.append(EpochReport.from_line(data, f"{path}:{number}", _ADVICE))
         return found
 
-    def write_record(self, record: Mapping[str, Any]) -> None:
+    def write_record(self, record: RunRecord) -> None:
         """Write ``run.json``, in place of what is there."""
-        write_json(self.path / RECORD, dict(record))
+        write(self.path / RECORD, record)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """Read ``run.json``.
 
         Raises:
             UserError: the file is missing or broken.
         """
-        return read_json(self.path / RECORD, _ADVICE)
+        return read(RunRecord, self.path / RECORD, advice=_ADVICE)
 
 
 def _line(report: EpochReport) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from selfattn.errors import UserError
 from selfattn.files import writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
+from selfattn.registry import loaded_plugins
 from selfattn.runs.build_model import build_model
-from selfattn.runs.directory import CHECKPOINT, RECORD, RunConfig, RunDirectory
+from selfattn.runs.directory import CHECKPOINT, RECORD, RunConfig, RunDirectory, RunRecord
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.progress import ProgressObserver
 from selfattn.runs.resume import reopen
@@ -78,7 +80,7 @@ def fit(
             texts that long, the device is not there, or the loss is no longer a number.
         KeyboardInterrupt: the user stopped the training.
     """
-    tokenizer = data.tokenizer
+    tokenizer, config = data.tokenizer, replace(config, plugins=loaded_plugins())
     checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
     model = build_model(config.model, tokenizer, config.training.seed)
     _probe(model, config, data)
@@ -130,29 +132,30 @@ def _keeper(
 ) -> _Keeper:
     """Make the run directory, or open the one that is to be gone on in."""
     directory = reopen(out, config, tokenizer) if resume else None
-    if directory is not None:
-        keeper = _Keeper(directory, directory.record() if (out / RECORD).exists() else {}, is_new=False)
-        parts = [*keeper.record.get("resumed", []), datetime.now(UTC).isoformat(timespec="seconds")]
-        keeper.update(**_record(config, model, command) | keeper.record | {"status": "running", "resumed": parts})
-        return keeper
     record = _record(config, model, command)
-    return _Keeper(RunDirectory.create(out, config, tokenizer, record), record, is_new=True)
+    if directory is None:
+        return _Keeper(RunDirectory.create(out, config, tokenizer, record), record, is_new=True)
+    if (out / RECORD).exists():
+        record = directory.record()
+    keeper = _Keeper(directory, record, is_new=False)
+    keeper.update(status="running", resumed=(*record.resumed, datetime.now(UTC).isoformat(timespec="seconds")))
+    return keeper
 
 
-def _record(config: RunConfig, model: Seq2Seq, command: str) -> dict[str, Any]:
+def _record(config: RunConfig, model: Seq2Seq, command: str) -> RunRecord:
     parameters, non_embedding = count_parameters(model)
-    return {
-        "status": "running",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "seed": config.training.seed,
-        "parameters": parameters,
-        "parameters_non_embedding": non_embedding,
-        "train_seconds": 0.0,
-        "versions": versions(),
-        "machine": machine(),
-        "commit": commit(),
-    }
+    return RunRecord(
+        status="running",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        seed=config.training.seed,
+        parameters=parameters,
+        parameters_non_embedding=non_embedding,
+        train_seconds=0.0,
+        versions=versions(),
+        machine=machine(),
+        commit=commit(),
+    )
 
 
 class _Notes(Observer):
@@ -169,10 +172,8 @@ class _Notes(Observer):
 class _Keeper(Observer):
     """Writes down every validation, and the weights whenever they are the best so far."""
 
-    def __init__(self, directory: RunDirectory, record: Mapping[str, Any], *, is_new: bool) -> None:
-        self.directory = directory
-        self.record = dict(record)
-        self.is_untouched = is_new
+    def __init__(self, directory: RunDirectory, record: RunRecord, *, is_new: bool) -> None:
+        self.directory, self.record, self.is_untouched = directory, record, is_new
 
     def started(self, epochs: int | None, steps: int) -> None:
         self.is_untouched = False
@@ -192,7 +193,7 @@ class _Keeper(Observer):
                 self.directory.save_weights(model)
 
     def update(self, **changes: Any) -> None:
-        self.record |= changes
+        self.record = replace(self.record, **changes)
         with writing(self.directory.path):
             self.directory.write_record(self.record)
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from selfattn.codec import encode
 from selfattn.errors import UserError
-from selfattn.runs.directory import CONFIG, RECORD, TOKENIZER, RunConfig, RunDirectory, config_to_json
+from selfattn.runs.directory import CONFIG, RECORD, TOKENIZER, RunConfig, RunDirectory
 from selfattn.tokenizers.protocol import Tokenizer
 
 _UNFINISHED = ("running", "interrupted", "failed")
@@ -33,12 +34,12 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
     if not (path / CONFIG).exists():
         return None
     run = RunDirectory(path)
-    _compare(config_to_json(run.config()), config_to_json(config), path)
+    _compare(encode(run.config()), encode(config), path)
     if not _same_tokenizer(path / TOKENIZER, tokenizer):
         raise UserError(
             f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another --out"
         )
-    status = run.record().get("status") if (path / RECORD).exists() else "running"
+    status = run.record().status if (path / RECORD).exists() else "running"
     if status not in _UNFINISHED:
         raise UserError(f"{path}: this run is done ({status}), there is nothing to resume; choose another --out")
     return run
@@ -58,7 +59,7 @@ _DERIVED = ("data.parts.", "data.length_ratio")
 
 
 def _compare(kept: Mapping[str, Any], asked: Mapping[str, Any], path: Path) -> None:
-    before, now = dict(_flat(kept)), dict(_flat(asked))
+    before, now = ({name: value for name, value in _flat(one) if name != "plugins"} for one in (kept, asked))
     # What was chosen goes before what follows from it, such as the parts of a corpus.
     for name in sorted((*before, *now), key=lambda name: name.startswith(_DERIVED)):
         if before.get(name) != now.get(name):

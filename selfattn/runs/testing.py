@@ -27,25 +27,21 @@ from selfattn.errors import UserError
 from selfattn.evaluation.cost.latency import median_ms
 from selfattn.files import read_json, write_atomically, write_json, writing
 from selfattn.runs.diagnostics import Examination
-from selfattn.runs.directory import METRICS, RECORD, RunConfig, RunDirectory
+from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
+from selfattn.training.observer import EpochReport
 
 SCHEMA = 1
 FIGURES, ANSWERS = "test.json", "test.jsonl"
 _TIMED = 50  # inputs that are timed one by one
 _ADVICE = "test the run again: remove test.json, and compare with --resume"
-_RESTORE = "restore the file or train again"
 _Kinds = Mapping[str, type | tuple[type, ...]]
 _NUMBER = (int, float)
 _OF_FIGURES: _Kinds = {"created": str, "decoding": dict, "headline": dict, "scores": dict, "seconds": _NUMBER,
                        "predict_ms": _NUMBER, "gates": list, "attention": list, "cost": dict, "probes": dict,
                        "words": dict, "alignment": (dict, type(None))}  # fmt: skip
-_OF_RECORD: _Kinds = {"parameters": int, "parameters_non_embedding": int, "train_seconds": _NUMBER, "versions": dict,
-                      "machine": dict, "commit": (str, type(None))}  # fmt: skip
-_OF_METRICS: _Kinds = {"epoch": int, "step": int, "tokens": int, "seconds": _NUMBER, "train_loss": _NUMBER,
-                       "valid_loss": _NUMBER}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,19 +88,14 @@ class Tested:
         return self.config.training.seed
 
     @cached_property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """What ``run.json`` says."""
-        found = self.directory.record()
-        _check(found, _OF_RECORD, f"{self.path / RECORD}", _RESTORE)
-        return found
+        return self.directory.record()
 
     @cached_property
-    def metrics(self) -> list[dict[str, Any]]:
-        """What ``metrics.jsonl`` says: one object for each validation."""
-        found = self.directory.metrics()
-        for number, line in enumerate(found, 1):
-            _check(line, _OF_METRICS, f"{self.path / METRICS}:{number}", _RESTORE)
-        return found
+    def metrics(self) -> list[EpochReport]:
+        """What ``metrics.jsonl`` says: one report for each validation."""
+        return self.directory.metrics()
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:

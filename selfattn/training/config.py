@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import typing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from selfattn.errors import UserError
+from selfattn.codec import Plain
+from selfattn.errors import SettingError
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "one_cycle"]
 Precision = Literal["float32", "bfloat16"]
@@ -16,7 +17,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(Plain):
     """How a model is trained.
 
     Attributes:
@@ -52,7 +53,7 @@ class TrainingConfig:
         target_exact_match: stop when the validation reaches this share; default: never.
 
     Raises:
-        UserError: a value is out of its range.
+        SettingError: a value is out of its range.
 
     Example:
         >>> TrainingConfig(epochs=3).lr
@@ -60,7 +61,7 @@ class TrainingConfig:
         >>> TrainingConfig(lr=-1.0)
         Traceback (most recent call last):
         ...
-        selfattn.errors.UserError: lr: expected a number above 0, got -1.0
+        selfattn.errors.SettingError: lr: expected a number above 0, got -1.0
     """
 
     seed: int = 0
@@ -118,36 +119,8 @@ class TrainingConfig:
         right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
         finite = not isinstance(value, float) or math.isfinite(value)
         if not (right_kind and finite and holds(value)):
-            raise UserError(f"{name}: expected {expected}, got {value!r}")
+            raise SettingError(f"{name}: expected {expected}, got {value!r}")
 
 
 def _are_betas(values: tuple[Any, ...]) -> bool:
     return len(values) == 2 and all(isinstance(value, float | int) and 0 <= value < 1 for value in values)
-
-
-def training_from_dict(data: Any, where: str) -> TrainingConfig:
-    """Make the configuration from the JSON object that a run directory keeps.
-
-    Args:
-        data: names and values, as ``dataclasses.asdict`` gives them; what is missing has its default.
-        where: what to call the place in an error message.
-
-    Raises:
-        UserError: a setting is unknown or out of its range.
-
-    Example:
-        >>> from dataclasses import asdict
-        >>> training_from_dict(asdict(TrainingConfig(lr=0.5)), "config.json").lr
-        0.5
-    """
-    names = {field.name for field in fields(TrainingConfig)}
-    if not isinstance(data, dict) or not set(data) <= names:
-        odd = ", ".join(sorted(set(data) - names)) if isinstance(data, dict) else repr(data)
-        raise UserError(f"{where}: training: unknown settings: {odd}; restore the file or train again")
-    values: dict[str, Any] = dict(data)
-    if isinstance(values.get("betas"), list):
-        values["betas"] = tuple(values["betas"])
-    try:
-        return TrainingConfig(**values)
-    except UserError as error:
-        raise UserError(f"{where}: training: {error}") from None

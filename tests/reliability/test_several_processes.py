@@ -37,7 +37,7 @@ def results(folder: Path) -> list[dict[str, Any]]:
 def check_curve(found: dict[str, Any], folder: Path) -> None:
     """The curve of two processes is that of one, up to the order in which float32 numbers are added."""
     program.fit_small(folder / "alone", program.CURVE, model=program.CURVE_MODEL)
-    alone = RunDirectory(folder / "alone").metrics()
+    alone = [report.to_line() for report in RunDirectory(folder / "alone").metrics()]
     assert [line["step"] for line in found["curve"]] == [line["step"] for line in alone] == [3, 6, 9]
     for one, two in zip(alone, found["curve"], strict=True):
         for name in one:

@@ -132,7 +132,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert errors.decode().splitlines()[-1] == f"interrupted; {out} keeps the best weights so far"
     assert "Traceback" not in errors.decode()
-    assert RunDirectory(out).record()["status"] == "interrupted"
+    assert RunDirectory(out).record().status == "interrupted"
     assert len(selfattn.load(out).predict(["May 1, 2001"])) == 1
 
 

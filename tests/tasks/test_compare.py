@@ -98,8 +98,8 @@ def test_the_figures_are_those_of_the_runs_on_the_unseen_dates(compared: tuple[P
             outputs = run.predict([pair.source for pair in pairs])
             shares.append(sum(o == pair.target for o, pair in zip(outputs, pairs, strict=True)) / TEST_ITEMS)
             kept = RunDirectory(out / directory)
-            assert model["parameters"] == kept.record()["parameters"]
-            assert [p["valid_loss"] for p in curve["points"]] == [line["valid_loss"] for line in kept.metrics()]
+            assert model["parameters"] == kept.record().parameters
+            assert [p["valid_loss"] for p in curve["points"]] == [report.valid_loss for report in kept.metrics()]
         assert model["metrics"]["exact_match"]["runs"] == shares
         assert math.isclose(model["metrics"]["exact_match"]["mean"], sum(shares) / 2)
 

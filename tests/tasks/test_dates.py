@@ -39,18 +39,18 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
     run = runs["transformer"]
     directory = RunDirectory(run.path)
     record, metrics = directory.record(), directory.metrics()
-    assert record["status"] == "finished"
-    assert record["parameters"] == sum(parameter.numel() for parameter in run.model.parameters())
-    assert 0 < record["parameters_non_embedding"] < record["parameters"]
-    assert record["seed"] == 0
-    assert record["train_seconds"] >= metrics[-1]["seconds"] > 0
-    assert record["command"].startswith("selfattn train dates --out ")
-    assert record["machine"]["threads"] == torch.get_num_threads()
-    assert record["versions"]["torch"] == torch.__version__
-    assert [line["epoch"] for line in metrics] == [1, 2]
-    assert metrics[-1]["step"] == 2 * math.ceil(300 / 64)
-    assert metrics[-1]["tokens"] == 2 * 300 * 11
-    assert set(metrics[0]) == {
+    assert record.status == "finished"
+    assert record.parameters == sum(parameter.numel() for parameter in run.model.parameters())
+    assert 0 < record.parameters_non_embedding < record.parameters
+    assert record.seed == 0
+    assert record.train_seconds >= metrics[-1].seconds > 0
+    assert record.command.startswith("selfattn train dates --out ")
+    assert record.machine["threads"] == torch.get_num_threads()
+    assert record.versions["torch"] == torch.__version__
+    assert [report.epoch for report in metrics] == [1, 2]
+    assert metrics[-1].step == 2 * math.ceil(300 / 64)
+    assert metrics[-1].tokens == 2 * 300 * 11
+    assert set(metrics[0].to_line()) == {
         "epoch", "step", "tokens", "seconds", "train_loss", "valid_loss", "tokens_per_second", "lr", "padding",
         "valid_exact_match",
     }  # fmt: skip
@@ -59,7 +59,7 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
 def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_path: Path) -> None:
     from selfattn.cli.main import main
 
-    command = RunDirectory(runs["rnn-plain"].path).record()["command"]
+    command = RunDirectory(runs["rnn-plain"].path).record().command
     arguments = command.replace(str(runs["rnn-plain"].path), str(tmp_path / "again")).split()[1:]
     main(arguments)
     again = selfattn.load(tmp_path / "again")
@@ -209,4 +209,4 @@ def test_a_failed_training_says_so_in_its_record(
     wild = tiny | {"lr": 1e20, "clip_norm": 0.0, "schedule": "constant", "warmup": 0.0}
     with pytest.raises(UserError, match="training: the"):
         train_on("dates", model="transformer", out=tmp_path / "run", set=small["transformer"], **wild)
-    assert RunDirectory(tmp_path / "run").record()["status"] == "failed"
+    assert RunDirectory(tmp_path / "run").record().status == "failed"

@@ -41,10 +41,10 @@ def run(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_it_learns_and_keeps_the_lowest_perplexity(run: Run) -> None:
     directory = RunDirectory(run.path)
     metrics, settings = directory.metrics(), run.config.data
-    assert all(line["valid_perplexity"] == pytest.approx(math.exp(line["valid_loss"])) for line in metrics)
-    assert metrics[-1]["valid_perplexity"] < len(run.tokenizer) / 2
-    assert directory.record()["status"] == "finished"
-    assert directory.record()["command"].startswith("selfattn train lm --out ")
+    assert all(one.measures["perplexity"] == pytest.approx(math.exp(one.valid_loss)) for one in metrics)
+    assert metrics[-1].measures["perplexity"] < len(run.tokenizer) / 2
+    assert directory.record().status == "finished"
+    assert directory.record().command.startswith("selfattn train lm --out ")
     # A tenth of the different lines are held out, with all that repeat them.
     assert (settings["lines"], settings["valid_lines"], settings["empty_lines"]) == (66, 6, 2)
 
@@ -54,7 +54,7 @@ def test_the_best_epoch_is_kept_and_measured_the_same_from_disk(text: Path, tmp_
     valid.write_bytes(gzip.compress(b"Ann saw two dogs in town.\nBen saw me.\n"))
     training = {"epochs": 3, "batch_size": 16, "lr": 0.05, "schedule": "constant"}
     train_on("lm", out=tmp_path / "run", data=text, valid=valid, context=16, set=SMALL, **training)
-    best = min(line["valid_perplexity"] for line in RunDirectory(tmp_path / "run").metrics())
+    best = min(report.measures["perplexity"] for report in RunDirectory(tmp_path / "run").metrics())
     found = evaluate_run(selfattn.load(tmp_path / "run"), [valid])
     assert found["metrics"]["perplexity"] == pytest.approx(best, rel=1e-4)
     assert (found["items"], found["characters"], found["tokens"]) == (2, 36, 38)
@@ -91,9 +91,7 @@ def test_the_same_seed_gives_the_same_run_with_and_without_laps(text: Path, tmp_
             train_on("lm", out=tmp_path / f"{name}{items}", data=text, context=16, set=SMALL, **training)
             for name in "ab"
         )
-        assert (
-            RunDirectory(first.path).metrics()[-1]["valid_loss"] == RunDirectory(again.path).metrics()[-1]["valid_loss"]
-        )
+        assert RunDirectory(first.path).metrics()[-1].valid_loss == RunDirectory(again.path).metrics()[-1].valid_loss
 
 
 def test_what_needs_pairs_says_so(cli: Cli, run: Run, text: Path, tmp_path: Path) -> None:

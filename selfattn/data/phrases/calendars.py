@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
-
-from babel import Locale
+from functools import cached_property, partial
 
 from selfattn.data.phrases.moments import Moment, Writer, compile_pattern
-from selfattn.data.phrases.text import Chance, Draft, Pattern, Segments, cut, fill, text_of
-
-Locales = tuple[Locale, Locale]
+from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segments, cut, fill, text_of
 
 LENGTHS = ("full", "long", "medium", "short")
 DATE_SKELETONS = ("yMd", "yMMMEd", "yMMMM", "MMMd")
@@ -49,6 +45,16 @@ class Form:
         """What both languages write at both ends of an interval: those at the end are fields of their own."""
         return frozenset.intersection(*(writer.told for writers in self.sides for writer in writers))
 
+    @cached_property
+    def signature(self) -> str:
+        """What all its source texts have in common."""
+        return "".join(writer.signature for writer in self.sides[0])
+
+    @cached_property
+    def order(self) -> tuple[tuple[str, ...], ...]:
+        """The fields of its source texts in their order, of an interval for each end."""
+        return tuple(writer.order for writer in self.sides[0])
+
     def clashes(self, moments: tuple[Moment, ...]) -> bool:
         """Whether an earlier format writes the same source text, and another target."""
         return any(
@@ -68,52 +74,42 @@ def told_apart(forms: Iterable[Form], taken: Iterable[str] = ()) -> list[Form]:
     kept: list[Form] = []
     for form in forms:
         told, wanted = (frozenset.union(*(writer.told for writer in writers)) for writers in form.sides)
-        signature, order = _signature(form), _order(form)
-        same = [other for other in kept if _signature(other) == signature]
-        if not wanted <= told or ("hour" in told and "period" not in told) or signature in taken:
+        same = [other for other in kept if other.signature == form.signature]
+        if not wanted <= told or ("hour" in told and "period" not in told) or form.signature in taken:
             continue
-        if any(other.sides[0] == form.sides[0] or _order(other) != order for other in same):
+        if any(other.sides[0] == form.sides[0] or other.order != form.order for other in same):
             continue
         kept.append(Form(form.name, form.sides, same))
     return kept
 
 
-def _signature(form: Form) -> str:
-    return "".join(writer.signature for writer in form.sides[0])
-
-
-def _order(form: Form) -> tuple[tuple[str, ...], ...]:
-    return tuple(writer.order for writer in form.sides[0])
-
-
 def _form(name: str, patterns: Iterable[Iterable[str]], locales: Locales) -> Form | None:
-    sides = [
-        tuple(compile_pattern(pattern, locale) for pattern in some)
-        for some, locale in zip(patterns, locales, strict=True)
-    ]
+    """Compile a format; None where one of its patterns cannot be used."""
+    sides = [[compile_pattern(one, locale) for one in some] for some, locale in zip(patterns, locales, strict=True)]
     source, target = (tuple(writer for writer in side if writer) for side in sides)
-    whole = len(source) == len(sides[0]) and len(target) == len(sides[1])
-    return Form(name, (source, target)) if whole and source and target else None
+    return Form(name, (source, target)) if sides == [list(source), list(target)] and source and target else None
 
 
-def _skeletons(names: Iterable[str], locales: Locales) -> list[Form | None]:
-    return [
-        _form(name, [[locale.datetime_skeletons[name].pattern] for locale in locales], locales)
-        for name in names
-        if all(name in locale.datetime_skeletons for locale in locales)
-    ]
+def _forms(table: str, names: Iterable[str], locales: Locales) -> Iterator[Form]:
+    """Compile the formats of these names that a table of both locales has."""
+    found = [getattr(locale, table) for locale in locales]
+    for name in names:
+        if all(name in formats for formats in found):
+            form = _form(name, [[formats[name].pattern] for formats in found], locales)
+            if form:
+                yield form
 
 
 def date_forms(locales: Locales) -> list[Form]:
     """Return the formats of dates: CLDR's lengths, and skeletons for numbers, weekdays, and parts of a date."""
-    forms = [_form(n, [[locale.date_formats[n].pattern] for locale in locales], locales) for n in LENGTHS]
-    return told_apart(form for form in [*forms, *_skeletons(DATE_SKELETONS, locales)] if form)
+    skeletons = _forms("datetime_skeletons", DATE_SKELETONS, locales)
+    return told_apart([*_forms("date_formats", LENGTHS, locales), *skeletons])
 
 
 def time_forms(locales: Locales, taken: Iterable[str] = ()) -> list[Form]:
     """Return the formats of times of day: CLDR's short and medium, and both clocks, with and without seconds."""
-    forms = [_form(n, [[locale.time_formats[n].pattern] for locale in locales], locales) for n in ("short", "medium")]
-    return told_apart((form for form in [*forms, *_skeletons(TIME_SKELETONS, locales)] if form), taken)
+    skeletons = _forms("datetime_skeletons", TIME_SKELETONS, locales)
+    return told_apart([*_forms("time_formats", ("short", "medium"), locales), *skeletons], taken)
 
 
 def interval_forms(locales: Locales) -> list[Form]:
@@ -130,12 +126,12 @@ def interval_forms(locales: Locales) -> list[Form]:
     return kept
 
 
-def glues(locales: Locales) -> dict[str, tuple[Pattern, Pattern]]:
+def glues(locales: Locales) -> dict[str, tuple[Pattern, ...]]:
     """Return for each length how a time ({0}) and a date ({1}) are put together."""
-    source, target = (
-        {length: cut(str(locale.datetime_formats[length]).replace("'", "")) for length in LENGTHS} for locale in locales
-    )
-    return {length: (source[length], target[length]) for length in LENGTHS}
+    return {
+        length: tuple(cut(str(locale.datetime_formats[length]).replace("'", "")) for locale in locales)
+        for length in LENGTHS
+    }
 
 
 def draw_day(chance: Chance) -> date:
@@ -157,7 +153,7 @@ def draw_single(forms: list[Form], draw: str, chance: Chance) -> Draft | None:
 
 
 def draw_both(
-    dates: list[Form], times: list[Form], glue: dict[str, tuple[Pattern, Pattern]], chance: Chance
+    dates: list[Form], times: list[Form], glue: dict[str, tuple[Pattern, ...]], chance: Chance
 ) -> Draft | None:
     """Draw a date with a time."""
     day_form, time_form = chance.pick(dates), chance.pick(times)

@@ -14,39 +14,21 @@ from selfattn.data.phrases.numbers import Amount, Numbers
 from selfattn.data.phrases.text import Segment, Segments, cut, tables, text_of, tidy, words
 
 # Those in daily use, by CLDR's names.
-UNITS = (
-    "length-kilometer",
-    "length-meter",
-    "length-centimeter",
-    "length-millimeter",
-    "length-mile",
-    "length-foot",
-    "length-inch",
-    "mass-tonne",
-    "mass-kilogram",
-    "mass-gram",
-    "mass-pound",
-    "mass-ounce",
-    "volume-liter",
-    "volume-milliliter",
-    "volume-cubic-meter",
-    "area-square-meter",
-    "area-square-kilometer",
-    "area-hectare",
-    "temperature-celsius",
-    "angle-degree",
-    "speed-kilometer-per-hour",
-    "speed-meter-per-second",
-    "digital-gigabyte",
-    "digital-megabyte",
-    "digital-byte",
-    "power-watt",
-    "power-kilowatt",
-    "energy-kilocalorie",
-    "energy-kilowatt-hour",
-    "electric-volt",
-    "frequency-megahertz",
-)
+_IN_DAILY_USE = {
+    "length": "kilometer meter centimeter millimeter mile foot inch",
+    "mass": "tonne kilogram gram pound ounce",
+    "volume": "liter milliliter cubic-meter",
+    "area": "square-meter square-kilometer hectare",
+    "temperature": "celsius",
+    "angle": "degree",
+    "speed": "kilometer-per-hour meter-per-second",
+    "digital": "gigabyte megabyte byte",
+    "power": "watt kilowatt",
+    "energy": "kilocalorie kilowatt-hour",
+    "electric": "volt",
+    "frequency": "megahertz",
+}
+UNITS = tuple(f"{quantity}-{unit}" for quantity, units in _IN_DAILY_USE.items() for unit in units.split())
 TIMES = ("year", "month", "week", "day", "hour", "minute", "second")
 _SAMPLES = (*(Amount(number) for number in range(104)), *(Amount(number, 1) for number in (1, 5, 11, 15, 25)))
 
@@ -72,24 +54,22 @@ class Counted:
 
     def write(self, amount: Amount, side: int) -> Segments:
         """Write an amount of it in the source (0) or target (1) language."""
-        numbers, forms = self.numbers[side], self.forms[side]
-        before, written, after = forms.get(numbers.plural(amount)) or forms["other"]
-        return [*before, Segment(numbers.text(amount), ("number",)), *after] if written else before
+        before, written, after = self._form(amount, side)
+        return [*before, Segment(self.numbers[side].text(amount), ("number",)), *after] if written else before
 
     def tells(self, amount: Amount) -> bool:
         """Whether the number can be read off: words without it (``a day``) do for whole numbers only."""
-        return not amount.places or all(
-            (forms.get(numbers.plural(amount)) or forms["other"])[1]
-            for forms, numbers in zip(self.forms, self.numbers, strict=True)
-        )
+        return not amount.places or (self._form(amount, 0)[1] and self._form(amount, 1)[1])
+
+    def _form(self, amount: Amount, side: int) -> tuple[Segments, bool, Segments]:
+        forms = self.forms[side]
+        return forms.get(self.numbers[side].plural(amount)) or forms["other"]
 
     @cached_property
     def samples(self) -> tuple[list[str], list[str]]:
         """Its texts for some amounts on either side."""
-        amounts = (
-            list(_SAMPLES) if self.places is None else [Amount(amount.digits, self.places) for amount in _SAMPLES[:104]]
-        )
-        amounts = [amount for amount in amounts if self.tells(amount)]
+        some = _SAMPLES if self.places is None else [Amount(number, self.places) for number in range(104)]
+        amounts = [amount for amount in some if self.tells(amount)]
         first, second = ([text_of(self.write(amount, side)) for amount in amounts] for side in (0, 1))
         return first, second
 
@@ -107,13 +87,12 @@ def distinct(found: Iterable[Counted], seen: dict[str, str] | None = None) -> li
     kept = []
     for item in found:
         sources, targets = item.samples
-        if len(set(sources)) < len(sources) or len(set(targets)) < len(targets):
+        pairs = dict(zip(sources, targets, strict=True))
+        if len(pairs) < len(sources) or len(set(targets)) < len(targets):
             continue
-        if any(seen.get(source, target) != target for source, target in zip(sources, targets, strict=True)):
+        if any(seen.get(source, target) != target for source, target in pairs.items()) or pairs.keys() <= seen.keys():
             continue
-        if all(source in seen for source in sources):
-            continue
-        seen.update(zip(sources, targets, strict=True))
+        seen |= pairs
         kept.append(item)
     return kept
 
@@ -155,8 +134,7 @@ def unit_forms(locale: Locale, unit: str, length: str) -> Forms | None:
 def per_pattern(locale: Locale, unit: str) -> str | None:
     """Return CLDR's pattern for so much of anything in each unit, such as ``{0} per day``; None where it has none."""
     table = tables(locale)["unit_patterns"].get(unit, {})
-    pattern: str | None = table.get("long", {}).get("per") or table.get("short", {}).get("per")
-    return pattern
+    return table.get("long", {}).get("per") or table.get("short", {}).get("per") or None
 
 
 def relative_forms(locale: Locale, unit: str, length: str, direction: str) -> Forms | None:
@@ -175,16 +153,12 @@ def currency_forms(locale: Locale, currency: str) -> Forms | None:
     if "other" not in names:
         return None
     patterns = data["currency_unit_patterns"]
-    categories = {*names, *patterns, "other"}
-    return forms_of(
-        {
-            category: (patterns.get(category) or patterns["other"]).replace(
-                "{1}", names.get(category) or names["other"]
-            )
-            for category in sorted(categories)
-        },
-        "currency",
-    )
+
+    def written(category: str) -> str:
+        pattern = str(patterns.get(category) or patterns["other"])
+        return pattern.replace("{1}", names.get(category) or names["other"])
+
+    return forms_of({category: written(category) for category in sorted({*names, *patterns, "other"})}, "currency")
 
 
 def money_forms(numbers: Numbers, currency: str) -> Forms:

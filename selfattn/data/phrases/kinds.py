@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-
-from babel import Locale
+from itertools import chain
 
 from selfattn.data.phrases import calendars as days
 from selfattn.data.phrases.counts import (
     TIMES,
     UNITS,
     Counted,
-    Forms,
     countables,
     currency_forms,
     distinct,
@@ -23,12 +21,11 @@ from selfattn.data.phrases.counts import (
 )
 from selfattn.data.phrases.names import Name, Which, codes, list_patterns, names
 from selfattn.data.phrases.numbers import Amount, Numbers, modest
-from selfattn.data.phrases.text import Chance, Draft, Pattern, Segment, Segments, cut, fill, in_slot, tables
+from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segment, Segments, cut, fill, in_slot, tables
 
-Locales = tuple[Locale, Locale]
 Draw = Callable[[Chance], Draft | None]
 
-LENGTHS = ("long", "short")
+UNIT_LENGTHS = ("long", "short")
 # Spans of time that are written together, with the most that the later ones count.
 _DURATIONS = (
     ("year", "month"),
@@ -64,31 +61,25 @@ class Phrases:
         """Compile all that is counted; what is mistaken for something earlier is left out."""
         seen: dict[str, str] = {}
 
-        def units(names: list[str], length: str) -> list[Counted]:
+        def units(names: Iterable[str], length: str) -> list[Counted]:
             return countables(self.numbers, names, lambda n, name: unit_forms(n.locale, name, length))
 
-        currencies = codes(which)["currency"]
+        def spans(direction: str, length: str) -> list[Counted]:
+            return countables(self.numbers, TIMES, lambda n, name: relative_forms(n.locale, name, length, direction))
+
         times = [f"duration-{name}" for name in TIMES]
-        self._times = {length: {item.name: item for item in units(times, length)} for length in LENGTHS}
-        self._units = distinct(units(list(UNITS), "long"), seen)
+        self._times = {length: {item.name: item for item in units(times, length)} for length in UNIT_LENGTHS}
+        self._units = distinct(units(UNITS, "long"), seen)
         long_times = distinct(self._times["long"].values(), seen)
+        currencies = codes(which)["currency"]
         named = countables(self.numbers, currencies, lambda n, name: currency_forms(n.locale, name))
         self._named = distinct(named, seen)
-        money = countables(self.numbers, currencies, money_forms, places=True)
-        self._money = distinct(money, seen)
-        self._short = distinct(units(list(UNITS), "short"), seen)
+        self._money = distinct(countables(self.numbers, currencies, money_forms, places=True), seen)
+        self._short = distinct(units(UNITS, "short"), seen)
         self._counted = [*self._units, *self._short, *long_times, *distinct(self._times["short"].values(), seen)]
-        self._relative = distinct((item for length in LENGTHS for item in self._spans(length)), seen)
+        relative = [spans(direction, length) for length in UNIT_LENGTHS for direction in ("future", "past")]
+        self._relative = distinct(chain.from_iterable(relative), seen)
         self._per = self._rates()
-
-    def _spans(self, length: str) -> list[Counted]:
-        def future(numbers: Numbers, unit: str) -> Forms | None:
-            return relative_forms(numbers.locale, unit, length, "future")
-
-        def past(numbers: Numbers, unit: str) -> Forms | None:
-            return relative_forms(numbers.locale, unit, length, "past")
-
-        return [*countables(self.numbers, TIMES, future), *countables(self.numbers, TIMES, past)]
 
     def _kinds(self) -> list[tuple[str, Draw | None]]:
         clock = f"0{self.numbers[0].decimal}0"
@@ -193,10 +184,8 @@ class Phrases:
         digits = chance.below(10 ** (2 + chance.below(5)))
         if places:
             digits = 10 * (digits % 10**5) + 1 + chance.below(9)
-        return Draft(partial(self._write_number, Amount(digits, places)))
-
-    def _write_number(self, amount: Amount, side: int) -> Segments:
-        return self.numbers[side].number(amount)
+        amount = Amount(digits, places)
+        return Draft(lambda side: self.numbers[side].number(amount))
 
     def _percent(self, chance: Chance) -> Draft | None:
         places, whole = chance.below(3), chance.below(chance.pick((101, 10_000)))

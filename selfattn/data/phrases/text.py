@@ -31,6 +31,7 @@ class Segment(NamedTuple):
     slot: int = 0
 
 
+Locales = tuple[Locale, Locale]
 Segments = list[Segment]
 Pattern = tuple[str | int, ...]
 

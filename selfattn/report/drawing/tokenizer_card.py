@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator
 
 from selfattn.report.drawing.numbers import share_text
-from selfattn.report.drawing.tokens import width
+from selfattn.report.drawing.tokens import wrapped
 from selfattn.tokenizers.card import Card
 from selfattn.tokenizers.protocol import printable
 
@@ -35,11 +34,13 @@ def card_text(card: Card) -> str:
         a|b|␣|a|<unk>
         <BLANKLINE>
     """
-    lines = [line for label, value in figures(card) for line in _labelled(label, value)]
-    if card.examples:
-        lines.append("")
-    for example in card.examples:
-        lines += _wrapped(example.pieces, COLUMNS)
+    lines = []
+    for label, value in figures(card):
+        first, *more = wrapped(value.split(" "), COLUMNS - _LABEL)
+        lines += [f"{label:{_LABEL}}{first}", *(" " * _LABEL + line for line in more)]
+    lines += [""] if card.examples else []
+    for example in card.examples:  # a line that goes on has its bar at the end, and the next one is indented
+        lines += ["|\n  ".join(wrapped(example.pieces, COLUMNS - 3, "|"))]
     return "\n".join(lines) + "\n"
 
 
@@ -75,25 +76,3 @@ def _of(number: int, noun: str) -> str:
 
 def _share(share: float) -> str:
     return share_text(share, 2).replace("\u00a0", " ")
-
-
-def _labelled(label: str, value: str) -> Iterator[str]:
-    words = value.split(" ")
-    for number, line in enumerate(_filled(words, COLUMNS - _LABEL, " ")):
-        yield f"{label if number == 0 else '':{_LABEL}}{line}"
-
-
-def _wrapped(pieces: Iterable[str], columns: int) -> Iterator[str]:
-    """Lines of pieces with bars between them; lines that go on are indented, the bar stands at their end."""
-    for number, line in enumerate(_filled(list(pieces), columns - 3, "|")):
-        yield line if number == 0 else f"  {line}"
-
-
-def _filled(items: list[str], columns: int, between: str) -> Iterator[str]:
-    line: list[str] = []
-    for item in items:
-        if line and width(between.join([*line, item])) > columns:
-            yield between.join(line) + between.strip()
-            line = []
-        line.append(item)
-    yield between.join(line)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from selfattn.report.drawing.svg import element, text
 from selfattn.report.drawing.tokenizer_card import figures
-from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
+from selfattn.report.drawing.tokens import drawn, shown, visual_order, width, wrapped
 from selfattn.tokenizers.card import Card, Segmentation
 
 _WIDTH, _MARGIN, _LABEL, _LINE, _FONT, _COLUMN, _PAD = 760, 16, 170, 22, 13, 8, 5
@@ -65,7 +65,7 @@ def card_svg(card: Card, title: str = "") -> str:
         parts.append(_text(title, _MARGIN, y - 7, "ink", font_weight="600"))
     for label, value in figures(card):
         parts.append(_text(label, _MARGIN, y + 15, "muted"))
-        for line in _folded(value, (_WIDTH - _MARGIN - _LABEL) // _COLUMN):
+        for line in wrapped(value.split(" "), (_WIDTH - _MARGIN - _LABEL) // _COLUMN):
             parts.append(_text(line, _LABEL, y + 15, "ink"))
             y += _LINE
     for example in card.examples:
@@ -145,18 +145,6 @@ def _drawn_row(row: Sequence[_Box], y: float) -> Iterator[str]:
 
 def _text(content: str, x: float, y: float, colour: str, **attributes: str) -> str:
     return element("text", text(_plain(content)), class_=f"tk-{colour}", x=x, y=y, fill=_LIGHT[colour], **attributes)
-
-
-def _folded(line: str, columns: int) -> Iterator[str]:
-    """Fold a line at its spaces."""
-    held = ""
-    for word in line.split(" "):
-        if held and width(f"{held} {word}") > columns:
-            yield held
-            held = word
-        else:
-            held = f"{held} {word}" if held else word
-    yield held
 
 
 def _plain(line: str) -> str:

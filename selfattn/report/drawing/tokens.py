@@ -76,6 +76,23 @@ def width(text: str) -> int:
     return columns
 
 
+def wrapped(items: Sequence[str], columns: int, between: str = " ") -> list[str]:
+    """Lines of at most so many columns of items, such as words, with something between two of them.
+
+    Example:
+        >>> wrapped(["one", "two", "three"], 8), wrapped(["a", "b", "c"], 3, "|")
+        (['one two', 'three'], ['a|b', 'c'])
+    """
+    lines: list[str] = []
+    for item in items:
+        longer = f"{lines[-1]}{between}{item}" if lines else item
+        if lines and width(longer) <= columns:
+            lines[-1] = longer
+        else:
+            lines.append(item)
+    return lines
+
+
 def token_places(tokens: Sequence[str], start: int, end: int) -> list[int]:
     """Which tokens hold the characters [start, end) of the text that the tokens make up.
 

@@ -4,34 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import singledispatchmethod
 
 from selfattn.figures.record import Record
-from selfattn.report.blocks import (
-    Answer,
-    AttentionMaps,
-    Block,
-    Cell,
-    Chart,
-    Charts,
-    Code,
-    Column,
-    Drawn,
-    Facts,
-    Folded,
-    Heading,
-    Items,
-    Noted,
-    Paragraph,
-    Quality,
-    Stacked,
-    Strip,
-    Table,
-    Verdict,
-)
+from selfattn.report import blocks as b
 from selfattn.report.contents import contents
 from selfattn.report.drawing.charts import axis_text, chart_table, strip_text
-from selfattn.report.drawing.numbers import NONE
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.sections.first_screen import first_screen
@@ -53,10 +30,8 @@ def render_markdown(record: Record, lang: str = SOURCE) -> str:
         The document.
     """
     page = _Page(lang, Signs([model.name for model in record.models]))
-    found = page.all(first_screen(record))
-    for part in contents(record):
-        found += [f"## {page.say(part.title)}", *page.all(part.blocks)]
-    return "\n\n".join(text for text in found if text) + "\n"
+    parts = (f"## {page.say(part.title)}\n\n{page.all(part.blocks)}" for part in contents(record))
+    return "\n\n".join([page.all(first_screen(record)), *parts]) + "\n"
 
 
 def plain(text: str) -> str:
@@ -75,49 +50,47 @@ class _Page:
     def __init__(self, lang: str, signs: Signs, level: int = 3) -> None:
         self.lang, self.signs, self.level = lang, signs, level
 
-    def all(self, blocks: Iterable[Block]) -> list[str]:
-        """Each block; an empty text for one that shows nothing."""
-        return [self.draw(block) for block in blocks]
+    def all(self, blocks: Iterable[b.Block]) -> str:
+        """Blocks one below the other; those that show nothing are left out."""
+        return "\n\n".join(filter(None, map(self.draw, blocks)))
 
     def say(self, text: Said) -> str:
         """Escaped text."""
         return plain(said(text, self.lang))
 
-    @singledispatchmethod
-    def draw(self, block: Block) -> str:
+    def draw(self, block: b.Block) -> str:
         """One block."""
-        raise NotImplementedError(type(block).__name__)
+        match block:
+            case b.Paragraph():
+                return " ".join([*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])])
+            case b.Heading():
+                head = f"{'#' * self.level} {self.say(block.text)}"
+                return f"{head}\n\n{self.say(block.aside)}" if block.aside else head
+            case b.Items():
+                return "\n".join(f"- {self.say(one)}" for one in block.items)
+            case b.Facts():
+                mark = "**" if block.models else ""
+                return "\n".join(f"- {mark}{self.say(name)}{mark}: {self.cell(one)}" for name, one in block.facts)
+            case b.Code():
+                fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
+                return f"{fence}\n{block.text}\n{fence}"
+            case b.Folded():
+                inner = _Page(self.lang, self.signs, self.level + 1)
+                return inner.all([b.Heading(block.title), *block.blocks])
+            case b.Verdict():
+                return self.verdict(block)
+            case b.Table():
+                return self.table(block) if block.rows else ""
+            case b.Chart():
+                return self.all([b.Paragraph(block.caption), chart_table(block)])
+            case b.Charts():
+                others = message("chart.others") if len(block.charts) > 1 else None
+                return self.all([block.charts[0], b.Paragraph(others)])
+            case b.AttentionMaps():
+                return self.say(message("markdown.maps"))
 
-    @draw.register
-    def _(self, block: Paragraph) -> str:
-        return " ".join([*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])])
-
-    @draw.register
-    def _(self, block: Heading) -> str:
-        aside = f"\n\n{self.say(block.aside)}" if block.aside else ""
-        return f"{'#' * self.level} {self.say(block.text)}{aside}"
-
-    @draw.register
-    def _(self, block: Items) -> str:
-        return "\n".join(f"- {self.say(one)}" for one in block.items)
-
-    @draw.register
-    def _(self, block: Facts) -> str:
-        mark = "**" if block.models else ""
-        return "\n".join(f"- {mark}{self.say(name)}{mark}: {self.cell(one)}" for name, one in block.facts)
-
-    @draw.register
-    def _(self, block: Code) -> str:
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
-        return f"{fence}\n{block.text}\n{fence}"
-
-    @draw.register
-    def _(self, block: Folded) -> str:
-        inner = _Page(self.lang, self.signs, self.level + 1)
-        return "\n\n".join([inner.draw(Heading(block.title)), *inner.all(block.blocks)])
-
-    @draw.register
-    def _(self, block: Verdict) -> str:
+    def verdict(self, block: b.Verdict) -> str:
+        """The question, the answer, the badges and where the record comes from."""
         texts = (
             f"# {self.say(block.question)}",
             f"**{self.say(block.lead)}**",
@@ -126,57 +99,38 @@ class _Page:
             plain(" · ".join(badge.text.say(self.lang) for badge in block.badges)),
             plain(" · ".join(block.origin)),
         )
-        return "\n\n".join(text for text in texts if text)
+        return "\n\n".join(filter(None, texts))
 
-    @draw.register
-    def _(self, block: Table) -> str:
-        """Cells are escaped. Strips of several models, which would take several lines, are left out."""
-        if not block.rows:
-            return ""
+    def table(self, block: b.Table) -> str:
+        """A table. Strips of several models, which would take several lines, are left out."""
         cells = [(k, one) for row in block.rows for k, one in enumerate(row.cells)]
-        several = {k for k, one in cells if isinstance(one, Strip) and len(one.entries) > 1}
+        several = {k for k, one in cells if isinstance(one, b.Strip) and len(one.entries) > 1}
         shown = [k for k in range(len(block.columns)) if k not in several]
         columns = [block.columns[k] for k in shown]
         rules = ["---:" if column.numeric and column.axis is None else "---" for column in columns]
         body = [[self.cell(row.cells[k], block.columns[k].axis) for k in shown] for row in block.rows]
-        lines = [map(self.head, columns), rules, *body]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return "\n".join(f"| {' | '.join(line)} |" for line in [map(self.head, columns), rules, *body])
 
-    @draw.register
-    def _(self, block: Chart) -> str:
-        return f"{self.say(block.caption)}\n\n{self.draw(chart_table(block))}"
-
-    @draw.register
-    def _(self, block: Charts) -> str:
-        others = message("chart.others") if len(block.charts) > 1 else ""
-        return "\n\n".join(text for text in (self.draw(block.charts[0]), self.say(others)) if text)
-
-    @draw.register
-    def _(self, block: AttentionMaps) -> str:
-        return self.say(message("markdown.maps"))
-
-    def head(self, column: Column) -> str:
+    def head(self, column: b.Column) -> str:
         """The head of a column."""
         return self.say(column.label or column.head) if column.axis is None else f"`{axis_text(column.axis)}`"
 
-    def cell(self, cell: Cell, axis: Scale | None = None) -> str:
+    def cell(self, cell: b.Cell, axis: Scale | None = None) -> str:
         """What stands in a cell."""
         match cell:
-            case Quality():
+            case b.Quality():
                 return self.say(f"{cell.mean} {cell.interval}")
-            case Noted():
+            case b.Noted():
                 return self.say(cell.text)
-            case Stacked():
+            case b.Stacked():
                 small = self.say(cell.small)
                 between = " " if small.startswith("(") else ", "
                 return self.cell(cell.text) + (between + small if small else "")
-            case Answer():
-                return (
-                    NONE if cell.text is None else self.say(f"{'✓' if cell.text == cell.target else '✗'} {cell.text}")
-                )
-            case Drawn():
+            case b.Answer():
+                return self.say(cell.marked)
+            case b.Drawn():
                 return f"`{cell.text}`"
-            case Strip():
+            case b.Strip():
                 drawn = (strip_text(axis or Scale(), self.signs[name], one)[0] for name, one in cell.entries)
                 return " ".join(f"`{one}`" for one in drawn)
         return self.say(cell)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import singledispatchmethod
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,42 +12,20 @@ from rich.text import Text
 
 from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Record
-from selfattn.report.blocks import (
-    Answer,
-    AttentionMaps,
-    Block,
-    Cell,
-    Chart,
-    Charts,
-    Code,
-    Column,
-    Drawn,
-    Facts,
-    Folded,
-    Heading,
-    Items,
-    Noted,
-    Paragraph,
-    Quality,
-    Row,
-    Stacked,
-    Strip,
-    Table,
-    Verdict,
-)
+from selfattn.report import blocks as b
 from selfattn.report.contents import contents
 from selfattn.report.drawing.attention_text import attention_text
 from selfattn.report.drawing.charts import COLUMNS, axis_text, chart_table, strip_text
-from selfattn.report.drawing.numbers import NONE
 from selfattn.report.drawing.palette import ANSI, Signs
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.drawing.tokens import width
+from selfattn.report.drawing.tokens import wrapped
 from selfattn.report.render.explorer import first_maps
 from selfattn.report.sections.first_screen import brief
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.words.messages import Said, message, said
 
 _PROSE = 90  # columns; longer lines are hard to read
+_BULLETS = {"words": ("· ", ""), "gaps": ("", "dim"), "bad": ("✗ ", "red"), "runs": ("· ", "")}
 _BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}
 
 
@@ -73,10 +49,8 @@ def print_summary(
     screen.all(brief(record))
     for part in contents(record):
         if not part.own or part.key in sections:
-            console.print()
-            screen.say(part.title, "bold underline")
-            screen.all(part.blocks)
-            console.print()
+            screen.list(["", part.title], style="bold underline")
+            screen.all([*part.blocks, b.Paragraph()])
     if report is not None:
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
 
@@ -87,148 +61,108 @@ class _Screen:
     def __init__(self, console: Console, lang: str, signs: Signs) -> None:
         self.console, self.lang, self.signs = console, lang, signs
 
-    def all(self, blocks: Iterable[Block]) -> None:
+    def all(self, blocks: Iterable[b.Block]) -> None:
         """Print blocks one below the other."""
         for block in blocks:
             self.draw(block)
 
-    def say(self, text: Said, style: str = "") -> None:
-        """Print text in lines that are easy to read."""
-        columns = min(self.console.width, _PROSE)
-        self.console.print(Text(_wrapped(said(text, self.lang), columns), style=style))
-
-    @singledispatchmethod
-    def draw(self, block: Block) -> None:
+    def draw(self, block: b.Block) -> None:
         """Print one block."""
-        raise NotImplementedError(type(block).__name__)
+        match block:
+            case b.Paragraph():
+                texts = [text for one in (*block.sentences, block.code) if (text := said(one, self.lang))]
+                self.list([" ".join(texts)] if texts else [], style="dim" if block.note else "")
+            case b.Heading():
+                self.list(["", block.text], style="bold")
+                self.list([block.aside] if block.aside else [], style="dim")
+            case b.Items():
+                self.list(block.items, *_BULLETS[block.style])
+            case b.Facts():
+                facts = (f"{said(name, self.lang)}: {self.cell(one).plain}" for name, one in block.facts)
+                self.list([" ".join(fact.split("\n")) for fact in facts])
+            case b.Code():
+                self.console.print(Text(block.text), soft_wrap=True)
+            case b.Folded():
+                self.all([b.Heading(block.title), *block.blocks])
+            case b.Verdict():
+                self.verdict(block)
+            case b.Table():
+                self.table(block)
+            case b.Chart():
+                self.all([b.Paragraph(block.caption), chart_table(block)])
+            case b.Charts():
+                self.draw(block.charts[0])
+            case b.AttentionMaps():
+                self.attention(block)
 
-    @draw.register
-    def _(self, block: Paragraph) -> None:
-        texts = [*(said(one, self.lang) for one in block.sentences), block.code]
-        if any(texts):
-            self.say(" ".join(text for text in texts if text), "dim" if block.note else "")
+    def list(self, texts: Iterable[Said], bullet: str = "", style: str = "") -> None:
+        """Print texts one below the other, in lines that are easy to read."""
+        for text in texts:
+            lines = wrapped((bullet + said(text, self.lang)).split(" "), min(self.console.width, _PROSE))
+            self.console.print(Text("\n".join(lines), style=style))
 
-    @draw.register
-    def _(self, block: Heading) -> None:
-        self.console.print()
-        self.say(block.text, "bold")
-        if block.aside:
-            self.say(block.aside, "dim")
-
-    @draw.register
-    def _(self, block: Items) -> None:
-        sign, style = {"words": ("· ", ""), "gaps": ("", "dim"), "bad": ("✗ ", "red"), "runs": ("· ", "")}[block.style]
-        for one in block.items:
-            self.say(f"{sign}{said(one, self.lang)}", style)
-
-    @draw.register
-    def _(self, block: Facts) -> None:
-        for name, one in block.facts:
-            self.say(" ".join(f"{said(name, self.lang)}: {self.cell(one, None).plain}".split("\n")))
-
-    @draw.register
-    def _(self, block: Code) -> None:
-        self.console.print(Text(block.text), soft_wrap=True)
-
-    @draw.register
-    def _(self, block: Folded) -> None:
-        self.draw(Heading(block.title))
-        self.all(block.blocks)
-
-    @draw.register
-    def _(self, block: Verdict) -> None:
-        self.console.print()
-        self.say(block.question, "bold")
-        self.console.print()
-        self.say(block.lead, "bold red" if block.stopped else "")
-        self.say(" ".join(sentence.say(self.lang) for sentence in block.others), "dim")
-        self.draw(Items(block.aside, "bad"))
-        self.console.print()
-        line = Text()
+    def verdict(self, block: b.Verdict) -> None:
+        """Print the question, the answer and the badges."""
+        self.list(["", block.question, ""], style="bold")
+        self.list([block.lead], style="bold red" if block.stopped else "")
+        self.list([" ".join(sentence.say(self.lang) for sentence in block.others)], style="dim")
+        self.list(block.aside, *_BULLETS["bad"])
+        line = Text("\n")
         for badge in block.badges:
             glyph, style = _BADGES[badge.kind]
             line.append(f"{glyph} ", style=style).append(f"{badge.text.say(self.lang)}   ")
         self.console.print(line)
 
-    @draw.register
-    def _(self, block: Table) -> None:
-        if not block.rows:
-            return
+    def table(self, block: b.Table) -> None:
+        """Print a table that has rows."""
         table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
         for k, column in enumerate(block.columns):
-            justify: Literal["left", "right"] = "right" if column.numeric and column.axis is None else "left"
-            whole = column.axis is not None or (block.style == "summary" and k > 0)
-            size = None if column.axis is None else COLUMNS
-            table.add_column(self._head(column), justify=justify, no_wrap=whole, width=size, overflow="fold")
+            drawn, right = column.axis is not None, column.numeric and column.axis is None
+            head = axis_text(column.axis) if column.axis else said(column.label or column.head, self.lang)
+            table.add_column(
+                Text(head),
+                justify="right" if right else "left",
+                no_wrap=drawn or (block.style == "summary" and k > 0),
+                width=COLUMNS if drawn else None,
+                overflow="fold",
+            )
         for row in block.rows:
             cells = [self.cell(one, column.axis) for one, column in zip(row.cells, block.columns, strict=True)]
-            table.add_row(self._name(row, cells[0]), *cells[1:], style="red" if row.tone else None)
-        self.console.print(Padding(table, (1, 0)))
+            if row.model:
+                sign = self.signs[row.model]
+                cells[0] = Text(sign.glyph, ANSI[sign.colour]).append(f" {cells[0].plain}", style="default")
+            table.add_row(*cells, style="red" if row.tone else None)
+        if block.rows:
+            self.console.print(Padding(table, (1, 0)))
 
-    def _head(self, column: Column) -> Text:
-        if column.axis is not None:
-            return Text(axis_text(column.axis))
-        return Text(said(column.label or column.head, self.lang))
-
-    def _name(self, row: Row, cell: Text) -> Text:
-        if not row.model:
-            return cell
-        sign = self.signs[row.model]
-        return Text(sign.glyph, style=ANSI[sign.colour]).append(f" {cell.plain}", style="default")
-
-    def cell(self, cell: Cell, axis: Scale | None) -> Text:
+    def cell(self, cell: b.Cell, axis: Scale | None = None) -> Text:
         """What stands in a cell."""
         match cell:
-            case Quality():
+            case b.Quality():
                 return Text(cell.mean, style="bold").append(f" {cell.interval}", style="not bold dim")
-            case Noted() | Drawn():
+            case b.Noted() | b.Drawn():
                 return Text(cell.text)
-            case Stacked():
-                small = said(cell.small, self.lang)
-                text = self.cell(cell.text, axis)
+            case b.Stacked():
+                text, small = self.cell(cell.text), said(cell.small, self.lang)
                 return text.append(f"\n{small}", style="not bold italic dim") if small else text
-            case Answer():
-                right = cell.text == cell.target
-                return Text(NONE if cell.text is None else f"{'✓' if right else '✗'} {cell.text}")
-            case Strip() if axis is not None:
-                return Text("\n").join(self._strip(axis, name, one) for name, one in cell.entries)
-            case Strip():
-                return Text()
+            case b.Answer():
+                return Text(cell.marked)
+            case b.Strip():
+                return Text("\n").join(self.strip(axis or Scale(), name, one) for name, one in cell.entries)
         return Text(said(cell, self.lang))
 
-    def _strip(self, scale: Scale, name: str, estimate: Estimate | None) -> Text:
+    def strip(self, scale: Scale, name: str, estimate: Estimate | None) -> Text:
+        """Print a mean with its interval in characters."""
         sign = self.signs[name]
         text, start, end = strip_text(scale, sign, estimate)
         drawn = Text(text, style="dim")
         drawn.stylize(f"not dim {ANSI[sign.colour]}", start, end)
         return drawn
 
-    @draw.register
-    def _(self, block: Chart) -> None:
-        self.say(block.caption)
-        self.draw(chart_table(block))
-
-    @draw.register
-    def _(self, block: Charts) -> None:
-        self.draw(block.charts[0])
-
-    @draw.register
-    def _(self, block: AttentionMaps) -> None:
-        """The first example."""
-        self.say(f"{block.examples[0].source} → {block.examples[0].target}")
+    def attention(self, block: b.AttentionMaps) -> None:
+        """Print the maps of the first example."""
+        self.list([f"{block.examples[0].source} → {block.examples[0].target}"])
         for name, one, weights in first_maps(block):
-            self.say(f"{self.signs[name].glyph} {name}: {one.prediction}", "bold")
+            self.list([f"{self.signs[name].glyph} {name}: {one.prediction}"], style="bold")
             picture = attention_text(weights, one.source_tokens, one.target_tokens, columns=self.console.width)
             self.console.print(Padding(picture, (0, 0, 1, 0)))
-
-
-def _wrapped(text: str, columns: int) -> str:
-    """Lines of at most so many columns, broken at spaces but, unlike rich does it, not at no-break spaces."""
-    lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if width(longer) <= columns:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return "\n".join(lines)

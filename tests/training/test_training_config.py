@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import typing
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from selfattn.cli.options import given, options_of
+from selfattn.codec import decode, encode
 from selfattn.errors import UserError
-from selfattn.training.config import TrainingConfig, training_from_dict
+from selfattn.training.config import TrainingConfig
 
 
 @pytest.mark.parametrize(
@@ -36,17 +37,29 @@ def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
 
 def test_it_travels_as_json() -> None:
     config = TrainingConfig(seed=-3, lr=1, schedule="cosine", betas=(0.8, 0.9), items_per_epoch=7, target_exact_match=1)
-    assert training_from_dict(json.loads(json.dumps(asdict(config))), "x") == config
+    assert decode(TrainingConfig, json.loads(json.dumps(encode(config))), file="x", advice="y") == config
 
 
 def test_settings_of_an_older_version_have_their_defaults() -> None:
-    assert training_from_dict({"lr": 0.5}, "x") == TrainingConfig(lr=0.5)
+    assert decode(TrainingConfig, {"lr": 0.5}, file="x", advice="y") == TrainingConfig(lr=0.5)
 
 
-@pytest.mark.parametrize("data", [None, [], {"speed": 1}, {"lr": "x"}, {"betas": 3}])
-def test_broken_settings_name_the_file(data: object) -> None:
-    with pytest.raises(UserError, match=r"^run/config\.json: training: "):
-        training_from_dict(data, "run/config.json")
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "content: expected an object, found null"),
+        ([], "content: expected an object, found []"),
+        ({"speed": 1}, "speed: is not a field of this schema"),
+        ({"lr": "x"}, 'lr: expected a finite number, found "x"'),
+        ({"lr": -1}, "content: lr: expected a number above 0, got -1"),
+        ({"betas": 3}, "betas: expected a list, found 3"),
+    ],
+)
+def test_broken_settings_name_the_file(data: object, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        decode(TrainingConfig, data, file="run/config.json", advice="train again")
+    assert str(caught.value).startswith(f"run/config.json: {message}")
+    assert str(caught.value).endswith("; train again")
 
 
 def test_the_options_are_the_settings_without_those_that_a_run_has_of_its_own() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from selfattn import codec
+from selfattn.data.corpus.cache import CacheRecord
 from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.cleaning_report import CleaningReport, SharedPairs
+from selfattn.data.corpus.cleaning_report import CleaningReport, CleaningStep, HoldOut, SharedPairs
 from selfattn.data.corpus.components import components_of, connected, hold_out_components, loose
 from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.mapped import MappedPairs
@@ -197,6 +199,24 @@ def test_groups_are_followed_through_long_chains() -> None:
     assert set(connected(source, target).tolist()) == {0}
     assert connected(source[order != 499], target[order != 499]).max() == 1
     assert hold_out_components(components_of([]), (3,)).tolist() == []
+
+
+def test_the_record_of_an_earlier_version_is_read() -> None:
+    path = Path(__file__).parents[1] / "fixtures/formats/corpus.json"
+    record = codec.read(CacheRecord, path, advice="make it again")
+    assert record.report.split == HoldOut(("valid", "test"), seed=0, groups=3400, largest=8)
+    assert record.report.part("train").moved == (CleaningStep("valid", 189), CleaningStep("test", 189))
+    assert {name: part.pairs for name, part in record.parts.items()} == {"test": 189, "train": 3420, "valid": 189}
+
+
+def test_a_broken_record_is_one_line_that_names_it(files: CorpusFiles, cache: Path) -> None:
+    read_corpus(files)
+    (path,) = cache.rglob("corpus.json")
+    path.write_text(path.read_text().replace('"pairs": 1,', '"pairs": "one",'))
+    with pytest.raises(
+        UserError, match=r"corpus\.json: parts\.test\.pairs: expected a whole number, found \"one\"; rem"
+    ):
+        read_corpus(files)
 
 
 def test_too_many_files_are_refused() -> None:

@@ -11,12 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from selfattn.codec import read_json, write
 from selfattn.errors import UserError
-from selfattn.files import read_json, write_atomically, write_json
+from selfattn.files import write_atomically
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.runs.directory import RunConfig, RunDirectory, check_is_free
+from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord, check_is_free
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.training.config import TrainingConfig
@@ -32,6 +33,9 @@ CONFIG = RunConfig(
     22,
 )
 TOKENIZER = CharTokenizer.train(["0123456789-/ é"])
+RECORD = RunRecord(
+    "running", "2026-11-22T10:00:00+00:00", "test", 5, 7, 3, 0.5, {"torch": "2"}, {"cores": 2, "memory": None}
+)
 REPORT = EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"exact_match": 0.5})
 
 
@@ -41,7 +45,7 @@ def new_model(seed: int = 0) -> torch.nn.Module:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    directory = RunDirectory.create(tmp_path / "some" / "run", CONFIG, TOKENIZER, {"status": "running"})
+    directory = RunDirectory.create(tmp_path / "some" / "run", CONFIG, TOKENIZER, RECORD)
     directory.save_weights(new_model())
     directory.append(REPORT)
     return directory
@@ -53,8 +57,8 @@ def test_everything_comes_back(run: RunDirectory) -> None:
     tokenizer = again.tokenizer()
     assert isinstance(tokenizer, CharTokenizer)
     assert tokenizer.characters == TOKENIZER.characters
-    assert again.metrics() == [REPORT.to_line()]
-    assert again.record() == {"status": "running"}
+    assert again.metrics() == [REPORT]
+    assert again.record() == RECORD
     saved, loaded = new_model(0), new_model(1)
     again.load_weights(loaded)
     assert all(torch.equal(loaded.state_dict()[name], weight) for name, weight in saved.state_dict().items())
@@ -78,7 +82,7 @@ def test_everyone_who_can_read_the_settings_can_read_the_weights(run: RunDirecto
 def test_a_directory_with_something_in_it_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / content).write_text("mine")
     with pytest.raises(UserError, match=message):
-        RunDirectory.create(tmp_path, CONFIG, TOKENIZER, {})
+        RunDirectory.create(tmp_path, CONFIG, TOKENIZER, RECORD)
     assert [path.name for path in tmp_path.iterdir()] == [content]
     assert (tmp_path / content).read_text() == "mine"
 
@@ -88,9 +92,9 @@ def test_a_file_is_refused_and_an_empty_directory_is_not(tmp_path: Path) -> None
     with pytest.raises(UserError, match="is a file; choose another --out"):
         check_is_free(tmp_path / "file")
     with pytest.raises(UserError, match="cannot be written"):
-        RunDirectory.create(tmp_path / "file" / "below", CONFIG, TOKENIZER, {})
+        RunDirectory.create(tmp_path / "file" / "below", CONFIG, TOKENIZER, RECORD)
     (tmp_path / "empty").mkdir()
-    RunDirectory.create(tmp_path / "empty", CONFIG, TOKENIZER, {})
+    RunDirectory.create(tmp_path / "empty", CONFIG, TOKENIZER, RECORD)
 
 
 def _load(run: RunDirectory) -> None:
@@ -156,7 +160,7 @@ def test_no_directory_at_all(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    write_json(path, {"a": 1})
+    write(path, {"a": 1})
 
     def fails(temporary: Path) -> None:
         temporary.write_text("half")
@@ -164,11 +168,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> 
 
     with pytest.raises(KeyboardInterrupt):
         write_atomically(path, fails)
-    assert read_json(path, "") == {"a": 1}
+    assert read_json(path, advice="") == {"a": 1}
     assert os.listdir(tmp_path) == ["x.json"]
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(path, {"a": float("nan")})
-    assert read_json(path, "") == {"a": 1}
+        write(path, {"a": float("nan")})
+    assert read_json(path, advice="") == {"a": 1}
 
 
 def test_the_record_of_versions_and_machine_is_filled() -> None:

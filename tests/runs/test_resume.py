@@ -125,14 +125,14 @@ def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) 
 def test_the_clock_goes_on(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(5)])
-    first = RunDirectory(tmp_path / "run").metrics()[0]["seconds"]
+    first = RunDirectory(tmp_path / "run").metrics()[0].seconds
     parts.fit_small(tmp_path / "run", FULL, resume=True)
     lines = RunDirectory(tmp_path / "run").metrics()
-    assert lines[0]["seconds"] == first
-    assert [line["seconds"] for line in lines] == sorted(line["seconds"] for line in lines)
+    assert lines[0].seconds == first
+    assert [line.seconds for line in lines] == sorted(line.seconds for line in lines)
     record = RunDirectory(tmp_path / "run").record()
-    assert record["train_seconds"] == pytest.approx(lines[-1]["seconds"])
-    assert len(record["resumed"]) == 1
+    assert record.train_seconds == pytest.approx(lines[-1].seconds)
+    assert len(record.resumed) == 1
 
 
 def test_a_run_that_is_done_says_so(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_run_killed_after_its_last_step_is_ended(tmp_path: Path) -> None:
     parts.fit_small(tmp_path / "run", FULL)
     before = parts.outcome(tmp_path / "run")
     directory = RunDirectory(tmp_path / "run")
-    directory.write_record(directory.record() | {"status": "running"})
+    directory.write_record(replace(directory.record(), status="running"))
     watcher = StopAt(99)
     parts.fit_small(tmp_path / "run", FULL, resume=True, observers=[watcher])
     assert watcher.steps == []
