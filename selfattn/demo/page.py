@@ -1,0 +1,144 @@
+"""Trained models as one HTML file that runs them in the reader's browser: no network, no server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from selfattn import __version__
+from selfattn.demo.payload import payload
+from selfattn.errors import UserError
+from selfattn.files import write_text
+from selfattn.report.drawing.palette import Signs
+from selfattn.report.words.catalogue import LANGS, read_catalogue
+from selfattn.runs.run import Run
+
+_HOME = resources.files("selfattn.demo")
+
+
+def write_demo(
+    runs: Sequence[Run],
+    out: Path,
+    lang: str = "en",
+    examples: Sequence[tuple[str, str]] = (),
+    *,
+    half: bool = False,
+) -> None:
+    """Write a page on which a reader types and the models answer, step by step and side by side.
+
+    Args:
+        runs: trained models; what the page cannot run (subwords, language models) says so on the page.
+        out: the HTML file, replaced where it is there.
+        lang: the language that the page opens in; the other is in it too.
+        examples: inputs to begin with, each with its right output or ``""``; default none.
+        half: embed weights in float16, half the size, for every model whose outputs for the examples stay the same;
+            default float32, where outputs are those of torch.
+
+    Raises:
+        UserError: there is no run, one is given twice, none can run on a page, the language is unknown, or the file
+            cannot be written.
+
+    Example:
+        >>> write_demo([], Path("demo.html"))
+        Traceback (most recent call last):
+        ...
+        selfattn.errors.UserError: a demo needs at least one run; give the directory of a trained model
+    """
+    if not runs:
+        raise UserError("a demo needs at least one run; give the directory of a trained model")
+    page = render_demo(runs, lang, examples, half=half)
+    try:
+        write_text(out, page)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another place") from None
+
+
+def render_demo(
+    runs: Sequence[Run], lang: str = "en", examples: Sequence[tuple[str, str]] = (), *, half: bool = False
+) -> str:
+    """Return the page of :func:`write_demo` as text; the arguments are the same.
+
+    Raises:
+        UserError: none of the runs can run on a page, one is given twice, or the language is unknown.
+    """
+    names = _names(runs)
+    models = [
+        payload(run, name, torch.float16 if half and _holds_in_half(run, examples) else torch.float32)
+        for run, name in zip(runs, names, strict=True)
+    ]
+    if all("reason" in model for model in models):
+        raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
+    for model, sign in zip(models, Signs(names).values(), strict=True):
+        model |= {"colour": sign.colour, "path": sign.path}
+    words = {known: read_catalogue(_HOME / "words" / known / "page.po") for known in LANGS}
+    if lang not in words:
+        raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
+    script = _asset("engine.js") + _asset("page.js")
+    style = resources.files("selfattn.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    style += _asset("page.css")
+    context = {
+        "lang": lang,
+        "origin": sorted({run.config.task for run in runs}),
+        "words": words,
+        "w": words[lang],
+        "version": __version__,
+        "style": Markup(style),
+        "style_hash": _hash(style),
+        "script": Markup(script),
+        "script_hash": _hash(script),
+        "data": Markup(_json({"words": words, "version": __version__, "examples": list(examples)})),
+        "models": [Markup(_json(model)) for model in models],
+    }
+    return _template().render(context) + "\n"
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Names that tell the runs apart, as short as can be."""
+    for label in (lambda run: run.config.preset, lambda run: run.path.name, lambda run: str(run.path)):
+        names = [label(run) for run in runs]
+        if len(set(names)) == len(names):
+            return names
+    raise UserError("a run is given twice; give each directory once")
+
+
+def _holds_in_half(run: Run, examples: Sequence[tuple[str, str]]) -> bool:
+    """Whether weights rounded to float16 write the same outputs."""
+    texts = [text for text, _ in examples]
+    before = run.predict(texts)
+    exact = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    run.model.load_state_dict({name: tensor.half().to(tensor.dtype) for name, tensor in exact.items()})
+    after = run.predict(texts)
+    run.model.load_state_dict(exact)
+    return after == before
+
+
+def _json(data: Any) -> str:
+    """JSON that cannot end its script element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_HOME / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader("selfattn.demo", "templates")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.get_template("page.html.j2")

@@ -1,0 +1,786 @@
+"use strict";
+/* The models of selfattn in plain JavaScript, for one text at a time and without training.
+
+   A vector is a Float64Array, a sequence [i d] an array of vectors, heads [h i e] an array of sequences. Classes and
+   weights have the names that they have in the package; attend() is its attend(). */
+
+/* ---------------------------------------------------------------- weights */
+
+/* A safetensors file: the length of its header, the header, the numbers. */
+class Weights {
+  constructor(base64) {
+    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    const start = 8 + Number(new DataView(bytes.buffer).getBigUint64(0, true));
+    this.tensors = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
+    this.shared = this.tensors.__metadata__ || {};  // names that stand for a tensor stored under another name
+    this.buffer = bytes.buffer;
+    this.start = start;
+  }
+
+  has(name) { return name in this.tensors || name in this.shared; }
+
+  /* A tensor as { shape, data }, read when it is first asked for. */
+  get(name) {
+    const tensor = this.tensors[this.shared[name] || name];
+    if (!tensor) throw new Error(`${name}: not among the weights`);
+    if (!tensor.data) {
+      const [from, to] = tensor.data_offsets;
+      const numbers = this.buffer.slice(this.start + from, this.start + to);
+      if (tensor.dtype === "F32") tensor.data = new Float32Array(numbers);
+      else if (tensor.dtype === "F16") tensor.data = Float32Array.from(new Uint16Array(numbers), halfToNumber);
+      else throw new Error(`${name}: numbers of type ${tensor.dtype}`);
+    }
+    return tensor;
+  }
+
+  row(name, number) {
+    const { shape: [, width], data } = this.get(name);
+    return Float64Array.from(data.subarray(number * width, (number + 1) * width));
+  }
+
+  linear(name) {
+    const { shape: [rows, columns], data } = this.get(`${name}.weight`);
+    const bias = this.has(`${name}.bias`) ? this.get(`${name}.bias`).data : null;
+    return (x) => product(data, rows, columns, x, bias);
+  }
+}
+
+function halfToNumber(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = (bits & 1023) / 1024;
+  if (exponent === 0) return sign * 2 ** -14 * fraction;
+  return exponent === 31 ? sign * (fraction ? NaN : Infinity) : sign * 2 ** (exponent - 15) * (1 + fraction);
+}
+
+/* ---------------------------------------------------------------- vectors */
+
+/* matrix [rows columns] times x, plus bias; four rows at once, so that no sum waits for the one before. */
+function product(matrix, rows, columns, x, bias = null) {
+  if (x.length !== columns) throw new Error(`a matrix of ${columns} columns met a vector of ${x.length}`);
+  const y = new Float64Array(rows);
+  let row = 0;
+  for (; row + 3 < rows; row += 4) {
+    const a = row * columns, b = a + columns, c = b + columns, d = c + columns;
+    let p = 0, q = 0, r = 0, s = 0;
+    for (let k = 0; k < columns; k++) {
+      const value = x[k];
+      p += matrix[a + k] * value;
+      q += matrix[b + k] * value;
+      r += matrix[c + k] * value;
+      s += matrix[d + k] * value;
+    }
+    y[row] = p; y[row + 1] = q; y[row + 2] = r; y[row + 3] = s;
+  }
+  for (; row < rows; row++) {
+    let sum = 0;
+    for (let k = 0; k < columns; k++) sum += matrix[row * columns + k] * x[k];
+    y[row] = sum;
+  }
+  if (bias) for (let k = 0; k < rows; k++) y[k] += bias[k];
+  return y;
+}
+
+function dot(a, b) {
+  let sum = 0;
+  for (let k = 0; k < a.length; k++) sum += a[k] * b[k];
+  return sum;
+}
+
+function add(a, b) { return a.map((value, k) => value + b[k]); }
+
+function scale(a, factor) { return a.map((value) => value * factor); }
+
+function joined(...vectors) {
+  const whole = new Float64Array(vectors.reduce((length, vector) => length + vector.length, 0));
+  let place = 0;
+  for (const vector of vectors) {
+    whole.set(vector, place);
+    place += vector.length;
+  }
+  return whole;
+}
+
+function zeros(width) { return new Float64Array(width); }
+
+function range(length, from = 0) { return Array.from({ length }, (_, k) => from + k); }
+
+function softmax(scores) {
+  const most = Math.max(...scores);
+  const powers = scores.map((score) => Math.exp(score - most));
+  const sum = powers.reduce((total, power) => total + power, 0);
+  return powers.map((power) => power / sum);
+}
+
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+
+/* Abramowitz and Stegun 1964, formula 7.1.26: off by 1.5e-7 at most. */
+function erf(x) {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const sum = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  return Math.sign(x) * (1 - sum * Math.exp(-x * x));
+}
+
+const ACTIVATIONS = {
+  relu: (x) => Math.max(0, x),
+  gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  silu: (x) => x * sigmoid(x),
+};
+
+/* Choose a part by its name, or say in one line that there is none. */
+function named(parts, name, what) {
+  if (!Object.hasOwn(parts, name)) throw new Error(`${what} ${name}`);
+  return parts[name];
+}
+
+/* ---------------------------------------------------------------- attention */
+
+/* softmax(score(query, key) + bias, over the allowed keys) @ value.
+
+   query [h i e]; key [g j e'] and value [g j c], where g divides h; mask(i, j) says what may be seen, bias(h, i, j) is
+   added to the scores; causal is right-aligned. A query that may attend to nothing gets weights 0 and output 0.
+   Returns [h i], each with everything that led to it: { query, keys, values, scores, biases, weights, output }. */
+function attend(query, key, value, { score, mask = null, bias = null, causal = false }) {
+  const groups = query.length / key.length;
+  return query.map((queries, h) => {
+    const keys = key[Math.floor(h / groups)], values = value[Math.floor(h / groups)];
+    const compared = keys.map(score.key);
+    return queries.map((one, i) => {
+      const last = causal ? keys.length - queries.length + i : keys.length - 1;
+      const asked = score.query(one);
+      const scores = compared.map((k, j) => score.compare(asked, k, j));
+      const biases = bias ? keys.map((_, j) => bias(h, i, j)) : null;
+      const allowed = keys.map((_, j) => j <= last && (!mask || mask(i, j)));
+      const weights = distribution(biases ? add(scores, biases) : scores, allowed);
+      const output = zeros(values.length ? values[0].length : 0);
+      weights.forEach((weight, j) => {
+        if (weight) for (let c = 0; c < output.length; c++) output[c] += weight * values[j][c];
+      });
+      return { query: one, keys, values, scores, biases, allowed, weights, output };
+    });
+  });
+}
+
+function distribution(scores, allowed) {
+  if (!allowed.some(Boolean)) return scores.map(() => 0);
+  return softmax(scores.map((score, j) => (allowed[j] ? score : -Infinity)));
+}
+
+/* A score compares what it makes of a query with what it makes of a key, made once for each key. */
+function once(make) {
+  const made = new WeakMap();
+  return (key) => {
+    if (!made.has(key)) made.set(key, make(key));
+    return made.get(key);
+  };
+}
+
+const same = (x) => x;
+
+/* v . tanh(query + key) */
+function tanhScore(query, key, v) {
+  const compare = (a, b) => {
+    let sum = 0;
+    for (let k = 0; k < v.length; k++) sum += v[k] * Math.tanh(a[k] + b[k]);
+    return sum;
+  };
+  return { query, key: once(key), compare };
+}
+
+const SCORES = {
+  dot: () => ({ query: same, key: same, compare: dot }),
+  scaled_dot: () => ({ query: (q) => scale(q, 1 / Math.sqrt(q.length)), key: same, compare: dot }),
+  general: (weights, name) => ({ query: weights.linear(`${name}.proj`), key: same, compare: dot }),
+  additive: (weights, name) =>
+    tanhScore(weights.linear(`${name}.query_proj`), weights.linear(`${name}.key_proj`), weights.get(`${name}.v.weight`).data),
+  concat: (weights, name) => {
+    const { shape: [rows, columns], data } = weights.get(`${name}.proj.weight`);
+    const bias = weights.get(`${name}.proj.bias`).data;
+    const half = (vector, place) => {  // the matrix is over [query; key]: the other half meets zeros
+      const whole = zeros(columns);
+      whole.set(vector, place === "query" ? 0 : columns - vector.length);
+      return product(data, rows, columns, whole, place === "query" ? bias : null);
+    };
+    return tanhScore((q) => half(q, "query"), (k) => half(k, "key"), weights.get(`${name}.v.weight`).data);
+  },
+  location: (weights, name) => {
+    const longest = weights.get(`${name}.proj.weight`).shape[0];
+    const compare = (asked, _, j) => {
+      if (j >= longest) throw new TooLong(longest);
+      return asked[j];
+    };
+    return { query: weights.linear(`${name}.proj`), key: same, compare };
+  },
+};
+
+class TooLong extends Error {
+  constructor(most) {
+    super(`the model reads at most ${most} tokens`);
+    this.most = most;
+  }
+}
+
+/* ---------------------------------------------------------------- positions */
+
+/* Added to embeddings: a function of the position. */
+function sinusoidal(dim, layout) {
+  return (position) => {
+    const vector = zeros(dim);
+    for (let k = 0; k < dim / 2; k++) {
+      const angle = position * Math.exp((-Math.log(10000) * 2 * k) / dim);
+      vector[layout === "halves" ? k : 2 * k] = Math.sin(angle);
+      vector[layout === "halves" ? dim / 2 + k : 2 * k + 1] = Math.cos(angle);
+    }
+    return vector;
+  };
+}
+
+function learned(weights, name) {
+  const count = weights.get(name).shape[0];
+  return (position) => {
+    if (position >= count) throw new TooLong(count);
+    return weights.row(name, position);
+  };
+}
+
+/* Inside attention: { rotate(vector, position) } or { bias(h, from, to) }. */
+function rotary(headDim, base = 10000) {
+  const rotate = (x, position) => {
+    const turned = zeros(headDim);
+    for (let k = 0; k < headDim; k += 2) {
+      const angle = position * base ** (-k / headDim), cos = Math.cos(angle), sin = Math.sin(angle);
+      turned[k] = x[k] * cos - x[k + 1] * sin;
+      turned[k + 1] = x[k] * sin + x[k + 1] * cos;
+    }
+    return turned;
+  };
+  return { rotate };
+}
+
+function alibi(numHeads) {
+  const power = 2 ** Math.floor(Math.log2(numHeads));
+  const slopes = range(power).map((k) => 2 ** ((-8 * (k + 1)) / power));
+  slopes.push(...range(numHeads - power).map((k) => 2 ** ((-4 * (2 * k + 1)) / power)));
+  return { bias: (h, from, to) => -slopes[h] * Math.abs(from - to) };
+}
+
+/* In single precision, as the package counts: where a bucket begins must not depend on rounding. */
+function bucket(distance, bidirectional, numBuckets = 32, maxDistance = 128) {
+  const buckets = bidirectional ? numBuckets / 2 : numBuckets, exact = buckets / 2, single = Math.fround;
+  const offset = bidirectional && distance > 0 ? buckets : 0;
+  const far = bidirectional ? Math.abs(distance) : Math.max(0, -distance);
+  if (far < exact) return offset + far;
+  const ratio = single(single(Math.log(single(far / exact))) / single(Math.log(maxDistance / exact)));
+  return offset + Math.min(buckets - 1, exact + Math.trunc(single(ratio * (buckets - exact))));
+}
+
+function relativeBias(weights, name, bidirectional) {
+  const { shape: [buckets, heads], data } = weights.get(name);
+  return { bias: (h, from, to) => data[bucket(to - from, bidirectional, buckets) * heads + h] };
+}
+
+/* ---------------------------------------------------------------- layers */
+
+function layerNorm(weights, name) {
+  const scaleBy = weights.get(`${name}.weight`).data, shift = weights.get(`${name}.bias`).data;
+  return (x) => {
+    const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+    const variance = x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length;
+    const deviation = Math.sqrt(variance + 1e-5);
+    return x.map((value, k) => ((value - mean) / deviation) * scaleBy[k] + shift[k]);
+  };
+}
+
+function rmsNorm(weights, name, eps = 1e-6) {
+  const scaleBy = weights.get(`${name}.weight`).data;
+  return (x) => {
+    const size = Math.sqrt(dot(x, x) / x.length + eps);
+    return x.map((value, k) => (value / size) * scaleBy[k]);
+  };
+}
+
+const NORMS = { layer: layerNorm, rms: rmsNorm };
+
+class MultiHeadAttention {
+  constructor(weights, name, { numHeads, numKvHeads = numHeads, score, project = true, position = null }) {
+    Object.assign(this, { numHeads, numKvHeads, position, scoreName: score });
+    this.score = named(SCORES, score, "score")(weights, `${name}.score`);
+    const part = (which) => (project ? weights.linear(`${name}.${which}_proj`) : same);
+    [this.query, this.key, this.value, this.out] = ["q", "k", "v", "out"].map(part);
+    const norm = (which) => (weights.has(`${name}.${which}.weight`) ? rmsNorm(weights, `${name}.${which}`, 2 ** -23) : same);
+    [this.queryNorm, this.keyNorm] = ["q_norm", "k_norm"].map(norm);
+  }
+
+  /* Keys and values [g j e], made once. */
+  projectContext(context, positions = range(context.length)) {
+    const key = split(context.map(this.key), this.numKvHeads).map((rows) => this.turned(rows.map(this.keyNorm), positions));
+    return { key, value: split(context.map(this.value), this.numKvHeads), positions };
+  }
+
+  /* Attend from x [i d] to what projectContext made. Returns { output [i d], attended [h i] }. */
+  forward(x, context, { mask = null, causal = false, positions = range(x.length) } = {}) {
+    const query = split(x.map(this.query), this.numHeads).map((rows) => this.turned(rows.map(this.queryNorm), positions));
+    const bias = this.position && this.position.bias
+      ? (h, i, j) => this.position.bias(h, positions[i], context.positions[j])
+      : null;
+    const attended = attend(query, context.key, context.value, { score: this.score, mask, bias, causal });
+    const output = x.map((_, i) => this.out(joined(...attended.map((head) => head[i].output))));
+    return { output, attended };
+  }
+
+  turned(rows, positions) {
+    if (!this.position || !this.position.rotate) return rows;
+    return rows.map((row, i) => this.position.rotate(row, positions[i]));
+  }
+}
+
+/* [i (h e)] to [h i e] */
+function split(rows, heads) {
+  return range(heads).map((h) => rows.map((row) => row.subarray((h * row.length) / heads, ((h + 1) * row.length) / heads)));
+}
+
+function append(old, fresh) {
+  const both = (name) => old[name].map((rows, g) => [...rows, ...fresh[name][g]]);
+  return { key: both("key"), value: both("value"), positions: [...old.positions, ...fresh.positions] };
+}
+
+function feedForward(weights, name, activation) {
+  const [fc1, fc2] = [weights.linear(`${name}.fc1`), weights.linear(`${name}.fc2`)];
+  if (activation !== "swiglu") {
+    const bend = named(ACTIVATIONS, activation, "activation");
+    return (x) => fc2(fc1(x).map(bend));
+  }
+  const gate = weights.linear(`${name}.gate`);
+  return (x) => {
+    const open = gate(x);
+    return fc2(fc1(x).map((value, k) => ACTIVATIONS.silu(value) * open[k]));
+  };
+}
+
+class TransformerBlock {
+  constructor(weights, name, config, position) {
+    const settings = { numHeads: config.num_heads, score: config.score };
+    const own = { ...settings, numKvHeads: config.num_kv_heads ?? config.num_heads };
+    const norm = (part) => named(NORMS, config.norm, "norm")(weights, `${name}.${part}_norm`);
+    this.selfAttn = new MultiHeadAttention(weights, `${name}.self_attn`, { ...own, position });
+    this.selfAttnNorm = norm("self_attn");
+    if (weights.has(`${name}.cross_attn_norm.weight`)) {
+      this.crossAttn = new MultiHeadAttention(weights, `${name}.cross_attn`, own);
+      this.crossAttnNorm = norm("cross_attn");
+    }
+    this.feedForward = feedForward(weights, `${name}.feed_forward`, config.activation);
+    this.feedForwardNorm = norm("feed_forward");
+    this.normFirst = config.norm_first;
+  }
+
+  /* x [i d] to { x, cache, own [h i], cross [h i] } */
+  forward(x, { cache = null, mask = null, causal = false, positions, memory = null, memoryMask = null }) {
+    let h = this.before(x, this.selfAttnNorm);
+    const fresh = this.selfAttn.projectContext(h, positions);
+    cache = cache ? append(cache, fresh) : fresh;
+    const own = this.selfAttn.forward(h, cache, { mask, causal, positions });
+    x = this.join(x, own.output, this.selfAttnNorm);
+    let cross = null;
+    if (this.crossAttn) {
+      h = this.before(x, this.crossAttnNorm);
+      cross = this.crossAttn.forward(h, memory, { mask: memoryMask });
+      x = this.join(x, cross.output, this.crossAttnNorm);
+    }
+    h = this.before(x, this.feedForwardNorm);
+    x = this.join(x, h.map(this.feedForward), this.feedForwardNorm);
+    return { x, cache, own: own.attended, cross: cross && cross.attended };
+  }
+
+  before(x, norm) { return this.normFirst ? x.map(norm) : x; }
+
+  join(x, part, norm) {
+    const sum = x.map((row, i) => add(row, part[i]));
+    return this.normFirst ? sum : sum.map(norm);
+  }
+}
+
+/* What a stack of blocks shares: embedding with positions, the blocks, the last norm. */
+class Blocks {
+  constructor(weights, name, config, { causal }) {
+    this.embed = embedding(weights, `${name}embed`, config);
+    const first = `${name}layers.0.self_attn.position.table.weight`;
+    const INSIDE = {
+      none: () => null, sinusoidal: () => null, learned: () => null,
+      rotary: () => rotary(config.dim / config.num_heads),
+      alibi: () => alibi(config.num_heads),
+      t5: () => relativeBias(weights, first, !causal),
+    };
+    const position = named(INSIDE, config.position, "position")();
+    this.layers = range(config.num_layers).map((n) => new TransformerBlock(weights, `${name}layers.${n}`, config, position));
+    this.norm = config.norm_first ? named(NORMS, config.norm, "norm")(weights, `${name}norm`) : same;
+    this.window = config.window;
+  }
+}
+
+function embedding(weights, name, config) {
+  const factor = config.scale_embedding ? Math.sqrt(config.dim) : 1;
+  let position = null;
+  if (config.position === "sinusoidal") position = sinusoidal(config.dim, config.sinusoid_layout);
+  if (config.position === "learned") position = learned(weights, `${name}.position.table.weight`);
+  return (id, place = 0) => {
+    const x = scale(weights.row(`${name}.tokens.weight`, id), factor);
+    return position ? add(x, position(place)) : x;
+  };
+}
+
+/* ---------------------------------------------------------------- recurrent layers */
+
+/* One step of an LSTM or GRU: (x, parts) to parts, (h, c) or (h). */
+function lstm(weights, name) {
+  const [input, hidden] = gates(weights, name);
+  return (x, [h, c]) => {
+    const all = add(input(x), hidden(h)), d = h.length, nextH = zeros(d), nextC = zeros(d);
+    for (let k = 0; k < d; k++) {
+      nextC[k] = sigmoid(all[d + k]) * c[k] + sigmoid(all[k]) * Math.tanh(all[2 * d + k]);
+      nextH[k] = sigmoid(all[3 * d + k]) * Math.tanh(nextC[k]);
+    }
+    return [nextH, nextC];
+  };
+}
+
+function gru(weights, name) {
+  const [input, hidden] = gates(weights, name);
+  return (x, [h]) => {
+    const a = input(x), b = hidden(h), d = h.length;
+    return [h.map((old, k) => {
+      const reset = sigmoid(a[k] + b[k]), update = sigmoid(a[d + k] + b[d + k]);
+      return (1 - update) * Math.tanh(a[2 * d + k] + reset * b[2 * d + k]) + update * old;
+    })];
+  };
+}
+
+function gates(weights, name) {
+  return ["ih", "hh"].map((which) => {
+    const { shape: [rows, columns], data } = weights.get(`${name}.weight_${which}_l0`);
+    const bias = weights.get(`${name}.bias_${which}_l0`).data;
+    return (x) => product(data, rows, columns, x, bias);
+  });
+}
+
+const CELLS = { lstm, gru };
+
+class RecurrentStack {
+  constructor(weights, name, config) {
+    const cell = named(CELLS, config.cell, "cell");
+    const direction = config.direction || "forward";
+    this.directions = direction === "both" ? ["forward", "backward"] : [direction];
+    this.layers = range(config.num_layers).map((n) =>
+      this.directions.map((_, which) => cell(weights, `${name}.layers.${n}.${which}`)));
+    this.hiddenDim = config.hidden_dim;
+    this.numParts = config.cell === "lstm" ? 2 : 1;
+    this.residual = config.residual;
+  }
+
+  zero() { return range(this.numParts).map(() => zeros(this.hiddenDim)); }
+
+  /* One token of a decoder: x [d] and, for each layer, its parts; a c that is not handed over is zero. */
+  step(x, state) {
+    const fresh = this.layers.map(([cell], n) => {
+      const parts = this.zero().map((nothing, part) => (state && state[n][part]) || nothing);
+      const next = cell(x, parts);
+      x = this.residual && n ? add(x, next[0]) : next[0];
+      return next;
+    });
+    return [x, fresh];
+  }
+
+  /* A whole source [s d]: the outputs [s d'] and each layer's final parts, directions joined. */
+  read(x) {
+    const finals = this.layers.map((cells, n) => {
+      const read = cells.map((cell, which) => {
+        const backward = this.directions[which] === "backward", outputs = [];
+        let parts = this.zero();
+        for (const row of backward ? [...x].reverse() : x) {
+          parts = cell(row, parts);
+          outputs.push(parts[0]);
+        }
+        return { outputs: backward ? outputs.reverse() : outputs, parts };
+      });
+      x = x.map((row, i) => {
+        const output = joined(...read.map((one) => one.outputs[i]));
+        return this.residual && n ? add(row, output) : output;
+      });
+      return range(this.numParts).map((part) => joined(...read.map((one) => one.parts[part])));
+    });
+    return [x, finals];
+  }
+}
+
+/* ---------------------------------------------------------------- encoders: source ids to a memory
+
+   A memory is { states [s d], visible(j), final, maps }: maps holds for each layer its attended [h i].
+   `blocked` is a set of source places that no query may attend to. */
+
+class RNNEncoder {
+  constructor(weights, config) {
+    this.embed = embedding(weights, "encoder.embed", {});
+    this.stack = new RecurrentStack(weights, "encoder.stack", config);
+    this.handed = config.handover === "all" ? 2 : 1;
+  }
+
+  forward(ids, blocked) {
+    const [states, finals] = this.stack.read(ids.map((id) => this.embed(id)));
+    return { states, visible: (j) => !blocked.has(j), final: finals.map((parts) => parts.slice(0, this.handed)), maps: [] };
+  }
+}
+
+class TransformerEncoder extends Blocks {
+  constructor(weights, config) { super(weights, "encoder.", config, { causal: false }); }
+
+  forward(ids, blocked) {
+    const visible = (j) => !blocked.has(j), positions = range(ids.length), maps = [];
+    let x = ids.map((id, i) => (visible(i) ? this.embed(id, i) : scale(this.embed(id, i), 0)));
+    for (const layer of this.layers) {
+      const out = layer.forward(x, { mask: (_, j) => visible(j), positions });
+      x = out.x;
+      maps.push(out.own);
+    }
+    return { states: x.map(this.norm), visible, final: null, maps };
+  }
+}
+
+/* One vector for the whole source. */
+function summary({ states, visible, final }) {
+  if (final) return final[final.length - 1][0];
+  const kept = states.filter((_, j) => visible(j));
+  const sum = kept.reduce(add, zeros(states[0].length));
+  return scale(sum, 1 / Math.max(1, kept.length));
+}
+
+/* ---------------------------------------------------------------- decoders: start(memory), step(id, state)
+
+   A step returns { logits, state, cross, own }, where cross and own hold for each layer its attended [h 1]. */
+
+class TransformerDecoder extends Blocks {
+  constructor(weights, config) {
+    super(weights, "decoder.", config, { causal: true });
+    this.output = weights.linear("decoder.output");
+  }
+
+  start(memory) {
+    const projected = this.layers.map((layer) => layer.crossAttn.projectContext(memory.states));
+    return { caches: this.layers.map(() => null), memory: projected, visible: memory.visible, position: 0 };
+  }
+
+  step(id, { caches, memory, visible, position }) {
+    let x = [this.embed(id, position)];
+    const mask = this.window ? (_, j) => position - j < this.window : null;
+    const outs = this.layers.map((layer, n) => {
+      const out = layer.forward(x, {
+        cache: caches[n], mask, positions: [position], memory: memory[n], memoryMask: (_, j) => visible(j),
+      });
+      x = out.x;
+      return out;
+    });
+    const state = { caches: outs.map((out) => out.cache), memory, visible, position: position + 1 };
+    return { logits: this.output(this.norm(x[0])), state, cross: outs.map((out) => out.cross), own: outs.map((out) => out.own) };
+  }
+}
+
+/* What the RNN decoders share: embedding, stack, bridge, output. */
+class RNNDecoder {
+  constructor(weights, config) {
+    this.embed = embedding(weights, "decoder.embed", {});
+    this.stack = new RecurrentStack(weights, "decoder.stack", config);
+    this.output = weights.linear("decoder.output");
+    this.initial = config.initial_state;
+    const { num_layers: layers } = config, parts = this.stack.numParts;
+    this.projections = this.initial === "project"
+      ? range(layers * parts).map((n) => weights.linear(`decoder.bridge.projections.${n}`))
+      : [];
+    if (!["none", "peeky"].includes(config.attention)) {
+      this.crossAttn = new MultiHeadAttention(weights, "decoder.cross_attn", {
+        numHeads: config.num_heads, score: config.score, project: config.project,
+      });
+    }
+  }
+
+  /* The first state from the encoder's last: for each layer its parts, or null for zero. */
+  bridge(memory) {
+    if (this.initial === "zero") return null;
+    const parts = this.stack.numParts;
+    if (this.initial === "copy") return memory.final.map((handed) => handed.slice(0, parts));
+    return this.stack.layers.map((_, n) => {
+      const handed = memory.final && n < memory.final.length ? memory.final[n] : [summary(memory)];
+      return range(parts).map((part) =>
+        this.projections[n * parts + part](handed[Math.min(part, handed.length - 1)]).map(Math.tanh));
+    });
+  }
+
+  attention(query, state) {
+    const { output, attended } = this.crossAttn.forward([query], state.memory, { mask: (_, j) => state.visible(j) });
+    return [output[0], [attended]];
+  }
+}
+
+class PlainDecoder extends RNNDecoder {
+  constructor(weights, config) {
+    super(weights, config);
+    this.peeky = config.attention === "peeky";
+  }
+
+  start(memory) { return { recurrent: this.bridge(memory), fed: this.peeky ? summary(memory) : zeros(0) }; }
+
+  step(id, { recurrent, fed }) {
+    const [h, next] = this.stack.step(joined(fed, this.embed(id)), recurrent);
+    return { logits: this.output(joined(fed, h)), state: { recurrent: next, fed }, cross: [], own: [] };
+  }
+}
+
+/* Attention after the RNN: textbook, and with `combine` Luong's. */
+class AttentionDecoder extends RNNDecoder {
+  constructor(weights, config) {
+    super(weights, config);
+    this.combine = config.attention === "luong" ? weights.linear("decoder.combine") : null;
+    this.fedWidth = config.input_feeding ? weights.get("decoder.combine.weight").shape[0] : 0;
+  }
+
+  start(memory) {
+    const projected = this.crossAttn.projectContext(memory.states);
+    return { recurrent: this.bridge(memory), fed: zeros(this.fedWidth), memory: projected, visible: memory.visible };
+  }
+
+  step(id, state) {
+    const [h, recurrent] = this.stack.step(joined(this.embed(id), state.fed), state.recurrent);
+    const [context, cross] = this.attention(h, state);
+    let both = joined(context, h);
+    if (this.combine) both = this.combine(both).map(Math.tanh);
+    return { logits: this.output(both), state: { ...state, recurrent, fed: this.fedWidth ? both : state.fed }, cross, own: [] };
+  }
+}
+
+/* Attention before the RNN: the previous state asks. */
+class BahdanauDecoder extends RNNDecoder {
+  constructor(weights, config) {
+    super(weights, config);
+    this.maxout = weights.linear("decoder.maxout");
+  }
+
+  start(memory) {
+    return { recurrent: this.bridge(memory), memory: this.crossAttn.projectContext(memory.states), visible: memory.visible };
+  }
+
+  step(id, state) {
+    const x = this.embed(id), layers = state.recurrent;
+    const [context, cross] = this.attention(layers ? layers[layers.length - 1][0] : zeros(this.stack.hiddenDim), state);
+    const [h, recurrent] = this.stack.step(joined(x, context), layers);
+    const pairs = this.maxout(joined(h, context, x));
+    const larger = zeros(pairs.length / 2).map((_, k) => Math.max(pairs[2 * k], pairs[2 * k + 1]));
+    return { logits: this.output(larger), state: { ...state, recurrent }, cross, own: [] };
+  }
+}
+
+/* ---------------------------------------------------------------- models: encode(ids, blocked), start, step */
+
+class EncoderDecoder {
+  constructor(weights, config) {
+    const ENCODERS = { "rnn-encoder": RNNEncoder, transformer: TransformerEncoder };
+    const ATTENTION = {
+      none: PlainDecoder, peeky: PlainDecoder, textbook: AttentionDecoder, luong: AttentionDecoder, bahdanau: BahdanauDecoder,
+    };
+    this.encoder = new (named(ENCODERS, config.encoder.kind, "encoder"))(weights, config.encoder);
+    const DECODERS = { "rnn-decoder": ATTENTION, transformer: { undefined: TransformerDecoder } };
+    const decoders = named(DECODERS, config.decoder.kind, "decoder");
+    this.decoder = new (named(decoders, String(config.decoder.attention), "attention"))(weights, config.decoder);
+  }
+
+  encode(ids, blocked) { return this.encoder.forward(ids, blocked); }
+
+  start(memory) { return this.decoder.start(memory); }
+
+  step(id, state) { return this.decoder.step(id, state); }
+}
+
+/* Source and target as one sequence; a step's attention is cut into that to the source and that to the target. */
+class DecoderOnly extends Blocks {
+  constructor(weights, config) {
+    super(weights, "", config.stack, { causal: true });
+    this.output = weights.linear("output");
+    this.bidirectional = config.bidirectional_prefix;
+  }
+
+  encode(ids, blocked) {
+    const visible = (j) => !blocked.has(j), near = (i, j) => !this.window || Math.abs(i - j) < this.window;
+    const mask = (i, j) => visible(j) && near(i, j) && (j <= i || this.bidirectional);
+    const { caches, maps } = this.read(ids.map((id, i) => ({ id, visible: visible(i) })), 0, null, mask);
+    return { states: [], visible, caches, maps, length: ids.length };
+  }
+
+  start(memory) { return memory; }
+
+  step(id, { visible, caches, length: place, source = place }) {
+    const mask = (_, j) => (j >= source || visible(j)) && (!this.window || place - j < this.window);
+    const { x, caches: grown, maps } = this.read([{ id, visible: true }], place, caches, mask);
+    const part = (from, to) => maps.map((heads) => heads.map((rows) => rows.map((one) => section(one, from, to))));
+    return {
+      logits: this.output(x[0]), state: { visible, caches: grown, length: place + 1, source },
+      cross: part(0, source), own: part(source, place + 1),
+    };
+  }
+
+  read(tokens, first, caches, mask) {
+    const positions = range(tokens.length, first);
+    let x = tokens.map(({ id, visible }, i) => scale(this.embed(id, positions[i]), visible ? 1 : 0));
+    const outs = this.layers.map((layer, n) => {
+      const out = layer.forward(x, { cache: caches && caches[n], mask, positions });
+      x = out.x;
+      return out;
+    });
+    return { x: x.map(this.norm), caches: outs.map((out) => out.cache), maps: outs.map((out) => out.own) };
+  }
+}
+
+/* Some of the keys of one distribution; `offset` and `whole` lead back to all of them. */
+function section(whole, from, to) {
+  return { ...whole, weights: whole.weights.slice(from, to), offset: from, whole };
+}
+
+function buildModel(config, weights) {
+  return new (named({ "encoder-decoder": EncoderDecoder, "decoder-only": DecoderOnly }, config.kind, "model"))(weights, config);
+}
+
+/* ---------------------------------------------------------------- decoding */
+
+const SPECIALS = { pad: 0, bos: 1, eos: 2, unk: 3 };
+
+/* One token for each character; ids follow the code points after the four specials. */
+class CharTokenizer {
+  constructor(characters) {
+    this.characters = [...characters];
+    this.ids = new Map(this.characters.map((character, k) => [character, k + 4]));
+  }
+
+  encode(text) { return [...text.normalize("NFC")].map((character) => this.ids.get(character) ?? SPECIALS.unk); }
+
+  piece(id) { return id === SPECIALS.unk ? "\ufffd" : this.characters[id - 4] ?? ""; }
+
+  decode(ids) { return ids.map((id) => this.piece(id)).join(""); }
+}
+
+/* The most probable; of equal ones the first. */
+function best(probabilities) {
+  return probabilities.reduce((most, value, id) => (value > probabilities[most] ? id : most), 0);
+}
+
+/* Write a target for source ids that end with <eos>, at most `limit` tokens, <eos> counted.
+
+   `choose` maps probabilities and the step's number to the next id; `given` are ids to write whatever the model says.
+   Returns { encoder, steps, ids, finished }: for each step { id, logits, probabilities, cross, own }. */
+function write(model, source, { limit, temperature = 1, blocked = new Set(), choose = best, given = null }) {
+  const memory = model.encode(source, blocked), steps = [];
+  let state = model.start(memory), id = SPECIALS.bos;
+  while (steps.length < (given ? given.length : limit)) {
+    const step = model.step(id, state);
+    const probabilities = softmax(scale(step.logits, 1 / temperature));
+    id = given ? given[steps.length] : choose(probabilities, steps.length);
+    state = step.state;
+    steps.push({ id, logits: step.logits, probabilities, cross: step.cross, own: step.own });
+    if (id === SPECIALS.eos) break;
+  }
+  const finished = steps.length > 0 && steps[steps.length - 1].id === SPECIALS.eos;
+  const ids = steps.map((step) => step.id);
+  return { encoder: memory.maps, steps, ids: finished ? ids.slice(0, -1) : ids, finished };
+}

@@ -1,0 +1,724 @@
+
+/* ================================================================ the page around the models */
+
+(function demo() {
+  const page = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  root.classList.add("js");
+  const byId = (id) => document.getElementById(id);
+  const calm = 350;  // milliseconds a step while the page writes by itself
+
+  const state = {
+    blocked: new Set(), step: Infinity, temperature: 1, draw: false, seed: 1,
+    hidden: new Set(), choice: {}, cell: null, playing: null,
+  };
+  let source = [];  // characters that are read, <eos> at the end
+
+  /* ---------------------------------------------------------------- words and elements */
+
+  function say(key, values = {}) {
+    return page.words[root.lang][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  }
+
+  function make(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === null || value === false) continue;
+      if (name.startsWith("--")) element.style.setProperty(name, value);
+      else if (name === "press") element.addEventListener("click", value);
+      else element.setAttribute(name, value === true ? "" : value);
+    }
+    element.append(...children.filter((child) => child !== null));
+    return element;
+  }
+
+  function drawing(tag, attributes, ...children) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  }
+
+  /* A token as it is shown: a space and the end can be seen. */
+  function shown(character) {
+    if (character === "") return "⏎";
+    if (character === " ") return "␣";
+    return /\p{C}|\p{Zl}|\p{Zp}|\p{Zs}/u.test(character) ? `<U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>` : character;
+  }
+
+  function token(character) { return make("bdi", { class: "mono token" }, shown(character)); }
+
+  function share(probability) {
+    if (probability >= 0.9995) return "100 %";
+    if (probability >= 0.001) return `${(100 * probability).toFixed(1)} %`;
+    if (probability === 0) return "0 %";
+    const power = Math.floor(Math.log10(probability));
+    const raised = [...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
+    return `${(probability / 10 ** power).toFixed(1)} × 10⁻${raised}`;
+  }
+
+  function number(value, digits = 3) { return value.toFixed(digits).replace("-", "−"); }
+
+  /* Redraw a part of the page; what had the focus in it has it again. */
+  function redraw(place, ...children) {
+    const active = place.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const scrolled = [...place.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]);
+    place.replaceChildren(...children.filter((child) => child !== null));
+    place.querySelectorAll(".scroll").forEach((one, k) => scrolled[k] && one.scrollTo(...scrolled[k]));
+    if (active) {
+      const again = place.querySelector(`[data-key="${CSS.escape(active)}"]`);
+      if (again) again.focus({ preventScroll: true });
+    }
+  }
+
+  /* ---------------------------------------------------------------- the models */
+
+  const models = [...document.querySelectorAll("script.model")].map((script) => {
+    const model = JSON.parse(script.textContent);
+    script.remove();
+    if (model.reason) return model;
+    try {
+      model.network = buildModel(model.config, new Weights(model.weights));
+      model.source = new CharTokenizer(model.source);
+      model.target = new CharTokenizer(model.target);
+      delete model.weights;
+    } catch (error) {
+      model.error = error.message;
+    }
+    return model;
+  });
+  const working = models.filter((model) => model.network);
+
+  function ids(model, text) { return [...model.source.encode(text), SPECIALS.eos]; }
+
+  function characters(model, written) { return written.map((id) => (id === SPECIALS.eos ? "" : model.target.piece(id))); }
+
+  /* The same numbers for the same seed, one for each step. */
+  function random(seed, step) {
+    let t = (seed * 1000003 + step * 7919 + 0x6d2b79f5) | 0;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  }
+
+  function drawn(probabilities, step) {
+    let left = random(state.seed, step);
+    for (let id = 0; id < probabilities.length; id++) if ((left -= probabilities[id]) < 0) return id;
+    return best(probabilities);
+  }
+
+  function probability(trace) {
+    return Math.exp(trace.steps.reduce((sum, step) => sum + Math.log(step.probabilities[step.id]), 0));
+  }
+
+  /* Everything that a model is asked for the present input. */
+  function ask(model, text, right) {
+    const options = { limit: model.max_length, temperature: state.temperature, choose: state.draw ? drawn : best };
+    const input = ids(model, text);
+    const start = performance.now();
+    const trace = write(model.network, input, { ...options, blocked: state.blocked });
+    const ms = performance.now() - start;
+    const free = state.blocked.size ? write(model.network, input, options) : null;
+    const told = { trace, ms, free, output: model.target.decode(trace.ids), right: null };
+    if (right) {
+      const wanted = model.target.encode(right);
+      if (wanted.includes(SPECIALS.unk)) told.cannot = "right.unknown";
+      else if (wanted.length >= model.max_length) told.cannot = "right.long";
+      else told.right = write(model.network, input, { ...options, blocked: state.blocked, given: [...wanted, SPECIALS.eos] });
+      told.isRight = told.output === right && trace.finished;
+    }
+    return told;
+  }
+
+  function askAll() {
+    const text = byId("text").value.normalize("NFC"), right = byId("right").value.normalize("NFC").trim();
+    source = text.trim() ? [...text, ""] : [];
+    for (const model of working) {
+      model.told = model.failed = null;
+      if (!source.length || state.hidden.has(model.name)) continue;
+      try {
+        model.told = ask(model, text, right);
+      } catch (error) {
+        model.failed = error instanceof TooLong ? say("cannot.long", { most: error.most }) : error.message;
+      }
+    }
+    drawAll();
+    tell(outputs);
+  }
+
+  /* What a screen reader is told, when the reader has come to rest. */
+  let later = 0;
+  function tell(sentence) {
+    clearTimeout(later);
+    later = setTimeout(() => { byId("said").textContent = sentence(); }, 700);
+  }
+
+  function outputs() {
+    return working.filter((model) => model.told).map((model) => {
+      const { told } = model, verdict = told.isRight === undefined ? "" : ` ${say(told.isRight ? "is.right" : "is.wrong")}.`;
+      return say("said", { model: model.name, output: told.output, share: share(probability(told.trace)) }) + verdict;
+    }).join(" ");
+  }
+
+  function tokensOfStep() {
+    const written = working.filter((model) => model.told && model.told.trace.steps[state.step - 1]).map((model) => {
+      const { id, probabilities } = model.told.trace.steps[state.step - 1];
+      return say("said", { model: model.name, output: shown(characters(model, [id])[0]), share: share(probabilities[id]) });
+    });
+    return [`${say("step", { step: state.step, steps: steps() })}.`, ...written].join(" ");
+  }
+
+  function cellOf(model) {
+    const box = panels.get(model.name).querySelector(".inside");
+    return box ? [...box.querySelectorAll("h3, .sum")].map((one) => one.textContent).join(". ") : "";
+  }
+
+  /* ---------------------------------------------------------------- drawing */
+
+  function steps() { return Math.max(1, ...working.map((model) => (model.told ? model.told.trace.steps.length : 0))); }
+
+  function drawAll() {
+    byId("work").hidden = !source.length;
+    byId("nothing").hidden = source.length > 0;
+    byId("again").hidden = !state.draw;
+    byId("heat").textContent = number(state.temperature, 1);
+    drawUnknown();
+    drawSource();
+    drawSteps();
+  }
+
+  function drawUnknown() {
+    const known = (character) => working.every((model) => model.source.ids.has(character));
+    const strange = [...new Set(source.filter((character) => character && !known(character)))];
+    byId("unknown").hidden = !strange.length;
+    byId("unknown").textContent = strange.length ? say("unknown", { characters: strange.map(shown).join(" ") }) : "";
+  }
+
+  /* The source: every token a button that blocks it; arrow keys move among them. */
+  function drawSource() {
+    const buttons = source.map((character, place) => make("button", {
+      type: "button", class: "read", "data-key": `read-${place}`, "aria-pressed": String(state.blocked.has(place)),
+      tabindex: place === (state.reading ?? 0) ? 0 : -1, press: () => block(place),
+    }, make("bdi", {}, shown(character))));
+    redraw(byId("source"), ...buttons);
+    byId("clear").hidden = !state.blocked.size;
+  }
+
+  function block(place) {
+    state.reading = place;
+    if (!state.blocked.delete(place)) state.blocked.add(place);
+    askAll();
+  }
+
+  function walk(container, selector, moved) {
+    container.addEventListener("keydown", (event) => {
+      const all = [...container.querySelectorAll(selector)], here = all.indexOf(event.target.closest(selector));
+      const to = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: all.length - 1 }[event.key];
+      if (here < 0 || to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      moved(all, Math.max(0, Math.min(all.length - 1, to)));
+    });
+  }
+
+  walk(byId("source"), ".read", (all, to) => {
+    state.reading = to;
+    all.forEach((one, k) => { one.tabIndex = k === to ? 0 : -1; });
+    all[to].focus();
+  });
+
+  function goTo(step) {
+    state.step = Math.max(1, Math.min(steps(), step));
+    drawSteps();
+    tell(tokensOfStep);
+  }
+
+  function drawSteps() {
+    const count = steps();
+    if (state.step > count) state.step = count;
+    const slider = byId("step");
+    slider.max = count;
+    slider.value = state.step;
+    const place = say("step", { step: state.step, steps: count });
+    slider.setAttribute("aria-valuetext", place);
+    byId("place").textContent = place;
+    byId("first").disabled = byId("back").disabled = state.step === 1;
+    byId("last").disabled = byId("forward").disabled = state.step === count;
+    for (const model of models) drawModel(model);
+  }
+
+  const panels = new Map(models.map((model) => {
+    const panel = make("section", { class: `panel m${model.colour}`, "aria-label": model.name, "data-model": model.name });
+    byId("models").append(panel);
+    walk(panel, ".wrote", (all, to) => {
+      goTo(to + 1);
+      panel.querySelectorAll(".wrote")[to].focus();
+    });
+    panel.addEventListener("keydown", (event) => moveInMap(model, event));
+    return [model.name, panel];
+  }));
+
+  function sign(model) {
+    const svg = drawing("svg", { class: "sign", viewBox: "-7 -7 14 14", width: 14, height: 14, "aria-hidden": "true" });
+    svg.append(drawing("path", { d: model.path }));
+    return svg;
+  }
+
+  function drawModel(model) {
+    const panel = panels.get(model.name), { told } = model;
+    panel.hidden = state.hidden.has(model.name);
+    if (panel.hidden) return;
+    const title = make("h2", { class: "model" }, sign(model), model.name);
+    if (told) title.append(make("small", {}, say("time", { ms: told.ms < 10 ? told.ms.toFixed(1) : Math.round(told.ms) })));
+    if (!told) {
+      const reason = model.reason ? say(model.reason) : model.error && say("cannot.part", { part: model.error });
+      redraw(panel, title, make("p", { class: "note" }, reason ? say("cannot", { reason }) : model.failed || ""));
+      return;
+    }
+    if (told.isRight !== undefined) {
+      const right = told.isRight;
+      title.append(make("span", { class: right ? "right" : "wrong" }, `${right ? "✓" : "✗"} ${say(right ? "is.right" : "is.wrong")}`));
+    }
+    // The same number of parts in every panel, so that they stand in line.
+    const parts = [title, outputRow(model), outputNotes(model), freeRow(model), rightRow(model), candidates(model), ...attention(model), inside(model)];
+    redraw(panel, ...parts.map((part) => part || make("div")));
+    const chosen = panel.querySelector(".softmax tr.here");
+    if (chosen) chosen.closest(".scroll").scrollTop = chosen.offsetTop - 90;
+  }
+
+  /* What was written, a button a token with its probability; the button goes to its step. */
+  function outputRow(model) {
+    const { trace, free } = model.told, was = free && characters(model, free.steps.map((step) => step.id));
+    const row = make("div", { class: "tokens wrote-row", role: "group", "aria-label": say("output", { model: model.name }) });
+    const last = Math.min(state.step, trace.steps.length);
+    characters(model, trace.steps.map((step) => step.id)).forEach((character, k) => {
+      const p = trace.steps[k].probabilities[trace.steps[k].id];
+      const kind = [k + 1 === state.step && "now", k + 1 > state.step && "ahead", was && was[k] !== character && "changed"];
+      row.append(make("button", {
+        type: "button", class: `wrote ${kind.filter(Boolean).join(" ")}`, "data-key": `wrote-${k}`, tabindex: k + 1 === last ? 0 : -1,
+        "aria-current": k + 1 === state.step ? "step" : null, "aria-label": say("token", { token: shown(character), share: share(p) }),
+        press: () => goTo(k + 1),
+      }, token(character), probabilityBar(p)));
+    });
+    return row;
+  }
+
+  function probabilityBar(p) {
+    return make("span", { class: "odds", "aria-hidden": "true", "--p": p }, make("i"), make("small", {}, p >= 0.995 ? "100" : (100 * p).toFixed(p < 0.1 ? 1 : 0)));
+  }
+
+  function outputNotes(model) {
+    const { trace, free, right, cannot, isRight } = model.told;
+    const notes = [say("whole", { share: share(probability(trace)) })];
+    if (!trace.finished) notes.push(say("cut", { limit: model.max_length }));
+    if (free && !hasAttention(model)) notes.push(say("before.none"));
+    if (cannot) notes.push(say(cannot));
+    if (right && !isRight) notes.push(...turningPoint(model, right));
+    return make("ul", { class: "notes" }, ...notes.map((note) => make("li", {}, note)));
+  }
+
+  /* Where the output leaves the right one, and how probable both ways were. */
+  function turningPoint(model, right) {
+    const { trace } = model.told;
+    const turn = right.steps.findIndex((step, k) => !trace.steps[k] || trace.steps[k].id !== step.id);
+    if (turn < 0 || !trace.steps[turn]) return [];
+    const { id, probabilities } = trace.steps[turn], wanted = right.steps[turn].id;
+    const [should, did] = characters(model, [wanted, id]).map(shown);
+    return [say("right.turn", { step: turn + 1, right: should, share: share(probabilities[wanted]), token: did, own: share(probabilities[id]) })];
+  }
+
+  /* Another output, token by token with its probabilities; what differs from the one above is marked. */
+  function otherRow(model, title, other) {
+    const { trace } = model.told;
+    const row = make("div", { class: "tokens other-row", role: "group", "aria-label": title }, make("span", { class: "quiet row-name" }, title));
+    characters(model, other.steps.map((step) => step.id)).forEach((character, k) => {
+      const { id, probabilities } = other.steps[k], p = probabilities[id];
+      const differs = !trace.steps[k] || trace.steps[k].id !== id;
+      row.append(make("span", { class: differs ? "other changed" : "other" }, token(character), probabilityBar(p), make("span", { class: "unseen" }, share(p))));
+    });
+    return row;
+  }
+
+  function freeRow(model) {
+    const { free } = model.told;
+    return free && hasAttention(model) ? otherRow(model, say("before.row", { share: share(probability(free)) }), free) : null;
+  }
+
+  function rightRow(model) {
+    const { right, isRight } = model.told;
+    return right && !isRight ? otherRow(model, say("right.row", { share: share(probability(right)) }), right) : null;
+  }
+
+  function hasAttention(model) {
+    return model.told.trace.encoder.length > 0 || model.told.trace.steps[0].cross.length > 0;
+  }
+
+  function candidates(model) {
+    const { trace } = model.told, step = trace.steps[state.step - 1];
+    if (!step) return make("div", { class: "candidates" });
+    const order = range(step.probabilities.length).sort((a, b) => step.probabilities[b] - step.probabilities[a] || a - b);
+    const list = order.slice(0, 4);
+    if (!list.includes(step.id)) list[3] = step.id;
+    const rows = list.map((id) => {
+      const special = Object.keys(SPECIALS).find((name) => SPECIALS[name] === id && name !== "eos");
+      const text = special ? `<${special}>` : characters(model, [id])[0];
+      const p = step.probabilities[id];
+      return make("li", { class: id === step.id ? "chosen" : null, "--p": p }, token(text), make("i", { "aria-hidden": "true" }), make("span", {}, share(p)));
+    });
+    return make("div", { class: "candidates" }, make("h3", {}, say("candidates", { step: state.step })), make("ol", {}, ...rows));
+  }
+
+  /* ---------------------------------------------------------------- attention */
+
+  /* The distributions that the choice of kind, layer and head selects: [head][row], and the tokens of both axes. */
+  function maps(model) {
+    const { trace } = model.told, written = characters(model, trace.steps.map((step) => step.id));
+    const kinds = { cross: trace.steps[0].cross.length, encoder: trace.encoder.length, decoder: trace.steps[0].own.length };
+    const known = Object.keys(kinds).filter((kind) => kinds[kind]);
+    if (!known.length) return null;
+    const choice = state.choice[model.name] ||= { kind: known[0], layer: Infinity, head: "mean" };
+    if (!known.includes(choice.kind)) choice.kind = known[0];
+    choice.layer = Math.min(choice.layer, kinds[choice.kind] - 1);
+    const heads = choice.kind === "encoder"
+      ? trace.encoder[choice.layer]
+      : range(trace.steps[0][choice.kind === "cross" ? "cross" : "own"][choice.layer].length).map((h) =>
+        trace.steps.map((step) => step[choice.kind === "cross" ? "cross" : "own"][choice.layer][h][0]));
+    if (choice.head !== "mean" && choice.head >= heads.length) choice.head = "mean";
+    const rows = choice.kind === "encoder" ? source : written;
+    const columns = choice.kind === "decoder" ? [null, ...written.slice(0, -1)] : source;
+    return { choice, known, layers: kinds[choice.kind], heads, rows, columns };
+  }
+
+  function weightAt(found, row, column) {
+    const one = (head) => found.heads[head][row].weights[column] ?? 0;
+    if (found.choice.head !== "mean") return one(found.choice.head);
+    return found.heads.reduce((sum, _, head) => sum + one(head), 0) / found.heads.length;
+  }
+
+  const axis = (character) => (character === null ? "⊢" : shown(character));
+
+  function segments(model, what, options, current) {
+    const fieldset = make("fieldset", { class: "segments" }, make("legend", {}, say(what)));
+    for (const [value, text] of options) {
+      const input = make("input", { type: "radio", name: `${what}-${model.name}`, value, "data-key": `${what}-${value}` });
+      input.checked = value === current;
+      input.addEventListener("change", () => {
+        state.choice[model.name][what] = value;
+        drawModel(model);
+      });
+      fieldset.append(make("label", {}, input, make("span", {}, text)));
+    }
+    return fieldset;
+  }
+
+  function attention(model) {
+    const found = maps(model);
+    if (!found) return [make("p", { class: "note" }, say("attention.none")), null];
+    const { choice, known, layers, heads } = found;
+    const controls = make("div", { class: "choices" });
+    if (known.length > 1) controls.append(segments(model, "kind", known.map((kind) => [kind, say(`kind.${kind}`)]), choice.kind));
+    if (layers > 1) controls.append(segments(model, "layer", range(layers).map((layer) => [layer, String(layer + 1)]), choice.layer));
+    if (heads.length > 1) controls.append(segments(model, "head", [["mean", say("mean")], ...range(heads.length).map((head) => [head, String(head + 1)])], choice.head));
+    if (!controls.children.length) controls.append(make("span", { class: "quiet" }, say("single")));
+    return [
+      make("div", {}, make("h3", {}, say("attention")), controls),
+      make("div", { class: "attention" }, make("div", { class: "scroll" }, heatmap(model, found)), make("p", { class: "readout" }, say("hint"))),
+    ];
+  }
+
+  /* The cell that is open, in every map that has it. */
+  function spot(found) {
+    const { cell } = state;
+    return cell && cell.kind === found.choice.kind && cell.row < found.rows.length && cell.column < found.columns.length ? cell : null;
+  }
+
+  /* Point at one cell: every map of this kind tells its weight there. */
+  function point(kind, key) {
+    for (const panel of panels.values()) {
+      const table = panel.querySelector(`.map[data-kind="${kind}"]`), td = table && key && table.querySelector(`[data-key="${key}"]`);
+      if (table) panel.querySelector(".readout").textContent = td ? td.getAttribute("aria-label") : say("hint");
+    }
+  }
+
+  /* A row for each query, a column for each key. Rows of steps that are still ahead are empty. */
+  function heatmap(model, found) {
+    const { rows, columns, choice } = found, ahead = choice.kind === "encoder" ? rows.length : state.step;
+    const here = spot(found), stop = here || { row: 0, column: 0 };
+    const longest = Math.max(...rows.map((character) => axis(character).length));
+    const table = make("table", {
+      class: "map", role: "grid", "data-kind": choice.kind, "aria-label": say("map", { model: model.name }), "--n": columns.length,
+      "--head": `${longest * 8 + 22}px`, "--field": "0px", "--least": "11px",
+    });
+    table.append(make("colgroup", {}, make("col", { class: "head" }), ...columns.map(() => make("col"))));
+    const top = make("tr", {}, make("td", { class: "corner" }));
+    columns.forEach((character, column) => {
+      const blocked = choice.kind !== "decoder" && state.blocked.has(column);
+      top.append(make("th", { scope: "col", class: `${blocked ? "blocked" : ""} ${here && here.column === column ? "here" : ""}` }, make("span", {}, axis(character))));
+    });
+    const body = make("tbody");
+    rows.forEach((character, row) => {
+      const now = choice.kind !== "encoder" && row + 1 === state.step;
+      const tr = make("tr", { class: now ? "now" : null }, make("th", { scope: "row", class: here && here.row === row ? "here" : null }, axis(character)));
+      columns.forEach((read, column) => {
+        const weight = row < ahead ? weightAt(found, row, column) : 0;
+        const spotted = here && here.row === row && here.column === column;
+        tr.append(make("td", {
+          "data-row": row, "data-column": column, "data-key": `cell-${row}-${column}`, "--w": +(100 * weight).toFixed(2),
+          tabindex: stop.row === row && stop.column === column ? 0 : -1, class: `${row < ahead ? "" : "ahead"} ${spotted ? "spot" : ""}`,
+          "aria-label": say("cell", { row: axis(character), column: axis(read), weight: weight.toFixed(3) }),
+          press: () => open(model, row, column),
+        }));
+      });
+      body.append(tr);
+    });
+    table.addEventListener("pointerover", (event) => {
+      const td = event.target.closest("td[data-row]");
+      if (td) point(choice.kind, td.dataset.key);
+    });
+    table.addEventListener("pointerleave", () => point(choice.kind, null));
+    table.append(make("thead", {}, top), body);
+    return table;
+  }
+
+  function open(model, row, column) {
+    const { choice } = maps(model);
+    state.cell = { kind: choice.kind, row, column };
+    goTo(choice.kind !== "encoder" && row + 1 > state.step ? row + 1 : state.step);
+    focusCell(model, row, column);
+    tell(() => cellOf(model));
+  }
+
+  function focusCell(model, row, column) {
+    const cell = panels.get(model.name).querySelector(`[data-key="cell-${row}-${column}"]`);
+    for (const other of panels.get(model.name).querySelectorAll("td[tabindex='0']")) other.tabIndex = -1;
+    cell.tabIndex = 0;
+    cell.focus({ preventScroll: state.cell !== null });
+  }
+
+  function moveInMap(model, event) {
+    if (event.key === "Escape") return close(model);
+    const td = event.target.closest("td[data-row]");
+    if (!td) return;
+    const { rows, columns, choice } = maps(model);
+    let row = +td.dataset.row, column = +td.dataset.column;
+    if (event.key === "ArrowUp") row--;
+    else if (event.key === "ArrowDown") row++;
+    else if (event.key === "ArrowLeft") column--;
+    else if (event.key === "ArrowRight") column++;
+    else if (event.key === "Home") column = 0;
+    else if (event.key === "End") column = columns.length - 1;
+    else if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    row = Math.max(0, Math.min(rows.length - 1, row));
+    column = Math.max(0, Math.min(columns.length - 1, column));
+    if (state.cell || event.key === "Enter" || event.key === " ") return open(model, row, column);
+    focusCell(model, row, column);
+    point(choice.kind, `cell-${row}-${column}`);
+  }
+
+  function close(model) {
+    if (!state.cell) return;
+    const { row, column } = state.cell;
+    state.cell = null;
+    drawSteps();
+    focusCell(model, row, column);
+  }
+
+  /* ---------------------------------------------------------------- inside one cell */
+
+  const FORMULAS = {
+    dot: () => "q · k",
+    scaled_dot: (width) => `q · k / √${width}`,
+    general: () => "q W k",
+    additive: () => "v · tanh(W₁ k + W₂ q)",
+    concat: () => "v · tanh(W [q; k])",
+    location: () => "(W q)ⱼ",
+  };
+
+  function scoreName(model, kind) {
+    const { config } = model;
+    if (config.stack) return config.stack.score;
+    return (kind === "encoder" ? config.encoder : config.decoder).score;
+  }
+
+  function inside(model) {
+    const found = maps(model), here = found && spot(found);
+    if (!here) return null;
+    const { choice, heads, rows, columns } = found, { row, column } = here;
+    if (choice.kind !== "encoder" && row >= state.step) return null;
+    const strongest = best(heads.map((head) => head[row].weights[column] ?? 0));
+    const head = choice.head === "mean" ? strongest : choice.head;
+    const part = heads[head][row], whole = part.whole || part, key = column + (part.offset || 0);
+    const names = keyNames(model, found, part), name = { row: axis(rows[row]), column: axis(columns[column]) };
+    const box = make("section", { class: "inside", "aria-label": say("inside", { ...name, layer: choice.layer + 1, head: head + 1 }) });
+    const heading = make("h3", {}, say("inside", { ...name, layer: choice.layer + 1, head: head + 1 }));
+    if (choice.head === "mean" && heads.length > 1) heading.append(" ", make("small", {}, say("inside.strongest")));
+    box.append(make("div", { class: "inside-head" }, heading, make("button", { type: "button", "aria-label": say("inside.close"), "data-key": "close", press: () => close(model) }, "×")));
+    if (key >= whole.keys.length || !whole.allowed[key]) {
+      box.append(make("p", { class: "note" }, say("inside.blocked")));
+      return box;
+    }
+    const score = scoreName(model, choice.kind), pairs = score === "dot" || score === "scaled_dot";
+    const { query, output } = whole, k = whole.keys[key], value = whole.values[key], weight = whole.weights[key];
+    const multiplied = pairs ? query.map((one, n) => one * k[n]) : null;
+    const weighted = scale(value, weight);
+    const sum = whole.scores[key] + (whole.biases ? whole.biases[key] : 0);
+    box.append(
+      numbered(1, say("inside.score"), vector(say("inside.query", name), query), vector(say("inside.key", name), k), multiplied && vector(say("inside.product"), multiplied),
+        make("p", { class: "sum" }, FORMULAS[score](query.length), pairs && score === "scaled_dot" ? ` = ${number(dot(query, k))} / ${number(Math.sqrt(query.length))}` : "", " = ", make("b", {}, number(whole.scores[key])),
+          whole.biases ? `; + ${say("inside.bias")} ${number(whole.biases[key])} = ${number(sum)}` : "")),
+      numbered(2, say("inside.softmax", { count: whole.allowed.filter(Boolean).length }), softmaxTable(whole, names, key),
+        make("p", { class: "sum" }, `exp(${number(sum)}) / Σ exp = `, make("b", {}, number(weight)))),
+      numbered(3, say("inside.sum"), vector(say("inside.value", name), value), vector(`${say("inside.part")} (${number(weight)})`, weighted, value), vector(say("inside.output"), output),
+        make("p", { class: "sum" }, `Σ ${say("inside.part")} = [${[...output.slice(0, 4)].map((one) => number(one)).join(", ")}${output.length > 4 ? ", …" : ""}]`)),
+      allNumbers(query, k, multiplied, value, weighted, output),
+    );
+    return box;
+  }
+
+  function numbered(place, title, ...children) {
+    return make("div", { class: "part" }, make("h4", {}, make("span", { class: "count" }, String(place)), title), ...children.filter(Boolean));
+  }
+
+  /* Tokens of all keys that a distribution is over. */
+  function keyNames(model, found, part) {
+    if (!part.whole) return found.columns.map(axis);
+    return [...source, null, ...characters(model, model.told.trace.steps.map((step) => step.id))].map(axis);
+  }
+
+  /* A vector as bars around zero; where another is given, on that one's scale. */
+  function vector(title, values, scaledBy = values) {
+    const most = Math.max(1e-9, ...[...scaledBy].map(Math.abs)), height = 34, middle = height / 2;
+    const svg = drawing("svg", { viewBox: `0 0 ${values.length} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true", class: "bars" });
+    svg.append(drawing("line", { x1: 0, x2: values.length, y1: middle, y2: middle }));
+    values.forEach((value, n) => {
+      const size = (Math.abs(value) / most) * (middle - 1);
+      const bar = drawing("rect", { x: n + 0.08, width: 0.84, y: value > 0 ? middle - size : middle, height: size, class: value > 0 ? "plus" : "minus" });
+      bar.append(drawing("title", {}, `${n + 1}: ${number(value)}`));
+      svg.append(bar);
+    });
+    return make("div", { class: "vector" }, make("span", {}, title), svg, make("small", {}, say("inside.width", { count: values.length, most: number(most, most < 0.1 ? 3 : 2) })));
+  }
+
+  function softmaxTable(whole, names, chosen) {
+    const table = make("table", { class: "softmax" }, make("thead", {}, make("tr", {}, ...["token", "score", "weight"].map((what) => make("th", { scope: "col" }, say(`inside.column.${what}`))))));
+    const body = make("tbody");
+    whole.weights.forEach((weight, j) => {
+      const score = whole.scores[j] + (whole.biases ? whole.biases[j] : 0);
+      body.append(make("tr", { class: j === chosen ? "here" : null }, make("th", { scope: "row", class: "mono" }, names[j] ?? ""), make("td", {}, whole.allowed[j] ? number(score) : "−∞"),
+        make("td", { "--p": weight }, make("i", { "aria-hidden": "true" }), make("span", {}, number(weight)))));
+    });
+    table.append(body);
+    return make("div", { class: "scroll", tabindex: 0, role: "group", "data-key": "softmax", "aria-label": say("inside.softmax", { count: whole.weights.length }) }, table);
+  }
+
+  function allNumbers(query, key, multiplied, value, weighted, output) {
+    const columns = [["inside.column.query", query], ["inside.column.token", key], ["inside.product", multiplied], ["inside.column.value", value], ["inside.part", weighted], ["inside.column.output", output]].filter(([, values]) => values);
+    const head = make("tr", {}, make("th", { scope: "col" }, say("inside.place")), ...columns.map(([title]) => make("th", { scope: "col" }, say(title))));
+    const rows = range(Math.max(...columns.map(([, values]) => values.length))).map((n) =>
+      make("tr", {}, make("th", { scope: "row" }, String(n + 1)), ...columns.map(([, values]) => make("td", {}, n < values.length ? number(values[n]) : ""))));
+    const details = make("details", { class: "all", open: state.numbers || null }, make("summary", { "data-key": "numbers" }, say("inside.numbers")),
+      make("div", { class: "scroll", tabindex: 0, role: "group", "data-key": "all", "aria-label": say("inside.numbers") }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows))));
+    details.addEventListener("toggle", () => { state.numbers = details.open; });
+    return details;
+  }
+
+  /* ---------------------------------------------------------------- what the reader does */
+
+  function setLanguage(lang) {
+    root.lang = lang;
+    for (const element of document.querySelectorAll("[data-w]")) element.textContent = say(element.dataset.w, element.dataset);
+    for (const element of document.querySelectorAll("[data-label]")) {
+      for (const name of ["aria-label", "title"]) element.setAttribute(name, say(element.dataset.label));
+    }
+    drawAll();
+  }
+
+  function pause() {
+    clearInterval(state.playing);
+    state.playing = null;
+    byId("play").textContent = "▶";
+    byId("play").dataset.label = "step.play";
+    for (const name of ["aria-label", "title"]) byId("play").setAttribute(name, say("step.play"));
+  }
+
+  function play() {
+    if (state.playing) return pause();
+    goTo(state.step === steps() ? 1 : state.step);
+    state.playing = setInterval(() => {
+      goTo(state.step + 1);
+      if (state.step === steps()) pause();
+    }, calm);
+    byId("play").textContent = "■";
+    byId("play").dataset.label = "step.stop";
+    for (const name of ["aria-label", "title"]) byId("play").setAttribute(name, say("step.stop"));
+  }
+
+  /* Another input: nothing of the old one is blocked, and all of the output is there. */
+  function begin() {
+    pause();
+    state.blocked.clear();
+    state.step = Infinity;
+    state.reading = 0;
+    state.cell = null;
+    askAll();
+  }
+
+  byId("text").addEventListener("input", () => { byId("right").value = ""; begin(); });
+  byId("right").addEventListener("input", askAll);
+  byId("temperature").addEventListener("input", (event) => { state.temperature = +event.target.value; askAll(); });
+  byId("again").addEventListener("click", () => { state.seed++; state.step = Infinity; askAll(); });
+  byId("clear").addEventListener("click", () => {
+    state.blocked.clear();
+    askAll();
+    byId("source").querySelector(".read").focus();
+  });
+  for (const input of document.querySelectorAll("input[name=choose]")) {
+    input.addEventListener("change", () => { state.draw = input.value === "draw"; state.step = Infinity; askAll(); });
+  }
+  byId("step").addEventListener("input", (event) => { pause(); goTo(+event.target.value); });
+  byId("first").addEventListener("click", () => { pause(); goTo(1); });
+  byId("back").addEventListener("click", () => { pause(); goTo(state.step - 1); });
+  byId("forward").addEventListener("click", () => { pause(); goTo(state.step + 1); });
+  byId("last").addEventListener("click", () => { pause(); goTo(Infinity); });
+  byId("play").addEventListener("click", play);
+
+  for (const [text, right] of page.examples) {
+    byId("examples").append(make("button", { type: "button", press: () => {
+      byId("text").value = text;
+      byId("right").value = right;
+      begin();
+    } }, make("bdi", {}, text)));
+  }
+
+  if (models.length > 2) {
+    byId("shown").hidden = false;
+    for (const [place, model] of models.entries()) {
+      if (place >= 4) state.hidden.add(model.name);
+      const input = make("input", { type: "checkbox", value: model.name });
+      input.checked = place < 4;
+      input.addEventListener("change", () => {
+        if (input.checked) state.hidden.delete(model.name); else state.hidden.add(model.name);
+        askAll();
+      });
+      byId("shown").append(make("label", { class: `option m${model.colour}` }, input, sign(model), model.name));
+    }
+  }
+
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  function showTheme() {
+    const theme = root.dataset.theme || (dark.matches ? "dark" : "light");
+    document.querySelector(`input[name=theme][value=${theme}]`).checked = true;
+  }
+  for (const input of document.querySelectorAll("input[name=theme]")) {
+    input.addEventListener("change", () => { root.dataset.theme = input.value; });
+  }
+  dark.addEventListener("change", showTheme);
+  showTheme();
+  for (const input of document.querySelectorAll("input[name=lang]")) {
+    input.checked = input.value === root.lang;
+    input.addEventListener("change", () => setLanguage(input.value));
+  }
+
+  if (page.examples.length) [byId("text").value, byId("right").value] = page.examples[0];
+  begin();
+})();

@@ -1,0 +1,232 @@
+"""The JavaScript engine against torch: the same outputs, and attention weights within 1e-4."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn.attention import RelativeBias
+from selfattn.decoding.greedy import greedy
+from selfattn.demo.payload import embedded_weights
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig, config_to_dict
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import EncoderMemory, Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
+
+VOCABULARY, LIMIT = 23, 9
+KINDS = ("encoder", "decoder", "cross")
+SMALL = TransformerConfig(dim=16, num_heads=4, num_layers=2, ffn_dim=20)
+
+
+def narrow(config: Any) -> Any:
+    """The same kind of model, a few numbers wide."""
+    match config:
+        case EncoderDecoderConfig():
+            return replace(config, encoder=narrow(config.encoder), decoder=narrow(config.decoder))
+        case DecoderOnlyConfig():
+            return replace(config, stack=narrow(config.stack))
+        case TransformerConfig():
+            return replace(config, dim=16, ffn_dim=20)
+        case RNNEncoderConfig():
+            return replace(config, embed_dim=10, hidden_dim=8 if config.direction == "both" else 16)
+        case RNNDecoderConfig():
+            return replace(config, embed_dim=10, hidden_dim=16)
+
+
+def same(**both: Any) -> EncoderDecoderConfig:
+    stack = replace(SMALL, **both)
+    return EncoderDecoderConfig(encoder=stack, decoder=stack)
+
+
+def rnn(encoder: dict[str, Any], decoder: dict[str, Any], **more: Any) -> EncoderDecoderConfig:
+    return EncoderDecoderConfig(
+        encoder=RNNEncoderConfig(embed_dim=10, **{"hidden_dim": 12, **encoder}),
+        decoder=RNNDecoderConfig(embed_dim=10, **{"hidden_dim": 12, **decoder}),
+        **more,
+    )
+
+
+# What no preset is made of.
+VARIANTS: dict[str, ModelConfig] = {
+    "halves, post-norm rms, gelu": same(sinusoid_layout="halves", norm="rms", norm_first=False, activation="gelu"),
+    "one key-value head, silu": same(num_kv_heads=1, activation="silu", scale_embedding=False),
+    "no positions, dot": same(position="none", score="dot"),
+    "general": same(score="general"),
+    "additive, grouped": same(score="additive", num_kv_heads=2),
+    "concat, query-key norm": same(score="concat", qk_norm=True),
+    "location": same(score="location", max_length=40),
+    "window": same(window=3, position="rotary"),
+    "shared and tied": replace(same(), share_embeddings=True, tie_output=True),
+    "t5, 3 heads": same(dim=18, num_heads=3, position="t5"),
+    "alibi, 3 heads": same(dim=18, num_heads=3, position="alibi"),
+    "decoder-only, window, prefix": DecoderOnlyConfig(stack=replace(SMALL, window=4), bidirectional_prefix=True),
+    "decoder-only, t5, tied": DecoderOnlyConfig(stack=replace(SMALL, position="t5"), tie_output=True),
+    "decoder-only, rotary, window": DecoderOnlyConfig(stack=replace(SMALL, position="rotary", window=5)),
+    "gru, plain": rnn({"cell": "gru"}, {"cell": "gru", "attention": "none"}),
+    "lstm, everything handed over": rnn({"handover": "all"}, {"attention": "none"}),
+    "reversed source": rnn({"direction": "backward"}, {}),
+    "two ways, residual": rnn(
+        {"direction": "both", "num_layers": 2, "residual": True, "hidden_dim": 6}, {"num_layers": 2}
+    ),
+    "more layers than were read": rnn({"handover": "all"}, {"num_layers": 2, "initial_state": "project"}),
+    "bahdanau from zero": rnn({}, {"attention": "bahdanau", "score": "concat", "initial_state": "zero"}),
+    "luong, tied, heads": rnn(
+        {}, {"attention": "luong", "input_feeding": True, "num_heads": 2, "project": True}, tie_output=True
+    ),
+    "two heads of slices": rnn({}, {"num_heads": 2, "score": "general", "score_dim": 5}),
+    "transformer to bahdanau": EncoderDecoderConfig(
+        encoder=SMALL,
+        decoder=RNNDecoderConfig(attention="bahdanau", score="additive", score_dim=7, initial_state="project"),
+    ),
+}
+CONFIGS: dict[str, ModelConfig] = {name: narrow(preset.config) for name, preset in PRESETS.items()} | VARIANTS
+
+
+def shaken(config: ModelConfig) -> Seq2Seq:
+    """A model with weights that are large enough, biases and norms among them, for every mistake to be seen."""
+    model = build(config, vocab_size=VOCABULARY, pad_id=0, seed=0)
+    noise = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=noise)
+    return model.eval()
+
+
+def some_sources(count: int) -> list[list[int]]:
+    draw = random.Random(2)
+    return [[*(draw.randrange(4, VOCABULARY) for _ in range(draw.randrange(1, 30))), 2] for _ in range(count)]
+
+
+def case(config: ModelConfig, model: Seq2Seq, sources: list[list[int]], **more: Any) -> dict[str, Any]:
+    given = {"blocked": [], "given": None, "limit": LIMIT} | more
+    return {"config": config_to_dict(config), "weights": embedded_weights(model), "sources": sources, **given}
+
+
+def expected(model: Seq2Seq, source: list[int]) -> dict[str, Any]:
+    """What torch writes, with its logits and attention weights."""
+    ids, mask = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
+    written = greedy(model, ids, mask, bos_id=1, eos_id=2, max_length=LIMIT)[0].ids
+    target_in = torch.tensor([[1, *written]])[:, :LIMIT]
+    with torch.inference_mode():
+        maps = model.attention_maps(ids, target_in, source_mask=mask)
+        logits = model(ids, target_in, source_mask=mask)[0]
+    return {"ids": written, "logits": logits} | {kind: [layer[0] for layer in getattr(maps, kind)] for kind in KINDS}
+
+
+def assert_same(answer: dict[str, Any], model: Seq2Seq, source: list[int]) -> None:
+    wanted = expected(model, source)
+    assert answer["ids"] == wanted["ids"]
+    torch.testing.assert_close(
+        torch.tensor(answer["logits"], dtype=torch.float32), wanted["logits"], rtol=1e-3, atol=1e-4
+    )
+    for kind in KINDS:
+        assert len(answer[kind]) == len(wanted[kind])
+        for here, there in zip(answer[kind], wanted[kind], strict=True):
+            # A decoder's rows grow; torch's end in zeros.
+            whole = [[row + [0.0] * (there.shape[-1] - len(row)) for row in head] for head in here]
+            torch.testing.assert_close(torch.tensor(whole, dtype=torch.float32), there, rtol=0, atol=1e-4)
+
+
+def test_every_model_answers_as_torch_does(ask_node: Any) -> None:
+    sources = some_sources(3)
+    models = {name: shaken(config) for name, config in CONFIGS.items()}
+    answers = ask_node("answer", [case(CONFIGS[name], model, sources) for name, model in models.items()])
+    for (name, model), own in zip(models.items(), answers, strict=True):
+        for answer, source in zip(own, sources, strict=True):
+            try:
+                assert_same(answer, model, source)
+            except AssertionError as error:
+                raise AssertionError(f"{name}, source {source}: {error}") from None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_answers_500_inputs_in_chromium_as_torch_does(name: str, ask_chromium: Any) -> None:
+    sources, model = some_sources(500), shaken(CONFIGS[name])
+    for answer, source in zip(ask_chromium("answer", [case(CONFIGS[name], model, sources)])[0], sources, strict=True):
+        assert_same(answer, model, source)
+
+
+def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[int]) -> torch.Tensor:
+    """Torch's logits where no query may attend to some places of the source; a recurrent encoder reads them still."""
+    ids, every = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
+    mask = every.clone()
+    mask[0, blocked] = False
+    with torch.inference_mode():
+        memory = model.encode(ids, mask)
+        assert isinstance(memory, EncoderMemory)
+        if memory.final is not None:
+            memory = dataclasses.replace(model.encode(ids, every), mask=mask)  # type: ignore[type-var]
+        state, rows = model.start(memory), []
+        for token in [1, *given[:-1]]:
+            logits, state = model.step(torch.tensor([token]), state)
+            rows.append(logits[0])
+    return torch.stack(rows)
+
+
+def test_a_blocked_token_is_torchs_mask(ask_node: Any) -> None:
+    names = [name for name, config in CONFIGS.items() if isinstance(config, EncoderDecoderConfig)]
+    source, blocked, given = [7, 8, 9, 10, 11, 2], [1, 4], [5, 6, 7, 2]
+    models = [shaken(CONFIGS[name]) for name in names]
+    cases = [
+        case(CONFIGS[name], model, [source], blocked=blocked, given=[given])
+        for name, model in zip(names, models, strict=True)
+    ]
+    for name, model, [answer] in zip(names, models, ask_node("answer", cases), strict=True):
+        wanted = without(model, source, blocked, given)
+        torch.testing.assert_close(
+            torch.tensor(answer["logits"], dtype=torch.float32), wanted, rtol=1e-3, atol=1e-4, msg=name
+        )
+        for layer in answer["cross"]:
+            assert all(row[place] == 0 for head in layer for row in head for place in blocked)
+
+
+def test_a_blocked_token_of_a_decoder_only_model_is_attended_to_by_nobody(ask_node: Any) -> None:
+    names = [name for name, config in CONFIGS.items() if isinstance(config, DecoderOnlyConfig)]
+    sources, blocked = [[7, 8, 9, 2], [7, 10, 9, 2]], [1]  # they differ in what is blocked
+    cases = [case(CONFIGS[name], shaken(CONFIGS[name]), sources, blocked=blocked) for name in names]
+    for one, other in ask_node("answer", cases):
+        assert one == other
+        heads = [head for layer in one["cross"] + one["encoder"] for head in layer]
+        assert all(row[1] == 0 for head in heads for row in head)
+
+
+def test_everything_may_be_blocked(ask_node: Any) -> None:
+    configs = [CONFIGS["transformer"], CONFIGS["rnn-attention"]]
+    cases = [case(config, shaken(config), [[7, 8, 2]], blocked=[0, 1, 2]) for config in configs]
+    for [answer] in ask_node("answer", cases):
+        assert {weight for head in answer["cross"][0] for row in head for weight in row} == {0}
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_distances_fall_into_the_same_buckets(ask_node: Any, bidirectional: bool) -> None:
+    distances = list(range(-600, 601))
+    wanted = RelativeBias(1, bidirectional=bidirectional).bucket(torch.tensor(distances)).tolist()
+    flag = str(bidirectional).lower()
+    assert ask_node(f"((one) => bucket(one, {flag}))", distances) == wanted
+
+
+def test_half_precision_is_read_as_it_was_written(ask_node: Any) -> None:
+    class Numbers(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.x = torch.nn.Parameter(torch.tensor([0.0, -1.5, 65504.0, 6e-8, 3.14159, -1e-5]))
+
+    told = ask_node("((one) => [...new Weights(one).get('x').data])", [embedded_weights(Numbers(), torch.float16)])  # type: ignore[arg-type]
+    assert told[0] == Numbers().x.half().float().tolist()
+
+
+def test_what_the_page_cannot_run_is_said_in_one_line(ask_node: Any) -> None:
+    config = case(CONFIGS["transformer"], shaken(CONFIGS["transformer"]), [])
+    config["config"]["decoder"]["score"] = "cosine"
+    attempt = "((one) => { try { answer(one); } catch (error) { return error.message; } })"
+    assert ask_node(attempt, [config]) == ["score cosine"]

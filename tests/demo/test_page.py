@@ -1,0 +1,435 @@
+"""The page in a real browser: what it writes is what torch writes, and every control does what it says."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from selenium.webdriver.common.keys import Keys
+
+from selfattn.data.dates.source import DateSource
+from selfattn.data.pairs import Pair
+from selfattn.demo.page import render_demo, write_demo
+from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.decoder_only.config import DecoderOnlyConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.transformer_config import TransformerConfig
+from selfattn.runs.directory import RunConfig
+from selfattn.runs.run import Run, load
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.training.config import TrainingConfig
+
+STACK = TransformerConfig(dim=16, num_heads=2, num_layers=2, ffn_dim=20)
+RECURRENT = {"encoder": RNNEncoderConfig(hidden_dim=16), "decoder": RNNDecoderConfig(hidden_dim=16)}
+CONFIGS = {
+    "transformer": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
+    "rnn-attention": EncoderDecoderConfig(**RECURRENT),
+    "rnn-plain": EncoderDecoderConfig(**RECURRENT | {"decoder": RNNDecoderConfig(hidden_dim=16, attention="none")}),
+    "learned": EncoderDecoderConfig(
+        **dict.fromkeys(("encoder", "decoder"), replace(STACK, position="learned", max_length=9))
+    ),
+    "decoder-only": DecoderOnlyConfig(stack=replace(STACK, position="alibi")),
+    "<b>hostile</b>": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
+}
+TEXT = "May 13, 2008"
+FIRST = "#models [data-model=transformer]"
+SECOND = "#models [data-model=rnn-attention]"
+
+
+def run(name: str, *, task: str = "dates", characters: str = "abcMy 0123456789-,</script>", limit: int = 8) -> Run:
+    tokenizer = CharTokenizer(characters)
+    model = build(CONFIGS[name], vocab_size=len(tokenizer), pad_id=0, seed=3).eval()
+    noise = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.25 * torch.randn(parameter.shape, generator=noise)
+        model.get_parameter("output.bias" if name == "decoder-only" else "decoder.output.bias")[:4] -= 9  # no specials
+    return Run(Path(name), RunConfig(task, name, CONFIGS[name], TrainingConfig(), {}, limit), model, tokenizer)
+
+
+class Page:
+    """An open page, with what the tests ask of it."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def js(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def all(self, selector: str) -> list[Any]:
+        return list(self.driver.find_elements("css selector", selector))
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def text(self, selector: str) -> str:
+        return " ".join(self.one(selector).text.split())
+
+    def set(self, selector: str, value: object) -> None:
+        script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))"
+        self.js(script, self.one(selector), str(value))
+
+    def click(self, selector: str) -> None:
+        self.js("arguments[0].click()", self.one(selector))
+
+    def output(self, panel: str) -> str:
+        tokens = [one.get_attribute("textContent") for one in self.all(f"{panel} .wrote .token")]
+        return "".join(tokens).removesuffix("⏎").replace("␣", " ")
+
+    def press(self, *keys: str) -> Any:
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+        return self.driver.switch_to.active_element
+
+    def weights(self, panel: str) -> list[list[float]]:
+        """The weights that the cells of a map tell, row by row."""
+        told: list[list[float]] = self.js(
+            "return [...document.querySelectorAll(arguments[0] + ' .map tbody tr')].map(tr =>"
+            " [...tr.querySelectorAll('td[data-row]')].map(td => parseFloat(td.ariaLabel.split(': ').pop())))",
+            panel,
+        )
+        return told
+
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(driver: Any, tmp_path: Path) -> Open:
+    """Write a page of some runs and open it from disk."""
+
+    def open_one(
+        *names: str, lang: str = "en", width: int = 1280, dark: bool = False, runs: list[Run] | None = None
+    ) -> Page:
+        path = tmp_path / "demo.html"
+        write_demo(runs or [run(name) for name in names], path, lang, [(TEXT, "")])
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [scheme]})
+        driver.get("about:blank")
+        driver.get_log("performance"), driver.get_log("browser")
+        driver.get(path.as_uri())
+        return Page(driver)
+
+    return open_one
+
+
+def test_it_writes_what_torch_writes(open_page: Open) -> None:
+    runs = [run(name) for name in ("transformer", "rnn-attention", "rnn-plain", "decoder-only")]
+    page = open_page(runs=runs)
+    for text in (TEXT, "13 a", "unknown: \u00fc", "  2008-11-13"):
+        page.set("#text", text)
+        for one in runs:
+            assert page.output(f"#models [data-model='{one.config.preset}']") == one.predict([text])[0]
+    page.set("#text", "  ")
+    assert page.one("#nothing").is_displayed()
+    assert not page.one("#work").is_displayed()
+
+
+def test_it_opens_from_disk_in_silence_and_asks_nobody(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention", "rnn-plain")
+    page.click("input[name=lang][value=ko]")
+    page.click("input[name=choose][value=draw]")
+    page.click(f"{FIRST} td[data-row='1'][data-column='2']")
+    assert page.driver.get_log("browser") == []
+    messages = [json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")]
+    asked = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
+    assert len([url for url in asked if url.startswith("file:")]) == 1
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+
+
+def test_its_policy_lets_nothing_in_from_outside(open_page: Open) -> None:
+    page = open_page("transformer")
+    page.js(
+        "const script = document.createElement('script'); script.textContent = 'window.foreign = 1';"
+        "document.body.append(script);"
+        "const image = new Image(); image.src = 'http://127.0.0.1:9/x.png'; document.body.append(image);"
+        "fetch('http://127.0.0.1:9/').catch(() => 0);"
+    )
+    assert page.js("return window.foreign") is None
+    refused = " ".join(entry["message"] for entry in page.driver.get_log("browser"))
+    for directive in ("script-src", "img-src"):
+        assert directive in refused
+
+
+def test_texts_of_others_stand_there_and_do_nothing(open_page: Open) -> None:
+    page = open_page("<b>hostile</b>", "transformer")
+    page.set("#text", "<img src=x onerror=alert(1)></script>")
+    page.set("#right", "<b>")
+    assert page.all("main img, main script, #models b b") == []
+    assert "<b>hostile</b>" in page.text("#models h2")
+
+
+def told_share(text: str) -> float:
+    """A probability as the page says it: 12.3 % or 1.2 × 10⁻³."""
+    told = re.search(r"probability ([\d.]+) (?:%|× 10⁻([⁰¹²³⁴⁵⁶⁷⁸⁹]+))", text)
+    assert told, text
+    power = int(told[2].translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))) if told[2] else 2
+    return float(told[1]) * 10.0**-power
+
+
+def test_probabilities_are_torchs(open_page: Open) -> None:
+    runs = [run("transformer"), run("rnn-plain")]
+    page = open_page(runs=runs)
+    for one in runs:
+        [[output]] = one.decode([TEXT])
+        told = told_share(page.text(f"#models [data-model='{one.config.preset}'] .notes"))
+        assert told == pytest.approx(math.exp(output.log_probability), rel=0.06)
+
+
+def test_attention_is_torchs_in_every_kind_layer_and_head(open_page: Open) -> None:
+    one = run("transformer")
+    page, view = open_page(runs=[one]), one.attention(TEXT)
+    steps = len(page.all(f"{FIRST} .wrote"))  # of an output that was cut off, the view has one more: its end
+    for kind, maps in (("cross", view.weights), ("encoder", view.encoder_weights), ("decoder", view.decoder_weights)):
+        page.click(f"{FIRST} input[name=kind-transformer][value={kind}]")
+        for layer in (0, 1):
+            page.click(f"{FIRST} input[name=layer-transformer][value='{layer}']")
+            for head in ("mean", "1"):
+                page.click(f"{FIRST} input[name=head-transformer][value='{head}']")
+                wanted = maps[layer].mean(dim=0) if head == "mean" else maps[layer][int(head)]
+                wanted = wanted if kind == "encoder" else wanted[:steps]
+                wanted = wanted[:, :steps] if kind == "decoder" else wanted
+                torch.testing.assert_close(torch.tensor(page.weights(FIRST)), wanted, rtol=0, atol=0.00051)
+
+
+def test_steps_go_back_and_forward(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention")
+    count = int(page.one("#step").get_attribute("max"))
+    page.click("#first")
+    assert page.text("#place") == f"step 1 of {count}"
+    assert [one.get_attribute("data-key") for one in page.all(".wrote[aria-current=step]")] == ["wrote-0", "wrote-0"]
+    assert all(weight == 0 for row in page.weights(FIRST)[1:] for weight in row)  # not yet written
+    page.click("#forward")
+    page.click("#forward")
+    page.click("#back")
+    assert page.text("#place") == f"step 2 of {count}"
+    page.set("#step", 3)
+    assert page.text("#place") == f"step 3 of {count}"
+    page.click(f"{SECOND} .wrote:nth-child(2)")
+    assert page.text("#place") == f"step 2 of {count}"
+    page.click("#last")
+    assert not page.one("#forward").is_enabled()
+
+
+def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention", "decoder-only")
+    page.click(f"{FIRST} input[name=head-transformer][value='0']")
+    page.click(f"{FIRST} td[data-row='2'][data-column='4']")
+    assert len(page.all("#models .inside")) == 3  # the same place in every model
+    for panel in (FIRST, SECOND, "#models [data-model='decoder-only']"):
+        page.js("document.querySelector(arguments[0]).open = true", f"{panel} details.all")
+        rows = [
+            [float(td.get_attribute("textContent").replace("−", "-")) for td in tr.find_elements("css selector", "td")]
+            for tr in page.all(f"{panel} .all tbody tr")
+        ]
+        product = sum(row[0] * row[1] for row in rows)
+        assert sum(row[2] for row in rows) == pytest.approx(product, abs=0.05)
+        sums = [float(one.text.replace("−", "-")) for one in page.all(f"{panel} .sum b")]
+        scale = 1.0 if panel == SECOND else 8**0.5
+        assert sums[0] == pytest.approx(product / scale, abs=0.05)
+        shares = [float(one.get_attribute("textContent")) for one in page.all(f"{panel} .softmax td:last-child span")]
+        assert sum(shares) == pytest.approx(1, abs=0.01)
+        assert sums[1] in shares
+        assert all(row[4] == pytest.approx(sums[1] * row[3], abs=0.003) for row in rows)
+    page.click(f"{FIRST} .inside button")
+    assert page.all("#models .inside") == []
+
+
+def test_a_blocked_token_gets_no_weight_and_what_changes_is_shown(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention", "rnn-plain")
+    before = {panel: page.output(panel) for panel in (FIRST, SECOND)}
+    page.click("#source .read:nth-child(5)")
+    assert page.one("#source .read:nth-child(5)").get_attribute("aria-pressed") == "true"
+    for panel in (FIRST, SECOND):
+        assert {row[4] for row in page.weights(panel)} == {0}
+        shown = "".join(one.get_attribute("textContent") for one in page.all(f"{panel} .other-row .token"))
+        assert shown.removesuffix("⏎").replace("␣", " ") == before[panel]
+    assert "nothing to block" in page.text("#models [data-model=rnn-plain] .notes")
+    page.click("#clear")
+    assert {panel: page.output(panel) for panel in before} == before
+    assert page.all("#models .other-row") == []
+
+
+def test_a_wrong_output_is_told_the_right_ones_probability(open_page: Open) -> None:
+    one = run("transformer", limit=20)
+    page = open_page(runs=[one])
+    page.set("#right", "2008-11-13")
+    assert "✗ wrong" in page.text(f"{FIRST} h2")
+    [score] = one.score([Pair(TEXT, "2008-11-13")])
+    told = told_share(page.text(f"{FIRST} .other-row .row-name"))
+    assert told == pytest.approx(math.exp(score.log_probability), rel=0.06)
+    page.set("#right", "ü")
+    assert "cannot write" in page.text(f"{FIRST} .notes")
+
+
+def test_temperature_flattens_and_draws_can_be_drawn_again(open_page: Open) -> None:
+    page = open_page("transformer")
+
+    def best() -> float:
+        return float(
+            page.js("return getComputedStyle(document.querySelector('.candidates li')).getPropertyValue('--p')")
+        )
+
+    cold, written = best(), page.output(FIRST)
+    page.set("#temperature", 3)
+    assert best() < cold
+    assert page.output(FIRST) == written  # the most probable stays it
+    page.click("input[name=choose][value=draw]")
+    drawn = set()
+    for _ in range(4):
+        page.click("#again")
+        drawn.add(page.output(FIRST))
+    assert len(drawn) > 1
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_a_phone(open_page: Open, lang: str, dark: bool) -> None:
+    page = open_page("transformer", "rnn-attention", "rnn-plain", lang=lang, width=400, dark=dark)
+    page.click(f"{FIRST} td[data-row='1'][data-column='2']")
+    assert page.js("return document.documentElement.scrollWidth") <= 400
+
+
+def test_both_languages_say_everything(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-plain", lang="ko")
+    assert page.js("return document.documentElement.lang") == "ko"
+    page.click("input[name=lang][value=en]")
+    assert page.text("#title") == "Type, and watch the models write"
+    page.click("input[name=lang][value=ko]")
+    assert re.search("[가-힣]", page.text("#title"))
+    texts = page.js(
+        "return [...document.querySelectorAll('[data-w], [data-label], h3, legend')].map(one =>"
+        " one.getAttribute('aria-label') || one.textContent)"
+    )
+    assert [text for text in texts if not re.search("[가-힣]", text)] == []
+
+
+def test_the_keyboard_is_enough(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention")
+    page.js("document.getElementById('text').focus()")
+    page.press(Keys.CONTROL + "a", "13 May")
+    assert page.js("return document.getElementById('text').value") == "13 May"
+    reached: dict[str, Any] = {}
+    for _ in range(60):
+        active = page.press(Keys.TAB)
+        name = active.get_attribute("id") or active.get_attribute("data-key") or active.get_attribute("name") or ""
+        reached.setdefault(name, active)
+        if name.startswith("cell-"):
+            break
+    for wanted in ("right", "choose", "temperature", "read-0", "play", "first", "back", "step", "cell-0-0"):
+        assert wanted in reached
+    assert page.js("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert page.press(Keys.ARROW_DOWN, Keys.ARROW_RIGHT).get_attribute("data-key") == "cell-1-1"
+    page.press(Keys.ENTER)
+    assert len(page.all("#models .inside")) == 2
+    assert page.press(Keys.ARROW_RIGHT).get_attribute("data-key") == "cell-1-2"
+    assert page.text(f"{FIRST} .inside h3").startswith("From")
+    assert page.press(Keys.TAB).get_attribute("data-key") == "close"
+    assert page.press(Keys.ESCAPE).get_attribute("data-key") == "cell-1-2"
+    assert page.all("#models .inside") == []
+    page.js("document.querySelector('#source .read').focus()")
+    active = page.press(Keys.ARROW_RIGHT, Keys.SPACE)
+    assert (active.get_attribute("data-key"), active.get_attribute("aria-pressed")) == ("read-1", "true")
+    page.js("document.querySelector(arguments[0] + ' .wrote').focus()", SECOND)
+    assert page.press(Keys.HOME, Keys.ARROW_RIGHT).get_attribute("data-key") == "wrote-1"
+    assert page.text("#place").startswith("step 2 of")
+
+
+def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention")
+    page.set("#text", "13 May")
+    region = page.one("#said")
+    assert (region.get_attribute("role"), region.get_attribute("aria-live")) == ("status", "polite")
+    page.driver.execute_async_script("setTimeout(arguments[0], 900)")
+    said = region.get_attribute("textContent")
+    assert f"transformer writes {page.output(FIRST)}" in said
+    assert f"rnn-attention writes {page.output(SECOND)}" in said
+    page.click("#first")
+    page.driver.execute_async_script("setTimeout(arguments[0], 900)")
+    assert region.get_attribute("textContent").startswith("step 1 of ")
+    assert "rnn-attention writes" in region.get_attribute("textContent")
+    page.click(f"{FIRST} td[data-row='0'][data-column='3']")
+    page.driver.execute_async_script("setTimeout(arguments[0], 900)")
+    assert re.match(r"From .+ to .+: layer 2, head \d.*Σ exp = ", region.get_attribute("textContent"))
+    unnamed = page.js(
+        "return [...document.querySelectorAll('button, input, [role=group], [role=grid], td[data-row]')].filter(one =>"
+        " !(one.ariaLabel || one.textContent.trim() || one.labels?.length || one.getAttribute('aria-labelledby')))"
+        ".map(one => one.outerHTML)"
+    )
+    assert unnamed == []
+
+
+def test_what_cannot_run_says_so(open_page: Open, tmp_path: Path) -> None:
+    language_model, short = run("decoder-only", task="lm"), run("learned")
+    page = open_page(runs=[run("transformer"), language_model, short])
+    assert "language model" in page.text("#models [data-model='decoder-only']")
+    assert "reads at most 9 tokens" in page.text("#models [data-model='learned']")
+    page.set("#text", "May 13")
+    assert page.output("#models [data-model='learned']") == short.predict(["May 13"])[0]
+    (tmp_path / "foreign.html").write_text(
+        render_demo([run("rnn-attention")]).replace('"score":"dot"', '"score":"mine"')
+    )
+    page.driver.get((tmp_path / "foreign.html").as_uri())
+    page.set("#text", TEXT)
+    assert "does not know (score mine)" in page.text("#models .panel")
+    with pytest.raises(UserError, match="none of these models can run"):
+        render_demo([language_model])
+    with pytest.raises(UserError, match="at least one run"):
+        write_demo([], Path("nowhere.html"))
+    with pytest.raises(UserError, match="language 'xx'"):
+        render_demo([short], "xx")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_demo([short], Path("no such folder", "demo.html"))
+
+
+def test_half_precision_only_where_no_output_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, texts = run("transformer"), [(TEXT, "")]
+    before = one.predict([TEXT])
+    whole, half = render_demo([one], "en", texts), render_demo([one], "en", texts, half=True)
+    assert len(half) < len(whole)
+    assert one.predict([TEXT]) == before  # the run is as it was
+    answers = iter([["one"], ["another"]])
+    monkeypatch.setattr(one, "predict", lambda texts: next(answers))
+    assert render_demo([one], "en", texts, half=True) == whole
+
+
+def test_models_of_one_preset_are_told_apart() -> None:
+    runs = [run("transformer"), run("transformer")]
+    runs[1].path = Path("second-seed")
+    page = render_demo(runs)
+    assert '"name":"second-seed"' in page
+    runs[1].path = Path("elsewhere/transformer")
+    assert '"name":"elsewhere/transformer"' in render_demo(runs)
+    with pytest.raises(UserError, match="given twice"):
+        render_demo([runs[0], runs[0]])
+
+
+@pytest.mark.slow
+def test_trained_models_write_500_dates_as_torch_does(tmp_path: Path, open_page: Open) -> None:
+    runs = []
+    for name in ("transformer", "rnn-attention"):
+        command = [sys.executable, "-m", "selfattn.cli", "train", "dates", "--quick", "--model", name]
+        subprocess.run([*command, "--out", str(tmp_path / name)], check=True)
+        runs.append(load(tmp_path / name))
+    page, texts = open_page(runs=runs), [pair.source for pair in DateSource(split="test").pairs(500)]
+    answers = page.js(
+        "const text = document.getElementById('text'); return arguments[0].map(one => {"
+        " text.value = one; text.dispatchEvent(new Event('input', { bubbles: true }));"
+        " return [...document.querySelectorAll('#models .panel')].map(panel =>"
+        "  [...panel.querySelectorAll('.wrote .token')].map(one => one.textContent).join('').replace('⏎', '')); })",
+        texts,
+    )
+    assert [list(column) for column in zip(*answers, strict=True)] == [one.predict(texts) for one in runs]
