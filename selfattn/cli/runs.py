@@ -230,4 +230,32 @@ def models() -> None:
         print(f"{name:<{width}}  {preset.summary} ({preset.source})")
 
 
-COMMANDS = (report, evaluate, predict, score, align, attention, models)
+def demo(
+    *runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = (), half: bool = False
+) -> None:
+    """Write a page on which a reader types and the models answer, step by step and side by side.
+
+    One HTML file: the models run in the reader's browser, without network or server. For models of characters.
+
+    Args:
+        runs: run directories.
+        out: the page; replaced where it is there.
+        lang: language in which it opens.
+        example: an input to begin with; may be given several times. Where none is given, some of the test of the first
+            run that a comparison has tested, with their right outputs.
+        half: weights in half the space, for each model whose outputs for the examples stay the same.
+    """
+    from selfattn.comparison.testing import Tested, is_tested
+    from selfattn.demo.page import write_demo
+    from selfattn.runs.run import load
+
+    examples = [(text, "") for text in example]
+    if not examples:
+        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:_EXAMPLES]
+        examples = [(pair.source, pair.target) for pair in tested]
+    write_demo([load(run) for run in runs], out, lang, examples, half=half)
+    say(f"{out}: open it in a browser")
+
+
+_EXAMPLES = 12  # of a demo
+COMMANDS = (report, evaluate, predict, score, align, attention, demo, models)

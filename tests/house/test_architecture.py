@@ -33,7 +33,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
             {"evaluation"},
             {"report"},
             {"runs"},
-            {"comparison"},
+            {"comparison", "demo"},
             {"tasks"},
             {"cli"},
         ),
