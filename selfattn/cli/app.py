@@ -1,7 +1,7 @@
-"""What every command of the command line has in common: how it is made, and how its errors are said.
+"""What every command of the command line has in common: how it is made, and how its errors are printed.
 
 Bad input is one line on standard error and exit code 2; an interrupt is one line and exit code 130; anything
-unexpected keeps its traceback. Imports no torch.
+unexpected keeps its traceback. The text of an error is written where it is raised. Imports no torch.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 
 
 def make_app(name: str, *, help: str) -> App:
-    """Make a program, or a group of commands, whose errors :func:`run_app` can say in one line.
+    """Make a program, or a group of commands, whose errors :func:`run_app` can print in one line.
 
     Args:
-        name: how it is called.
-        help: one line that says what it is for.
+        name: the word that calls it.
+        help: what it is for; of a group, one line for the list of commands.
     """
     return App(
         name=name,
@@ -42,7 +42,9 @@ def make_app(name: str, *, help: str) -> App:
 
 
 def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
-    """Run a program and leave with its exit code where it is not 0.
+    """Run a program; on an error or an interrupt, print one line and exit.
+
+    The message of a `KeyboardInterrupt`, if it has one, says what was kept.
 
     Args:
         app: made by :func:`make_app`.
@@ -60,7 +62,7 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:
-        with suppress(UserError, BrokenPipeError):
+        with suppress(UserError, BrokenPipeError):  # the output goes before the error, and must not hide it
             _flush()
         fail(error.as_options())
     except KeyboardInterrupt as interrupt:
@@ -72,11 +74,11 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
 
 
 def _flush() -> None:
-    """Write what was printed.
+    """Flush standard output.
 
     Raises:
-        BrokenPipeError: nobody reads it.
-        UserError: it cannot be written.
+        BrokenPipeError: nobody reads it any more.
+        UserError: it cannot be written, such as on a full disk.
     """
     if sys.stdout is None:  # closed by whoever started this
         return
@@ -105,7 +107,7 @@ def _default_text(value: Any) -> str | None:
 
 
 def fail(message: str) -> None:
-    """Say what is wrong and leave with exit code 2.
+    """Print an error on standard error and exit with code 2.
 
     Raises:
         SystemExit: always.

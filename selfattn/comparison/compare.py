@@ -1,4 +1,4 @@
-"""The main job: several models trained on the same data, tested on the same unseen pairs, set side by side."""
+"""A comparison from start to report: several models trained on the same data and tested on the same unseen pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.jobs import Jobs
 from selfattn.comparison.matching import match_models
-from selfattn.comparison.plan import PLAN, CompareOptions, Lang, Plan, choose, read_plan, read_to_resume, run_name
+from selfattn.comparison.plan import PLAN, CompareOptions, Plan, Planned, choose, read_plan, read_to_resume, run_name
 from selfattn.comparison.record import make_record
 from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
@@ -31,15 +31,15 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
 
     Args:
         task: what they are compared on: its name, such as ``"dates"``; or the task, made with its options.
-        settings: those of :class:`selfattn.comparison.plan.CompareOptions`, those of
-            :class:`selfattn.training.config.TrainingConfig` that are not to be as the recipe says, and where the task
-            is given by its name, its own options.
+        settings: fields of :class:`selfattn.comparison.plan.CompareOptions`; of
+            :class:`selfattn.training.config.TrainingConfig`, in place of what the task's recipe says; and where the
+            task is given by its name, its own options.
 
     Returns:
-        The record, and where the report lies.
+        The record, and the paths of the report's files.
 
     Raises:
-        SettingError: there is no such setting, or it cannot be meant.
+        SettingError: there is no such setting, or its value is not allowed.
         UserError: the data or the directory is not usable.
 
     Example:
@@ -50,11 +50,11 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
     made = make_task(task, of_task | of_tests)
     usual = made.usual_comparison()
     options = CompareOptions(**usual | own)
-    usual["resume"] = options.resume  # the same comes out with and without
-    shown = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
+    usual["resume"] = options.resume  # no part of the command: a resumed comparison is the same one
+    given = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
     if options.metric is not None:
         made = made.decided_by(options.metric)
-    command = command_line(f"compare {made.name}", shown | made.given() | training)
+    command = command_line(f"compare {made.name}", given | made.given() | training)
     recipe = replace(made.recipe(options.quick), **training | {"seed": 0})
     chosen = choose(made, options)
     jobs = Jobs(made, recipe, options)
@@ -69,13 +69,13 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
     return write_comparison(options.out, options.out, options.lang)
 
 
-def make_plan(jobs: Jobs, chosen: Any, command: str) -> Plan:
-    """Size the models that were chosen, and write down what is to be done."""
+def make_plan(jobs: Jobs, chosen: dict[str, Planned], command: str) -> Plan:
+    """Size the chosen models, and return the plan of the comparison."""
     task, options, data = jobs.task, jobs.options, jobs.training_set(0)
-    shown = data.epoch(0) if options.few else ()
+    examples = data.epoch(0) if options.few else ()
     for few in options.few:
-        if isinstance(shown, list | tuple) and few > len(shown):
-            raise SettingError(f"`few` {few}: an epoch has {len(shown):,} pairs, so these would be all; give fewer")
+        if isinstance(examples, list | tuple) and few > len(examples):  # a stream has no length
+            raise SettingError(f"`few` {few}: an epoch has {len(examples):,} pairs, so these would be all; give fewer")
     sized, matching = match_models(
         {name: model.model for name, model in chosen.items()},
         options,
@@ -98,38 +98,38 @@ def make_plan(jobs: Jobs, chosen: Any, command: str) -> Plan:
     )
 
 
-def write_comparison(comparison: Path, out: Path, lang: Lang = SOURCE) -> tuple[Record, ReportFiles]:
-    """Make the report of a comparison from what lies on disk.
+def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
+    """Write the report of a comparison from its tested runs on disk.
 
     Args:
         comparison: its directory.
-        out: where to write the report.
-        lang: in which the report opens.
+        out: where to write the report; an older one there is replaced.
+        lang: language in which the report opens, such as `ko`.
 
     Raises:
         UserError: a run is missing or broken, or the report cannot be written.
     """
     plan = read_plan(comparison)
     models: dict[str, list[Tested]] = {name: [] for name in plan.models}
-    few: dict[int, dict[str, Tested]] = {}
-    for name, seed, first in plan.runs():
-        path = comparison / run_name(name, seed, first)
+    trained_on_few: dict[int, dict[str, Tested]] = {}
+    for name, seed, few in plan.runs():
+        path = comparison / run_name(name, seed, few)
         if not is_tested(path):
             raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
         tested = Tested(path, name)
-        if first is None:
+        if few is None:
             models[name].append(tested)
         else:
-            few.setdefault(first, {})[name] = tested
-    record = make_record(models, plan, few)
+            trained_on_few.setdefault(few, {})[name] = tested
+    record = make_record(models, plan, trained_on_few)
     return record, write_report(record, out, lang)
 
 
 def check_out(out: Path) -> None:
-    """Make sure that there is nothing at the place of the report.
+    """Check the directory of a new comparison: it is not there yet, or is empty.
 
     Raises:
-        SettingError: there is.
+        SettingError: it holds something, or cannot be read.
     """
     try:
         taken = out.exists() and (not out.is_dir() or any(out.iterdir()))

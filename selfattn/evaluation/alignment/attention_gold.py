@@ -1,4 +1,4 @@
-"""Where the tokens of a target come from: gold for attention, from spans that are known or from word alignments."""
+"""Gold for attention: which source tokens a target token comes from, by known spans or by a word alignment."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Gold:
 
     Attributes:
         sure: bool ``[t s]``, links that an alignment must have.
-        possible: bool ``[t s]``, links that it may have, the sure ones among them; attention there is well spent.
-        judged: bool ``[t]``, tokens whose links count; for the others gold says nothing.
+        possible: bool ``[t s]``, links that it may have, the sure ones among them; attention there counts as right.
+        judged: bool ``[t]``, target tokens that are scored; for the others gold says nothing.
     """
 
     sure: Tensor
@@ -32,9 +32,9 @@ class Gold:
 def gold_from_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequence[Range]) -> Gold:
     """Make gold from fields whose place in both texts is known.
 
-    Every character of a field's source may be attended to while its target is written, and no single one must:
-    all links are possible, none is sure, and the alignment error rate is 1 minus the precision. Tokens outside all
-    fields are not judged.
+    Within a field every target token may attend to every source token, and has to attend to none: all links are
+    possible, none is sure, and the alignment error rate is 1 minus the precision. Tokens outside all fields are not
+    judged.
 
     Args:
         spans: the fields, in characters.
@@ -65,7 +65,9 @@ def characters(length: int) -> list[Range]:
 
 
 def gold_from_links(links: Links, source_tokens: int, target_tokens: int) -> Gold:
-    """Make gold from a word alignment; every target token but ``<eos>`` is judged.
+    """Make gold from a word alignment; every target token but ``<eos>`` is judged, also one without a link.
+
+    Tokens are words here; attention between smaller tokens goes through :func:`to_words` first.
 
     Args:
         links: of the sentence pair.
@@ -73,7 +75,7 @@ def gold_from_links(links: Links, source_tokens: int, target_tokens: int) -> Gol
         target_tokens: tokens of the target, ``<eos>`` counted.
 
     Raises:
-        ValueError: a link leads to no word.
+        ValueError: a link leads outside the sentences, or to ``<eos>``.
 
     Example:
         >>> gold_from_links(Links(sure=frozenset({(0, 1)})), 2, 3).sure.int().tolist()
@@ -94,8 +96,8 @@ def to_words(weights: Tensor, source_words: Sequence[int], target_words: Sequenc
     """Turn attention between tokens into attention between words.
 
     Attention to a word is the sum over its tokens, attention from a word the mean over its tokens (Clark et al. 2019,
-    section 4.1), so that every row stays a distribution. Where a word has no token of its own, its row and
-    column are 0.
+    section 4.1), so that every row stays a distribution. Where one token covers two words, it is the first
+    one's; the second has no token of its own, and its row and column are 0.
 
     Args:
         weights: ``[.. t s]``.
@@ -110,10 +112,10 @@ def to_words(weights: Tensor, source_words: Sequence[int], target_words: Sequenc
         >>> to_words(weights, [0, 0, 1], [0, 0]).tolist()
         [[0.5, 0.5]]
     """
-    to, into = (torch.nn.functional.one_hot(torch.tensor(words)) for words in (source_words, target_words))
-    summed = weights @ to.to(weights)
-    # A word without a token of its own attends to nothing.
-    return (into.to(weights) / into.sum(dim=0).clamp(min=1).to(weights)).T @ summed
+    source, target = (torch.nn.functional.one_hot(torch.tensor(words)) for words in (source_words, target_words))
+    summed = weights @ source.to(weights)
+    # The clamp keeps a word without a token from a division by 0.
+    return (target.to(weights) / target.sum(dim=0).clamp(min=1).to(weights)).T @ summed
 
 
 def _overlap(first: Range, second: Range) -> bool:

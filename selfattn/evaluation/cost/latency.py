@@ -1,4 +1,4 @@
-"""How long an answer takes."""
+"""Latency: how long the answer to a single input takes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 
 def median_ms(predict: Callable[[list[str]], object], texts: Sequence[str], *, warm_up: int = 3) -> float:
-    """Time one input alone, for each of the texts; give the median.
+    """Measure how long each text takes when it is asked alone; return the median.
 
     Args:
-        predict: answers a list of texts; gets one at a time.
-        texts: what to ask, at least one.
-        warm_up: calls that are not counted before; default 3.
+        predict: answers a list of texts; is called with one at a time; must return only when its work on a GPU is done.
+        texts: the inputs, at least one.
+        warm_up: untimed calls before the first timed one, with the same texts; default 3.
 
     Returns:
         Milliseconds.

@@ -1,4 +1,4 @@
-"""What things are called: in the task's own words, else in those of the catalogues, else by their name."""
+"""Display names of metrics, buckets and gates: the task's own, else the catalogues', else the name in the record."""
 
 from __future__ import annotations
 
@@ -8,33 +8,39 @@ from selfattn.report.words.catalogue import SOURCE, catalogue
 from selfattn.report.words.messages import Message
 
 
-def asked(record: Record, key: str, **values: str | int | Message) -> Message:
-    """A message that the task of the record may have words of its own for."""
+def in_task_words(record: Record, key: str, **values: str | int | Message) -> Message:
+    """A message by its key, with the texts of the task (`Subject.words`) where the task has its own."""
     words = record.subject.words
     return Message(key, values, {lang: texts[key] for lang, texts in words.items() if key in texts})
 
 
 def named(record: Record, what: str, name: str) -> Message:
-    """A `metric`, a `bucket` or a `gate` by its name in the record."""
-    own = asked(record, f"{what}.{name}")
-    return own if own.own or own.key in catalogue(SOURCE) else Message(what, {"name": name})
+    """The display name of a metric, a bucket or a gate.
+
+    Args:
+        record: may bring the task's own texts.
+        what: `metric`, `bucket` or `gate`: the first part of the key.
+        name: in the record.
+    """
+    found = in_task_words(record, f"{what}.{name}")
+    return found if found.own or found.key in catalogue(SOURCE) else Message(what, {"name": name})
 
 
 def metric_name(record: Record, name: str) -> Message:
-    """What a metric is called."""
+    """The display name of a metric."""
     return named(record, "metric", name)
 
 
 def metric_kind(record: Record, name: str) -> Unit | None:
-    """How a metric is shown; None for one that is shown as it is."""
+    """The unit of a metric, the headline or another; None for a plain number."""
     return record.headline.kind if name == record.headline.metric else record.units.get(name)
 
 
 def headline_name(record: Record) -> Message:
-    """What the metric is called that the verdict is about."""
+    """The display name of the metric that the verdict is about."""
     return metric_name(record, record.headline.metric)
 
 
 def headline_unit(record: Record) -> Message:
-    """What that metric is counted in."""
+    """The unit of that metric as it is shown, such as %."""
     return Message(f"unit.{record.headline.kind}")

@@ -11,7 +11,7 @@ from selfattn.figures.record import Model, Record
 from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
 from selfattn.report.verdict.comparability import badges, comparable, obstacles, parameter_spread, set_aside, sound
-from selfattn.report.verdict.names import asked, headline_name
+from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
 
@@ -27,7 +27,7 @@ def question(record: Record) -> Message:
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
     names = {f"name{k}": model.name for k, model in enumerate(pair or record.models[:1])}
-    return asked(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
+    return in_task_words(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
 
 
 def verdict(record: Record) -> Verdict:
@@ -85,7 +85,7 @@ def best_of(record: Record) -> Model:
 
 def _what(record: Record) -> dict[str, str | int | Message]:
     """What was measured, on what."""
-    return {"metric": headline_name(record), "items": asked(record, "items", count=f"{record.test_items:,}")}
+    return {"metric": headline_name(record), "items": in_task_words(record, "items", count=f"{record.test_items:,}")}
 
 
 def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, PairTest | None]:
