@@ -20,11 +20,11 @@ from selfattn.registry import TASKS, load_plugin
 from selfattn.runs.task import Task
 
 _PLUGIN = "--plugin"
-_HELP = """Build, train, look inside and compare attention models.
-
-Parts of your own (scores, positions, models, tasks, metrics, sections) come in with --plugin FILE_OR_MODULE, which may
-stand anywhere on the line and be given several times.
-"""
+_HELP = (
+    "Build, train, look inside and compare attention models.\n\n"
+    "Parts of your own (scores, positions, models, tasks, metrics, sections) come in with --plugin FILE_OR_MODULE, "
+    "which may stand anywhere on the line and be given several times."
+)
 
 
 def make_commands(arguments: Sequence[str] = ()) -> App:

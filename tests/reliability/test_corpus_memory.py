@@ -89,7 +89,8 @@ def test_what_went_through_a_stream_is_let_go() -> None:
     stream = stream_batches(
         encode_stream(pairs, tokenizer), batch_size=16, buffer=200, pad_id=0, bos_id=1, generator=chance
     )
+    others = {id(thing) for thing in gc.get_objects() if type(thing) is Example}  # that other tests still hold
     for _ in range(300):
         next(stream)
-    held = [thing for thing in gc.get_objects() if type(thing) is Example]
+    held = [thing for thing in gc.get_objects() if type(thing) is Example and id(thing) not in others]
     assert 0 < len(held) <= 201  # the window, and the one that is being made
