@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,18 @@ def test_the_file_is_short() -> None:
 
 
 @pytest.fixture
-def reversal() -> Any:
+def reversal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The task is there for one test only."""
+    TASKS.names()
+    for name in ("_parts", "_plugin_of"):
+        monkeypatch.setattr(TASKS, name, dict(getattr(TASKS, name)))
+    monkeypatch.setattr("selfattn.registry._loaded", {})
+    before = set(sys.modules)
     load_plugin(str(FILE))
-    return TASKS["reversal"]
+    yield TASKS["reversal"]
+    for name in set(sys.modules) - before:
+        if name.startswith("selfattn_plugin_"):
+            del sys.modules[name]
 
 
 def test_its_parts_share_no_word_and_are_the_same_for_ever(reversal: Any) -> None:

@@ -139,7 +139,7 @@ def test_values_are_texts_and_no_templates() -> None:
 
 
 def test_the_catalogues_and_templates_are_packed_with_the_package() -> None:
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = project["tool"]["setuptools"]["package-data"]
     packed = {
         path
