@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases.source import CldrSource
-from selfattn.data.splits import Splits
-from selfattn.errors import SettingError
+from selfattn.data.splits import EndlessSplits, Split
 
 _SAMPLE = 20_000  # embedded phrases that the vocabulary and the longest output are taken from
 
 
-class EmbeddedPhrases(Splits):
+class EmbeddedPhrases(EndlessSplits):
     """Phrases of CLDR, without end: every epoch is new; no two parts share a source or a target.
 
     Args:
@@ -23,39 +21,22 @@ class EmbeddedPhrases(Splits):
         seed: of the training pairs; validation and test are the same for every seed.
     """
 
+    endless = "the embedded phrases are endless"
+
     def __init__(self, source: str, target: str, seed: int) -> None:
+        CldrSource(source, target)  # which refuses what is no locale
         self.source, self.target = source, target
-        self._train = CldrSource(source, target, seed=seed, split="train")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The locales."""
-        return {"kind": "cldr", "source_language": self.source, "target_language": self.target}
-
-    @property
-    def name(self) -> str:
-        """The locales."""
-        return f"cldr, {self.source} to {self.target}"
+        settings = {"kind": "cldr", "source_language": source, "target_language": target}
+        super().__init__(seed, settings, f"cldr, {source} to {target}")
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
         return _sample(self.source, self.target)
 
-    def train(self, epoch: int, count: int | None) -> list[Pair]:
-        """Pairs that no epoch before had by design; `count` must be given."""
-        if count is None:
-            raise SettingError("the embedded phrases are endless: give `items_per_epoch`")
-        return self._train.pairs(count, start=epoch * count)
-
-    def validation(self, count: int) -> list[Pair]:
-        """The first different pairs of the part ``valid``."""
-        return _different(CldrSource(self.source, self.target, seed=0, split="valid"), count)
-
-    def test(self, count: int | None) -> list[Pair]:
-        """The first different pairs of the part ``test``; `count` must be given."""
-        if count is None:
-            raise SettingError("the embedded phrases are endless: give `test_items`")
-        return _different(CldrSource(self.source, self.target, seed=0, split="test"), count)
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
+        """The next pairs of the source; of validation and test the first different ones."""
+        phrases = CldrSource(self.source, self.target, seed=seed, split=part)
+        return phrases.pairs(count, start=epoch * count) if part == "train" else _different(phrases, count)
 
 
 def _different(source: CldrSource, count: int) -> list[Pair]:
