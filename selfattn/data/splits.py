@@ -27,22 +27,16 @@ _Item = TypeVar("_Item")
 
 
 class Splits(ABC):
-    """Pairs in three parts that share nothing that they need not."""
+    """Pairs in three parts that share nothing that they need not.
 
-    @property
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """What makes the same data again, as plain JSON values."""
+    Args:
+        settings: what makes the same data again, as plain JSON values.
+        name: what the data are called where a figure is of their test part.
+        notes: what is to be said of the data once they are used; default nothing.
+    """
 
-    @property
-    def name(self) -> str:
-        """What the data are called where a figure is of their test part."""
-        return "test part"
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What is to be said of the data once they are used; nothing where nothing was done to them."""
-        return ()
+    def __init__(self, settings: Mapping[str, Any], name: str, notes: Sequence[str] = ()) -> None:
+        self.settings, self.name, self.notes = dict(settings), name, notes
 
     @abstractmethod
     def sample(self) -> Sequence[Pair]:
@@ -73,26 +67,17 @@ class EndlessSplits(Splits):
     """Pairs without end: every epoch is new, and validation and test are the same for every seed.
 
     Args:
+        settings: see `Splits`.
+        name: see `Splits`.
         seed: of the training pairs.
-        settings: what makes the same data again.
-        name: what the data are called.
     """
 
     endless: str
     """What an error says of them, such as ``"the pairs are endless"``."""
 
-    def __init__(self, seed: int, settings: Mapping[str, Any], name: str) -> None:
-        self._seed, self._settings, self._name = seed, dict(settings), name
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What was given."""
-        return self._settings
-
-    @property
-    def name(self) -> str:
-        """What was given."""
-        return self._name
+    def __init__(self, settings: Mapping[str, Any], name: str, seed: int) -> None:
+        super().__init__(settings, name)
+        self.seed = seed
 
     @abstractmethod
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
@@ -100,7 +85,7 @@ class EndlessSplits(Splits):
 
     def train(self, epoch: int, count: int | None) -> list[Pair]:
         """Pairs that no epoch before had by design; `count` must be given."""
-        return self.draw("train", self._seed, epoch, self._given(count, "items_per_epoch"))
+        return self.draw("train", self.seed, epoch, self._given(count, "items_per_epoch"))
 
     def validation(self, count: int) -> list[Pair]:
         """The first pairs of the part ``valid``."""
@@ -128,7 +113,7 @@ class GeneratedSplits(EndlessSplits):
     endless = "the pairs are generated without end"
 
     def __init__(self, make: Callable[[random.Random], Pair], seed: int, settings: Mapping[str, Any]) -> None:
-        super().__init__(seed, settings, "generated pairs")
+        super().__init__(settings, "generated pairs", seed)
         self._make = make
 
     def sample(self) -> Sequence[Pair]:

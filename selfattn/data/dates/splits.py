@@ -33,8 +33,7 @@ class EmbeddedDates(EndlessSplits):
     def __init__(self, locales: Sequence[str], seed: int) -> None:
         DateSource(locales)  # which refuses what is no locale
         self.locales = tuple(locales)
-        settings = {"kind": "embedded", "locales": list(locales)}
-        super().__init__(seed, settings, f"embedded dates, {','.join(locales)}")
+        super().__init__({"kind": "embedded", "locales": [*locales]}, f"embedded dates, {','.join(locales)}", seed)
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
@@ -69,32 +68,24 @@ class FileDates(Splits):
     def __init__(
         self, files: Sequence[Path], columns: tuple[str, str] | None, seed: int, validation_items: int
     ) -> None:
-        pairs = read_pairs(*files, columns=columns)
-        self.files, self.columns, self.seed, self.validation_items = files, columns, seed, validation_items
-        self.is_book = is_book_file(*files)
+        is_book = is_book_file(*files)
+        self.seed = seed
         self._train, self._validation, self._test = split_pairs(
-            pairs, validation_items, label=", ".join(map(str, files)), book=self.is_book
+            read_pairs(*files, columns=columns), validation_items, label=", ".join(map(str, files)), book=is_book
         )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The files, by path and content, and how they were cut."""
-        first, *second = self.files
-        settings = {
+        paths = [str(file.resolve()) for file in files]
+        settings: dict[str, Any] = {
             "kind": "file",
-            "path": str(first.resolve()),
-            "sha256": file_sha256(first),
-            "split": "book" if self.is_book else "by source",
-            "validation_items": self.validation_items,
+            "path": paths[0],
+            "sha256": file_sha256(files[0]),
+            "split": "book" if is_book else "by source",
+            "validation_items": validation_items,
         }
-        if second:
-            settings |= {"target_path": str(second[0].resolve()), "target_sha256": file_sha256(second[0])}
-        return settings | ({} if self.columns is None else {"columns": list(self.columns)})
-
-    @property
-    def name(self) -> str:
-        """The files."""
-        return f"{' '.join(str(file.resolve()) for file in self.files)}, test part"
+        if len(files) == 2:
+            settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
+        if columns is not None:
+            settings["columns"] = list(columns)
+        super().__init__(settings, f"{' '.join(paths)}, test part")
 
     def sample(self) -> Sequence[Pair]:
         """The training part."""

@@ -27,7 +27,7 @@ class EmbeddedPhrases(EndlessSplits):
         CldrSource(source, target)  # which refuses what is no locale
         self.source, self.target = source, target
         settings = {"kind": "cldr", "source_language": source, "target_language": target}
-        super().__init__(seed, settings, f"cldr, {source} to {target}")
+        super().__init__(settings, f"cldr, {source} to {target}", seed)
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
