@@ -84,27 +84,21 @@ def names(locales: tuple[Locale, Locale], which: Which) -> dict[str, list[Name]]
         "territory": [locale.territories for locale in locales],
         "language": [locale.languages for locale in locales],
         "currency": [locale.currencies for locale in locales],
+        "weekday": [locale.days["stand-alone"]["wide"] for locale in locales],
+        "month": [locale.months["stand-alone"]["wide"] for locale in locales],
     }
     seen: set[str] = set()
     found: dict[str, list[Name]] = {}
     for field, (source, target) in tables.items():
-        found[field] = [
-            Name(code, field, (tidy(source[code]), tidy(target[code])))
-            for code in wanted[field]
+        some = [
+            Name(str(code), field, (tidy(source[code]), tidy(target[code])))
+            for code in wanted.get(field) or sorted(source)
             if code in source and code in target
         ]
-    found["weekday"] = _calendar_names("weekday", [locale.days["stand-alone"]["wide"] for locale in locales])
-    found["month"] = _calendar_names("month", [locale.months["stand-alone"]["wide"] for locale in locales])
-    for field, some in found.items():
         first = {name.texts[0]: name for name in reversed(some) if name.texts[0] not in seen}
         found[field] = [name for name in some if first.get(name.texts[0]) is name]
         seen.update(first)
     return found
-
-
-def _calendar_names(field: str, tables: list[dict[int, str]]) -> list[Name]:
-    source, target = tables
-    return [Name(str(number), field, (tidy(source[number]), tidy(target[number]))) for number in sorted(source)]
 
 
 def list_patterns(locales: tuple[Locale, Locale], style: str, most: int) -> dict[int, tuple[Pattern, Pattern]]:
