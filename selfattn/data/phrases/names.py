@@ -10,7 +10,7 @@ from babel.languages import get_territory_language_info
 from babel.localedata import locale_identifiers
 from babel.numbers import get_territory_currencies
 
-from selfattn.data.phrases.text import Pattern, cut, tidy
+from selfattn.data.phrases.text import Pattern, Segment, Segments, cut, tidy
 
 Which = Literal["common", "all"]
 
@@ -32,6 +32,10 @@ class Name(NamedTuple):
     code: str
     field: str
     texts: tuple[str, str]
+
+    def write(self, side: int) -> Segments:
+        """Write the name in the source (0) or target (1) language."""
+        return [Segment(self.texts[side], (self.field,))]
 
 
 def codes(which: Which) -> dict[str, tuple[str, ...]]:
