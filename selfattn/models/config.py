@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
+_MOST, _MOST_LAYERS = 2**20, 1000  # of a size: far more than any machine serves, and yet soon said
+
+
 class Checked:
     """Checks every field of a dataclass when it is made: choices, positive sizes, probabilities, nested groups.
 
@@ -288,8 +291,11 @@ def _check(name: str, value: Any, annotation: Any) -> None:
             if not isinstance(value, bool):
                 raise UserError(f"{name}: expected true or false, got {value!r}")
         elif option is int:
+            most = _MOST_LAYERS if name.endswith(".num_layers") else _MOST
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UserError(f"{name}: expected a whole number of at least 1, got {value!r}")
+            if value > most:
+                raise UserError(f"{name}: expected at most {most}, got {value!r}")
         elif option is float and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1):
             raise UserError(f"{name}: expected a probability in [0, 1), got {value!r}")
 

@@ -93,7 +93,7 @@ def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path:
                 BadRecord(3, "not a JSON object"),
                 BadRecord(4, "no 'source' and 'target'"),
                 BadRecord(5, "not two texts"),
-                BadRecord(6, "not valid JSON (nested too deeply)"),
+                BadRecord(6, "not valid JSON (nested too deep)"),
                 BadRecord(7, "not valid JSON (a number of too many digits)"),
             ],
         ),
