@@ -94,7 +94,7 @@ def test_parallel_files_of_unequal_length_are_refused_with_both_counts(tmp_path:
                 BadRecord(4, "no 'source' and 'target'"),
                 BadRecord(5, "not two texts"),
                 BadRecord(6, "not valid JSON (nested too deep)"),
-                BadRecord(7, "not valid JSON (a number of too many digits)"),
+                BadRecord(7, "not valid JSON (a number of 5000 digits)"),
             ],
         ),
     ],
