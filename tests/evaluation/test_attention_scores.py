@@ -21,7 +21,7 @@ from selfattn.evaluation.alignment.attention_gold import Gold, characters, gold_
 from selfattn.evaluation.alignment.attention_scores import best_head, diagonal_counts, score_attention
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, count_alignment
 from selfattn.evaluation.alignment.pharaoh import Links
-from selfattn.figures.alignment import HeadAlignment, ModelAlignment
+from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq

@@ -24,7 +24,7 @@ from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.attention_gold import to_words
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
 from selfattn.evaluation.alignment.gold_files import GoldPair
-from selfattn.figures.alignment import HeadAlignment, ModelAlignment
+from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 
