@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import SupportsFloat
 
 from selfattn.data.pairs import Span
-from selfattn.report.drawing.svg import picture
 from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order, width
+from selfattn.report.pages import picture
 
 _CELL, _ROW = 19, 21  # px
 

@@ -11,7 +11,7 @@ from selfattn.report.blocks import Chart, ChartLine, Column, Drawn, Row, Table
 from selfattn.report.drawing.numbers import value_text
 from selfattn.report.drawing.palette import Sign
 from selfattn.report.drawing.scale import Scale, even_ticks
-from selfattn.report.drawing.svg import number
+from selfattn.report.pages import number
 from selfattn.report.words.messages import message
 
 MOST_BANDS = 8  # more would cover each other
