@@ -33,7 +33,7 @@ from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import is_main_process
+from selfattn.training.distributed.launch import is_main_process
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 1

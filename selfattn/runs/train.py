@@ -14,7 +14,7 @@ from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import DeviceName, TrainingConfig
-from selfattn.training.distributed.parallel import process_count
+from selfattn.training.distributed.launch import process_count
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
