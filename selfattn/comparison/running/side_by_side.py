@@ -16,7 +16,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import current_process
 from pathlib import Path
@@ -24,7 +23,7 @@ from types import FrameType
 
 import cloudpickle
 import torch
-from joblib import Parallel, cpu_count, delayed, parallel_config
+from joblib import Parallel, cpu_count, delayed
 
 from selfattn.comparison.running.jobs import Job, Jobs, threads
 from selfattn.comparison.running.progress import Logs, Reporter, View
@@ -64,14 +63,20 @@ def do_all(jobs: Jobs, asked: Sequence[Job]) -> None:
     with writing(options.out):
         logs.path.mkdir(parents=True, exist_ok=True)
         logs.clear([job.label for job in left])
-    pool = Pool(jobs, min(options.jobs or default_jobs(), len(left)), notes=left[0].label)
+    workers, notes = min(options.jobs or default_jobs(), len(left)), left[0].label
     lost: Counter[str] = Counter()
     failed: dict[str, str] = {}
     total = len(left)
-    with View(logs, [job.label for job in left], pool.workers) as view, stopping(logs.stop, view.say):
+    with View(logs, [job.label for job in left], workers) as view, stopping(logs.stop, view.say):
         while left and not logs.stop.exists():
             together = [job for job in left if lost[job.label] < _ALONE] or left[:1]
-            broken = pool.do(together)
+            broken = ""
+            if workers == 1:
+                for job in together:
+                    with reported(logs, job, raises=True) as reporter:
+                        jobs.train_and_test(job, [reporter], notes=job.label == notes)
+            else:
+                broken = _send_out(jobs, together, workers, notes)
             begun = {job.label: found for job in together if (found := logs.read(job.label))}
             if broken and not any(found.state == "running" for found in begun.values()):
                 raise UserError(f"jobs: cannot be sent out ({broken}); see `jobs`, `backend` and `address`")
@@ -89,11 +94,9 @@ def do_all(jobs: Jobs, asked: Sequence[Job]) -> None:
                     lost[job.label] += 1
                     view.say(f"{job.label}: stopped when a process died ({broken}); goes on from its last checkpoint")
             left = [job for job in left if not (job.label in failed or jobs.is_done(job))]
-    if logs.stop.exists():
-        logs.stop.unlink()
-        raise KeyboardInterrupt
-    for label in (job.label for job in asked if job.label not in failed):
-        logs.file(label).unlink(missing_ok=True)
+        if logs.stop.exists():
+            raise KeyboardInterrupt
+    logs.clear([job.label for job in asked if job.label not in failed])
     if failed:
         reasons = "; ".join(f"{label}: {reason} (log: {logs.log(label)})" for label, reason in failed.items())
         raise UserError(f"{len(failed)} of {total} trainings failed: {reasons}")
@@ -137,41 +140,51 @@ def stopping(stop: Path, say: Callable[[str], None]) -> Iterator[None]:
         give_back()
 
 
-@dataclass(frozen=True)
-class Pool:
-    """What does jobs: this process, others of this machine, or those of a cluster.
+@contextmanager
+def reported(logs: Logs, job: Job, *, raises: bool) -> Iterator[Reporter]:
+    """Do a job within it: what it says goes into its log, and what becomes of it into its file.
 
     Args:
-        jobs: of the comparison.
-        workers: how many at once.
-        notes: label of the job that says what there is to be said of the data.
+        logs: of the comparison.
+        job: one of its jobs.
+        raises: whether what nobody expects is raised again; otherwise its traceback goes into the log alone.
+
+    Raises:
+        KeyboardInterrupt: the user does not want to wait for the end of a step.
     """
-
-    jobs: Jobs
-    workers: int
-    notes: str
-
-    def do(self, together: Sequence[Job]) -> str:
-        """Do jobs; what became of each is in its file.
-
-        Returns:
-            Why the pool broke; empty where it did not.
-        """
-        if self.workers == 1:
-            for job in together:
-                if not _do(self.jobs, job, notes=job.label == self.notes, raises=True):
-                    break
-            return ""
-        parcel = _packed(self.jobs)
-        calls = [delayed(_do_in_worker)(parcel, job, job.label == self.notes, os.getcwd()) for job in together]
+    reporter = Reporter(logs, job.label)
+    with logs.log(job.label).open("a", encoding="utf-8", buffering=1) as log, redirect_stderr(log):
         try:
-            with warnings.catch_warnings(), parallel_config(backend="loky"):
-                # Of a worker that gave back memory by beginning anew.
-                warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-                Parallel(n_jobs=self.workers, batch_size=1)(calls)
+            yield reporter
+        except KeyboardInterrupt:
+            reporter.write(state="interrupted")
+            if raises:
+                raise
         except Exception as error:
-            return _in_short(error)
-        return ""
+            known = isinstance(error, UserError)
+            if raises and not known:
+                raise
+            if not known:
+                traceback.print_exc(file=log)
+            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
+            print(f"failed: {reason}", file=log)
+            reporter.write(state="failed", reason=reason)
+        else:
+            reporter.write(state="done")
+
+
+def _send_out(jobs: Jobs, together: Sequence[Job], workers: int, notes: str) -> str:
+    """Have jobs done by other processes; return why the pool of them broke, or nothing where it did not."""
+    parcel, here = _packed(jobs), os.getcwd()
+    calls = [delayed(_do_in_worker)(parcel, job, here, notes=job.label == notes) for job in together]
+    try:
+        with warnings.catch_warnings():
+            # Of a worker that gave back memory by beginning anew.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+            Parallel(n_jobs=workers, backend="loky", batch_size=1)(calls)
+    except Exception as error:
+        return _in_short(error)
+    return ""
 
 
 def _in_short(error: BaseException) -> str:
@@ -208,47 +221,15 @@ def _unpacked(parcel: bytes) -> Jobs:
     return Jobs(*rest)
 
 
-def _do_in_worker(parcel: bytes, job: Job, notes: bool, folder: str) -> None:
+def _do_in_worker(parcel: bytes, job: Job, folder: str, *, notes: bool) -> None:
     """Do a job in a process that was started for it: what fails is written down, not raised."""
     os.chdir(folder)
+    jobs = _unpacked(parcel)
+    logs = Logs(jobs.options.out)
+    if logs.stop.exists():
+        return
     if torch.cuda.is_available():
         number = re.search(r"\d+$", current_process().name)
         torch.cuda.set_device(int(number[0] if number else 0) % torch.cuda.device_count())
-    jobs = _unpacked(parcel)
-    with threads(jobs.options.thread_count):
-        _do(jobs, job, notes=notes, raises=False)
-
-
-def _do(jobs: Jobs, job: Job, *, notes: bool, raises: bool) -> bool:
-    """Do a job, with what it says in its log; return whether more may be begun.
-
-    Args:
-        jobs: of the comparison.
-        job: one of them.
-        notes: see :meth:`Jobs.train_and_test`.
-        raises: whether what nobody expects is raised; otherwise its traceback goes into the log.
-    """
-    logs = Logs(jobs.options.out)
-    if logs.stop.exists():
-        return False
-    reporter = Reporter(logs, job.label)
-    with logs.log(job.label).open("a", encoding="utf-8", buffering=1) as log, redirect_stderr(log):
-        try:
-            jobs.train_and_test(job, [reporter], notes=notes)
-        except KeyboardInterrupt:
-            reporter.write(state="interrupted")
-            if not logs.stop.exists() and raises:
-                raise
-            return False
-        except Exception as error:
-            known = isinstance(error, UserError)
-            if raises and not known:
-                raise
-            if not known:
-                traceback.print_exc(file=log)
-            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
-            print(f"failed: {reason}", file=log)
-            reporter.write(state="failed", reason=reason)
-        else:
-            reporter.write(state="done")
-    return True
+    with threads(jobs.options.thread_count), reported(logs, job, raises=False) as reporter:
+        jobs.train_and_test(job, [reporter], notes=notes)
