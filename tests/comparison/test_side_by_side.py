@@ -10,16 +10,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from selfattn.comparison.compare import compare
+from selfattn.comparison.running import jobs
 from selfattn.comparison.running.progress import Logs, Progress
 from selfattn.errors import UserError
+from selfattn.runs.directory import RunConfig
+from selfattn.runs.run import Run
+from selfattn.runs.training_set import TrainingSet
 
 MODELS = ("rnn-plain", "rnn-attention")
 LABELS = ("rnn-plain-seed0", "rnn-attention-seed0")
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "models": MODELS,
     "quick": True,
     "test_items": 8,
@@ -132,21 +137,22 @@ def test_stopped_politely_and_gone_on_with(
     assert weights(out) == one_after_the_other
 
 
-def test_one_training_fails_and_the_others_are_done(tmp_path: Path) -> None:
-    blocked = tmp_path / "out" / "runs" / LABELS[1]
-    blocked.parent.mkdir(parents=True)
-    settings = {**SETTINGS, "epochs": 1, "items_per_epoch": 64}
-    compare_out = tmp_path / "out"
-    blocked.write_text("in the way")
-    with pytest.raises(UserError, match="choose another `out`"):
-        compare("dates", out=compare_out, jobs=1, **settings)
-    with pytest.raises(UserError) as raised:
-        compare("dates", out=compare_out, jobs=1, resume=True, **settings)
-    log = Logs(compare_out).log(LABELS[1])
-    assert str(raised.value).startswith(f"1 of 2 trainings failed: {LABELS[1]}: ")
-    assert str(raised.value).endswith(f"(log: {log})")
-    assert "failed: " in log.read_text()
-    assert all((compare_out / "runs" / label / "test.json").is_file() for label in LABELS if label != LABELS[1])
-    blocked.unlink()
-    record, _ = compare("dates", out=compare_out, jobs=1, resume=True, **settings)
-    assert len(record.models) == 2
+def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, log = tmp_path / "out", Logs(tmp_path / "out").log(LABELS[0])
+    settings: dict[str, Any] = {**SETTINGS, "epochs": 1, "items_per_epoch": 64}
+    own = jobs.fit
+
+    def fit(config: RunConfig, data: TrainingSet, path: Path, **given: Any) -> Run:
+        if path.name == LABELS[0]:
+            raise UserError("no room")
+        return own(config, data, path, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "fit", fit)
+        with pytest.raises(UserError) as raised:
+            compare("dates", out=out, jobs=1, **settings)
+    assert str(raised.value) == f"1 of 2 trainings failed: {LABELS[0]}: no room (log: {log})"
+    assert "failed: no room" in log.read_text()
+    assert (out / "runs" / LABELS[1] / "test.json").is_file()
+    record, _ = compare("dates", out=out, jobs=1, resume=True, **settings)
+    assert [model.name for model in record.models] == list(MODELS)
