@@ -125,7 +125,7 @@ def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("wait", [0.15, 1.0])
 def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, wait: float) -> None:
-    command = [sys.executable, "-c", "print(1, flush=True); from selfattn.__main__ import main; main()"]
+    command = [sys.executable, "-c", "print(1, flush=True); from selfattn.cli.__main__ import main; main()"]
     command += ["train", "dates", "--out", str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
