@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from selfattn.attention.core import Attended, attend
 from selfattn.attention.masks import allowed_mask, check_mask
 from selfattn.attention.positions import AttentionPosition
-from selfattn.attention.scores import Score, make_score
+from selfattn.attention.scores import Score, check_score, make_score
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,24 @@ class KeyValue:
         key: ``[b h j e]``.
         value: ``[b h j c]``.
         positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
+        is_start: whether the positions were counted from 0 because none were given.
     """
 
     key: Tensor
     value: Tensor
     positions: Tensor | None = None
+    is_start: bool = False
 
     def append(self, new: KeyValue) -> KeyValue:
         """Return keys and values with those of later positions joined on: a cache that has grown.
 
         Raises:
-            ValueError: one of the two has positions and the other has none.
+            ValueError: one of the two has positions and the other has none; or those of the new keys were counted from
+                0, as if they were the first.
         """
+        if new.is_start:
+            raise ValueError("KeyValue.append: the new keys were projected without positions, as if they stood at 0, "
+                             "1, ...; say where they stand: project_context(context, positions)")  # fmt: skip
         positions = None
         if self.positions is not None and new.positions is not None:
             # Positions that are the same in every row, [j], may meet those of each row, [b j].
@@ -141,7 +147,14 @@ class MultiHeadAttention(nn.Module):
         self.q_norm = nn.RMSNorm(head_dim) if qk_norm else None
         self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
         self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score
+        check_score(self.score, "MultiHeadAttention")
+        if position is not None and not (isinstance(position, nn.Module) and hasattr(position, "rotate")):
+            raise TypeError(
+                f"MultiHeadAttention: expected an AttentionPosition, got {position!r}; make one: "
+                "selfattn.attention.make_position(...)"
+            )
         self.position = position
+        self.query_dim, self.context_dim = query_dim, context_dim
 
     def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
         """Project what will be attended to, once.
@@ -156,8 +169,9 @@ class MultiHeadAttention(nn.Module):
             padding of ``context`` would reach the gradient of its weights.
 
         Raises:
-            ValueError: there are not as many positions as keys.
+            ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
+        _check_states(context, "context [b j d]", self.context_dim)
         key = self.k_proj(context) if self.project else context
         value = self.v_proj(context) if self.project else context
         key, value = (rearrange(x, "b j (h e) -> b h j e", h=self.num_kv_heads) for x in (key, value))
@@ -165,10 +179,11 @@ class MultiHeadAttention(nn.Module):
             key = _normalise(self.k_norm, key)
         if self.position is None:
             return KeyValue(key, value)
+        is_start = positions is None
         if positions is None:
             positions = torch.arange(context.shape[1], device=context.device)
         _check_positions(positions, context.shape[1], "keys")
-        return KeyValue(self._rotated(key, positions), value, positions)
+        return KeyValue(self._rotated(key, positions), value, positions, is_start)
 
     def forward(
         self,
@@ -194,10 +209,11 @@ class MultiHeadAttention(nn.Module):
             :class:`~selfattn.attention.core.Attended` with output ``[b i d]``.
 
         Raises:
-            ValueError: this layer uses positions and ``context`` was projected without; there are not as many
-                positions as queries, or none are given and there are more queries than keys; and what
-                :func:`~selfattn.attention.core.attend` raises.
+            ValueError: ``x`` is not ``[b i d]`` of the layer's width; this layer uses positions and ``context`` was
+                projected without; there are not as many positions as queries, or none are given and there are more
+                queries than keys; and what :func:`~selfattn.attention.core.attend` raises.
         """
+        _check_states(x, "x [b i d]", self.query_dim)
         own = context is None
         context = x if context is None else context
         if mask is not None:
@@ -258,6 +274,12 @@ class MultiHeadAttention(nn.Module):
         if isinstance(context, Tensor):
             context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
         return x, context
+
+
+def _check_states(states: object, what: str, width: int) -> None:
+    found = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+    if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != width:
+        raise ValueError(f"MultiHeadAttention: expected {what} with {width} features, got {found}")
 
 
 def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:
