@@ -47,10 +47,9 @@ _RENAMED = (
     (".feed_forward.", "."),
 )
 
-_SHARED = "model.shared.weight"
-_TABLES = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
-_POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
-_HEAD = "lm_head.weight"
+_SHARED, HEAD = "model.shared.weight", "lm_head.weight"
+TABLES = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+POSITIONS = ["model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,18 +142,18 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     config = config_to_marian(marian.config, marian.ids)
     weights = marian.model.state_dict()
-    shapes = {name: tensor.shape for name, tensor in _built(marian.config, marian.ids).state_dict().items()}
-    if shapes != {name: tensor.shape for name, tensor in weights.items()}:
-        differing = sorted(
-            name for name in shapes | weights if name not in weights or weights[name].shape != shapes.get(name)
-        )
+    found, expected = (
+        {(name, tensor.shape) for name, tensor in state.items()}
+        for state in (weights, _built(marian.config, marian.ids).state_dict())
+    )
+    if differing := sorted({name for name, _ in found ^ expected}):
         raise UserError(f"the model was not built from this configuration: it differs in {', '.join(differing)}")
     state = {_their_name(name): tensor for name, tensor in weights.items()}
     for names in _tied(marian.config):
         _spread(state, names)
     state["final_logits_bias"] = state["final_logits_bias"][None]
     positions = position_table(config["max_position_embeddings"], config["d_model"])
-    return state | {name: positions.to(state[_HEAD].dtype) for name in _POSITIONS}, config
+    return state | {name: positions.to(state[HEAD].dtype) for name in POSITIONS}, config
 
 
 def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
@@ -223,8 +222,8 @@ def _their_name(name: str) -> str:
 def _tied(config: EncoderDecoderConfig) -> list[list[str]]:
     """Name the tensors that are one matrix, group by group."""
     if config.share_embeddings:
-        return [[_SHARED, *_TABLES.values(), *([_HEAD] if config.tie_output else [])]]
-    return [[_TABLES["decoder"], _HEAD]] if config.tie_output else []
+        return [[_SHARED, *TABLES, *([HEAD] if config.tie_output else [])]]
+    return [[TABLES[1], HEAD]] if config.tie_output else []
 
 
 def _spread(state: dict[str, Tensor], names: list[str]) -> None:
@@ -241,7 +240,7 @@ def _without_positions(state: dict[str, Tensor], config: EncoderDecoderConfig) -
     """Leave the tables of positions out, having seen that they are what is computed here."""
     assert isinstance(config.encoder, TransformerConfig)
     expected = position_table(config.encoder.max_length, config.encoder.dim)
-    for name in _POSITIONS:
+    for name in POSITIONS:
         table = state.pop(name, expected)
         tolerance = max(1e-5, torch.finfo(table.dtype).eps) if table.is_floating_point() else 0.0
         if table.shape != expected.shape or not torch.allclose(table.cpu().float(), expected, rtol=0, atol=tolerance):

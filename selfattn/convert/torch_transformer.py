@@ -69,13 +69,13 @@ def transformer_from_torch(
         TransformerEncoder(
             source,
             [encoder_layer_from_torch(layer) for layer in encoder.layers],
-            norm=_last_norm(encoder.norm, f"{where}: encoder.norm"),
+            norm=copied_norm(encoder.norm, f"{where}: encoder.norm"),
         ),
         TransformerDecoder(
             target,
             [decoder_layer_from_torch(layer) for layer in decoder.layers],
             output,
-            norm=_last_norm(decoder.norm, f"{where}: decoder.norm"),
+            norm=copied_norm(decoder.norm, f"{where}: decoder.norm"),
         ),
     )
     return model.train(module.training)
@@ -131,13 +131,9 @@ def transformer_to_torch(model: EncoderDecoder) -> nn.Transformer:
         (theirs.decoder, decoder_layers, decoder.norm, "decoder.norm"),
     ):
         stack.layers, stack.num_layers = nn.ModuleList(layers), len(layers)
-        stack.norm = _last_norm(norm, f"{where}: {name}")
+        stack.norm = copied_norm(norm, f"{where}: {name}")
     return theirs.train(model.training)
 
 
 def _blocks(stack: TransformerEncoder | TransformerDecoder) -> Sequence[TransformerBlock]:
     return [block for block in stack.layers if isinstance(block, TransformerBlock)]
-
-
-def _last_norm(norm: nn.Module | None, where: str) -> nn.LayerNorm | None:
-    return None if norm is None else copied_norm(norm, where)

@@ -12,7 +12,7 @@ from selfattn.layers.dropout import Dropout
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
-_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(nn.Module):
@@ -52,6 +52,6 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[b i d]`` to ``[b i d]``."""
         inner = self.fc1(x)
-        inner = F.silu(inner) * self.gate(x) if self.gate is not None else _FUNCTIONS[self.activation](inner)
+        inner = F.silu(inner) * self.gate(x) if self.gate is not None else FUNCTIONS[self.activation](inner)
         mapped: Tensor = self.fc2(self.dropout(inner))
         return mapped
