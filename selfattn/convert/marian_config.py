@@ -33,29 +33,16 @@ from selfattn.errors import UserError
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 
-# What every Transformer stack of this architecture is, in our words.
-_STACK: dict[str, Any] = {
-    "num_kv_heads": None,
-    "norm": "layer",
-    "norm_first": False,
-    "position": "sinusoidal",
-    "sinusoid_layout": "halves",
-    "score": "scaled_dot",
-    "qk_norm": False,
-    "window": None,
-}
 # What is one for both stacks there: our name to theirs.
-_COMMON = {
-    "dim": "d_model",
-    "activation": "activation_function",
-    "scale_embedding": "scale_embedding",
-    "max_length": "max_position_embeddings",
-    "dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-    "activation_dropout": "activation_dropout",
+_COMMON = {"dim": "d_model", "activation": "activation_function", "max_length": "max_position_embeddings"} | {
+    name: name for name in ("scale_embedding", "dropout", "attention_dropout", "activation_dropout")
 }
 # What each stack has of its own: our name to theirs, behind the name of the side.
 _OWN = {"num_layers": "layers", "num_heads": "attention_heads", "ffn_dim": "ffn_dim"}
+# What every Transformer stack of this architecture is in what it has no setting for: as ours is by default, but for two.
+_STACK: dict[str, Any] = {
+    field.name: field.default for field in dataclasses.fields(TransformerConfig) if field.name not in _COMMON | _OWN
+} | {"norm_first": False, "sinusoid_layout": "halves"}
 # What both have together, and what the ids are: our name to theirs.
 _WHOLE = {"share_embeddings": "share_encoder_decoder_embeddings", "tie_output": "tie_word_embeddings"}
 _IDS = {
@@ -187,11 +174,11 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
             f"decoder_vocab_size: {vocab_size} differs from vocab_size {read.vocab_size}, "
             "but share_encoder_decoder_embeddings says that there is one table"
         )
-    common = _STACK | {ours: theirs[name] for ours, name in _COMMON.items()}
+    common = {ours: theirs[name] for ours, name in _COMMON.items()}
     if common["activation"] == "swish":
         common["activation"] = "silu"
     stacks: dict[str, Any] = {
-        side: TransformerConfig(**common, **{ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()})
+        side: TransformerConfig(**_STACK, **common, **{ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()})
         for side in ("encoder", "decoder")
     }
     ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})

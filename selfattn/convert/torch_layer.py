@@ -11,7 +11,7 @@ from torch import nn
 from selfattn.convert.fill import copy_parts, expect_type
 from selfattn.convert.torch_attention import attention_from_torch, attention_to_torch
 from selfattn.layers import Activation, FeedForward, TransformerBlock
-from selfattn.layers.feedforward import FUNCTIONS
+from selfattn.layers.transformer import FUNCTIONS
 
 TorchLayer = TypeVar("TorchLayer", nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
@@ -47,8 +47,7 @@ def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBl
         >>> torch.allclose(encoder_layer_from_torch(theirs)(x).x, theirs(x), atol=1e-5)
         True
     """
-    where = "encoder_layer_from_torch"
-    return _block(expect_type(layer, nn.TransformerEncoderLayer, where), _ENCODER, where)
+    return _block(layer, nn.TransformerEncoderLayer, _ENCODER, "encoder_layer_from_torch")
 
 
 def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBlock:
@@ -72,8 +71,7 @@ def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBl
         >>> torch.allclose(ours(x, memory=ours.project_memory(memory)).x, theirs(x, memory), atol=1e-5)
         True
     """
-    where = "decoder_layer_from_torch"
-    return _block(expect_type(layer, nn.TransformerDecoderLayer, where), _DECODER, where)
+    return _block(layer, nn.TransformerDecoderLayer, _DECODER, "decoder_layer_from_torch")
 
 
 def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLayer:
@@ -135,10 +133,9 @@ def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLaye
     return theirs
 
 
-def _block(
-    layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, parts: dict[str, str], where: str
-) -> TransformerBlock:
+def _block(layer: TorchLayer, kind: type[TorchLayer], parts: dict[str, str], where: str) -> TransformerBlock:
     """Make the block; beside each numbered norm there is a dropout of that number."""
+    expect_type(layer, kind, where)
     dropouts = {getattr(layer, name.replace("norm", "dropout")).p for name in parts.values() if "norm" in name}
     if len(dropouts) > 1:
         raise ValueError(

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from selfattn.attention import MultiHeadAttention
-    from selfattn.layers import RecurrentStack
     from selfattn.models.encoder_decoder.model import Decoder
-    from selfattn.models.encoder_decoder.rnn import Bridge, RNNEncoder
+    from selfattn.models.encoder_decoder.rnn import RNNEncoder, RNNParts
 
 
 @PARTS.register("rnn-encoder")
@@ -213,49 +212,41 @@ class RNNDecoderConfig(Checked):
         from torch import nn
 
         from selfattn.layers import RecurrentStack, TokenEmbedding
-        from selfattn.models.encoder_decoder.rnn import AttentionDecoder, BahdanauDecoder, Bridge, PlainDecoder
+        from selfattn.models.encoder_decoder.rnn import (
+            AttentionDecoder,
+            BahdanauDecoder,
+            Bridge,
+            PlainDecoder,
+            RNNParts,
+        )
 
-        embed = TokenEmbedding(tokens, dropout=self.dropout)
-
-        def output(dim: int) -> nn.Linear:
-            return output_layer(dim, tokens, tie=tie_output)
-
-        def recurrent(extra: int) -> tuple[RecurrentStack, Bridge]:
+        def parts(fed: int, read: int) -> RNNParts:
+            """Make them for a stack that is fed so much beside the embedding, and an output of so wide vectors."""
             stack = RecurrentStack(
-                self.embed_dim + extra,
+                self.embed_dim + fed,
                 self.hidden_dim,
                 cell=self.cell,
                 num_layers=self.num_layers,
                 residual=self.residual,
                 dropout=self.dropout,
             )
-            return stack, Bridge(self.initial_state, source_dim, stack)
+            embed, bridge = TokenEmbedding(tokens, dropout=self.dropout), Bridge(self.initial_state, source_dim, stack)
+            return RNNParts(embed, stack, bridge, output_layer(read, tokens, tie=tie_output), self.dropout)
 
         if not self._attends:
             peeky = self.attention == "peeky"
             seen = source_dim if peeky else 0
-            return PlainDecoder(
-                embed, *recurrent(seen), output(self.hidden_dim + seen), peeky=peeky, dropout=self.dropout
-            )
+            return PlainDecoder(parts(seen, self.hidden_dim + seen), peeky=peeky)
         # A tied output reads vectors of the embedding's width, so the layer before it makes such vectors.
         inner = self.embed_dim if tie_output else self.hidden_dim
         attention = self._make_attention(source_dim)
         joined = self.hidden_dim + attention.output_dim
         if self.attention == "bahdanau":
             maxout = nn.Linear(joined + self.embed_dim, 2 * inner)
-            return BahdanauDecoder(
-                embed, *recurrent(attention.output_dim), attention, maxout, output(inner), dropout=self.dropout
-            )
+            return BahdanauDecoder(parts(attention.output_dim, inner), attention, maxout)
         combine = nn.Linear(joined, inner, bias=False) if self.attention == "luong" else None
-        return AttentionDecoder(
-            embed,
-            *recurrent(inner if self.input_feeding else 0),
-            attention,
-            output(joined if combine is None else inner),
-            combine=combine,
-            input_feeding=self.input_feeding,
-            dropout=self.dropout,
-        )
+        made = parts(inner if self.input_feeding else 0, joined if combine is None else inner)
+        return AttentionDecoder(made, attention, combine=combine, input_feeding=self.input_feeding)
 
     def _make_attention(self, source_dim: int) -> MultiHeadAttention:
         from selfattn.attention import MultiHeadAttention, make_score
