@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,16 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
 
 
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def read_bytes(path: Path, *, advice: str) -> bytes:
     """Read a whole file.
 
@@ -54,6 +65,8 @@ def read_bytes(path: Path, *, advice: str) -> bytes:
         UserError: there is none, or it cannot be read.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe may never end
+            raise UserError(f"{path}: is not a file; {advice}")
         return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; {advice}") from None
