@@ -39,7 +39,7 @@ _COMMON = {"dim": "d_model", "activation": "activation_function", "max_length": 
 }
 # What each stack has of its own: our name to theirs, behind the name of the side.
 _OWN = {"num_layers": "layers", "num_heads": "attention_heads", "ffn_dim": "ffn_dim"}
-# What every Transformer stack of this architecture is in what it has no setting for: as ours is by default, but for two.
+# What every Transformer stack of this architecture is where it has no setting: as ours is by default, but for two.
 _STACK: dict[str, Any] = {
     field.name: field.default for field in dataclasses.fields(TransformerConfig) if field.name not in _COMMON | _OWN
 } | {"norm_first": False, "sinusoid_layout": "halves"}
