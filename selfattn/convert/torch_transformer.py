@@ -65,18 +65,13 @@ def transformer_from_torch(
     ):
         if width != module.d_model:
             raise ValueError(f"{where}: {name} has width {width}, but d_model is {module.d_model}")
+    encoder_layers = [encoder_layer_from_torch(layer) for layer in encoder.layers]
+    decoder_layers = [decoder_layer_from_torch(layer) for layer in decoder.layers]
+    encoder_norm = copied_norm(encoder.norm, f"{where}: encoder.norm")
+    decoder_norm = copied_norm(decoder.norm, f"{where}: decoder.norm")
     model = EncoderDecoder(
-        TransformerEncoder(
-            source,
-            [encoder_layer_from_torch(layer) for layer in encoder.layers],
-            norm=copied_norm(encoder.norm, f"{where}: encoder.norm"),
-        ),
-        TransformerDecoder(
-            target,
-            [decoder_layer_from_torch(layer) for layer in decoder.layers],
-            output,
-            norm=copied_norm(decoder.norm, f"{where}: decoder.norm"),
-        ),
+        TransformerEncoder(source, encoder_layers, norm=encoder_norm),
+        TransformerDecoder(target, decoder_layers, output, norm=decoder_norm),
     )
     return model.train(module.training)
 

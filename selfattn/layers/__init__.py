@@ -2,14 +2,10 @@
 
 from selfattn.layers.embedding import TokenEmbedding as TokenEmbedding
 from selfattn.layers.init import initialise as initialise
-from selfattn.layers.recurrent import Cell as Cell
-from selfattn.layers.recurrent import Direction as Direction
 from selfattn.layers.recurrent import RecurrentStack as RecurrentStack
 from selfattn.layers.recurrent import RecurrentState as RecurrentState
 from selfattn.layers.recurrent import reverse_padded as reverse_padded
 from selfattn.layers.transformer import Activation as Activation
-from selfattn.layers.transformer import BlockOutput as BlockOutput
 from selfattn.layers.transformer import FeedForward as FeedForward
-from selfattn.layers.transformer import Norm as Norm
 from selfattn.layers.transformer import TransformerBlock as TransformerBlock
 from selfattn.layers.transformer import make_norm as make_norm

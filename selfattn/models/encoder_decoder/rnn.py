@@ -87,15 +87,12 @@ class Bridge(nn.Module):
                     "use 'project'"
                 )
             return tuple(parts[: self.num_parts] for parts in final)
-        summary = memory.summary()
+        summary, projections = memory.summary(), iter(self.projections)
         state: list[tuple[Tensor, ...]] = []
         for layer in range(self.num_layers):
             handed = final[layer] if final is not None and layer < len(final) else (summary,)
             sources = [handed[min(part, len(handed) - 1)] for part in range(self.num_parts)]
-            first = layer * self.num_parts
-            state.append(
-                tuple(torch.tanh(self.projections[first + part](source)) for part, source in enumerate(sources))
-            )
+            state.append(tuple(torch.tanh(next(projections)(source)) for source in sources))
         return tuple(state)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from selfattn.attention import MultiHeadAttention
+    from selfattn.layers import RecurrentStack
     from selfattn.models.encoder_decoder.model import Decoder
     from selfattn.models.encoder_decoder.rnn import RNNEncoder, RNNParts
 
@@ -69,18 +70,10 @@ class RNNEncoderConfig(Checked):
 
     def make_encoder(self, tokens: nn.Embedding) -> RNNEncoder:
         """Build an encoder over an embedding table."""
-        from selfattn.layers import RecurrentStack, TokenEmbedding
+        from selfattn.layers import TokenEmbedding
         from selfattn.models.encoder_decoder.rnn import RNNEncoder
 
-        stack = RecurrentStack(
-            self.embed_dim,
-            self.hidden_dim,
-            cell=self.cell,
-            num_layers=self.num_layers,
-            direction=self.direction,
-            residual=self.residual,
-            dropout=self.dropout,
-        )
+        stack = _stack(self, self.embed_dim)
         return RNNEncoder(TokenEmbedding(tokens, dropout=self.dropout), stack, handover=self.handover)
 
 
@@ -134,6 +127,7 @@ class RNNDecoderConfig(Checked):
             )
 
     recurrent: ClassVar[bool] = True
+    direction: ClassVar[Literal["forward"]] = "forward"
 
     @property
     def architecture(self) -> str:
@@ -211,7 +205,7 @@ class RNNDecoderConfig(Checked):
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
         from torch import nn
 
-        from selfattn.layers import RecurrentStack, TokenEmbedding
+        from selfattn.layers import TokenEmbedding
         from selfattn.models.encoder_decoder.rnn import (
             AttentionDecoder,
             BahdanauDecoder,
@@ -222,14 +216,7 @@ class RNNDecoderConfig(Checked):
 
         def parts(fed: int, read: int) -> RNNParts:
             """Make them for a stack that is fed so much beside the embedding, and an output of so wide vectors."""
-            stack = RecurrentStack(
-                self.embed_dim + fed,
-                self.hidden_dim,
-                cell=self.cell,
-                num_layers=self.num_layers,
-                residual=self.residual,
-                dropout=self.dropout,
-            )
+            stack = _stack(self, self.embed_dim + fed)
             embed, bridge = TokenEmbedding(tokens, dropout=self.dropout), Bridge(self.initial_state, source_dim, stack)
             return RNNParts(embed, stack, bridge, output_layer(read, tokens, tie=tie_output), self.dropout)
 
@@ -259,3 +246,17 @@ class RNNDecoderConfig(Checked):
         return MultiHeadAttention(
             self.hidden_dim, source_dim, num_heads=self.num_heads, score=score, project=self.project
         )
+
+
+def _stack(config: RNNEncoderConfig | RNNDecoderConfig, input_dim: int) -> RecurrentStack:
+    from selfattn.layers import RecurrentStack
+
+    return RecurrentStack(
+        input_dim,
+        config.hidden_dim,
+        cell=config.cell,
+        num_layers=config.num_layers,
+        direction=config.direction,
+        residual=config.residual,
+        dropout=config.dropout,
+    )
