@@ -58,7 +58,7 @@ def _chosen(found: ModelAlignment) -> list[tuple[Message, HeadAlignment]]:
 
 
 def _at(key: str, one: HeadAlignment) -> Message:
-    return message(key, layer=one.layer + 1, head=(one.head or 0) + 1)
+    return message(key, layer=one.layer, head=one.head or 0)
 
 
 def _columns(which: str) -> tuple[Column, ...]:
