@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from selfattn.figures.record import Model, Record, TuningTrial
+from selfattn.figures.record import Model, Record
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Facts, Folded, Heading, Paragraph, Row, Stacked, Table
+from selfattn.report.blocks import Block, Column, Facts, Folded, Heading, Paragraph, Row, Stacked, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
 from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.ranking import ranked
@@ -57,15 +57,14 @@ def _count(count: float | None, budget: str) -> str:
 def _sizes(record: Record) -> Table:
     """What every model has of what they were, or might have been, sized for."""
     counts, budget = record.matching.counts, record.matching.budget
-    keys = ["col.model", "col.parameters", "col.non_embedding"]
-    keys += [f"budget.{budget}"] if counts and budget in ("flops", "seconds") else []
-    columns = tuple(Column(message(key), numeric=k > 0) for k, key in enumerate(keys))
+    heads = [message("col.parameters"), message("col.non_embedding")]
+    heads += [message(f"budget.{budget}")] if counts and budget in ("flops", "seconds") else []
     rows = []
     for model in ranked(record):
         bare = NONE if model.parameters_non_embedding is None else f"{model.parameters_non_embedding:,}"
-        cells = (model.name, f"{model.parameters:,}", bare, _count(counts.get(model.name), budget))
-        rows.append(Row(cells[: len(keys)], model.name))
-    return Table("matching", columns, tuple(rows))
+        cells = (f"{model.parameters:,}", bare, _count(counts.get(model.name), budget))
+        rows.append((model.name, cells[: len(heads)]))
+    return model_table("matching", heads, rows)
 
 
 # settings
@@ -109,13 +108,10 @@ def differing_settings(record: Record) -> Table:
         return not name.startswith("training."), -sum(name in config for config in configs)
 
     models = (Column(model.name, numeric=False, model=True) for model in order)
-    columns = (Column(message("col.setting"), numeric=False), *models)
-    rows = []
-    for name in sorted(dict.fromkeys(name for config in configs for name in config), key=place):
-        values = [config.get(name, NONE) for config in configs]
-        if len(set(values)) > 1:
-            rows.append(Row((name, *values)))
-    return Table("differing", columns, tuple(rows), "dense", shown=24)
+    names = sorted(dict.fromkeys(name for config in configs for name in config), key=place)
+    rows = [Row((name, *(config.get(name, NONE) for config in configs))) for name in names]
+    differing = tuple(row for row in rows if len(set(row.cells[1:])) > 1)
+    return Table("differing", (Column(message("col.setting"), numeric=False), *models), differing, "dense", shown=24)
 
 
 def shared_settings(record: Record) -> list[tuple[str, str]]:
@@ -135,17 +131,12 @@ def _tuning(record: Record) -> tuple[Block, ...]:
     tuned = [model for model in ranked(record) if model.tuning]
     if not tuned:
         return (Paragraph(message("tuning.none")),)
-    heads = ("col.model", "tuning.trials", "tuning.seconds", "tuning.valid", "tuning.chosen")
-    columns = tuple(Column(message(key), numeric=0 < k < 4) for k, key in enumerate(heads))
-    rows = tuple(Row((model.name, *_tuned(record, model)), model.name) for model in tuned)
-    return (
-        Paragraph(message("tuning.text", space=tuning_space(record))),
-        Table("tuned", columns, rows),
-        *(
-            Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
-            for k, model in enumerate(tuned)
-        ),
-    )
+    heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
+    table = model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1)
+    trials = (_trials(record, model, f"trials-{k}") for k, model in enumerate(tuned))
+    names = (message("tuning.all", model=model.name) for model in tuned)
+    folded = (Folded(name, one.name, (one,)) for name, one in zip(names, trials, strict=True))
+    return Paragraph(message("tuning.text", space=tuning_space(record))), table, *folded
 
 
 def tuning_space(record: Record) -> str:
@@ -173,24 +164,18 @@ def _tuned(record: Record, model: Model) -> tuple[Said, ...]:
 
 def _trials(record: Record, model: Model, name: str) -> Table:
     """All trials of a model, the best on validation items first."""
-    names = list(dict.fromkeys(name for trial in model.tuning for name in trial.settings))
+    names = dict.fromkeys(name for trial in model.tuning for name in trial.settings)
     valid, seconds = Column(message("tuning.valid"), numeric=False), Column(message("tuning.seconds"))
-    order = sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher")
-    rows = tuple(_trial(record, trial, names) for trial in order)
-    return Table(name, (valid, *(Column(name) for name in names), seconds), rows)
-
-
-def _trial(record: Record, trial: TuningTrial, names: list[str]) -> Row:
-    text = value_text(trial.valid, record.headline.kind)
-    valid = message("tuning.is_chosen", value=text) if trial.chosen else text
-    settings = {name: _short(_one(value)) for name, value in trial.settings.items()}
-    values = (settings.get(name, NONE) for name in names)
-    return Row((valid, *values, NONE if trial.seconds is None else amount(trial.seconds)))
-
-
-def _one(value: object) -> str:
-    """A setting as one value, though it be a nested one."""
-    return str(value) if isinstance(value, Mapping) else setting_text(value)
+    rows = []
+    for trial in sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher"):
+        text = value_text(trial.valid, record.headline.kind)
+        settings = {
+            key: str(one) if isinstance(one, Mapping) else setting_text(one) for key, one in trial.settings.items()
+        }
+        values = (_short(settings[name]) if name in settings else NONE for name in names)
+        cells = (message("tuning.is_chosen", value=text) if trial.chosen else text, *values)
+        rows.append(Row((*cells, NONE if trial.seconds is None else amount(trial.seconds))))
+    return Table(name, (valid, *map(Column, names), seconds), tuple(rows))
 
 
 def _short(value: str) -> str:
