@@ -155,8 +155,7 @@ def reached(model: Model, spending: Spending, level: float) -> Message:
             return message("reached.unknown")
         else:
             spent.append(value)
-    finite = [value for value in spent if value < math.inf]
-    middle = median(spent)
+    finite, middle = [value for value in spent if value < math.inf], median(spent)
     if not finite:
         return message("reached.not")
     if middle == math.inf:
