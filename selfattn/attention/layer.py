@@ -152,7 +152,6 @@ class MultiHeadAttention(nn.Module):
                 "selfattn.attention.make_position(...)"
             )
         self.position = position
-        self.query_dim, self.context_dim = query_dim, context_dim
 
     def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
         """Project what will be attended to, once.
@@ -169,7 +168,7 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
-        _check_states(context, "context [b j d]", self.context_dim)
+        self._check_states(context, "context [b j d]", "k_proj", self.num_kv_heads)
         key = self.k_proj(context) if self.project else context
         value = self.v_proj(context) if self.project else context
         key, value = (rearrange(x, "b j (h e) -> b h j e", h=self.num_kv_heads) for x in (key, value))
@@ -211,7 +210,7 @@ class MultiHeadAttention(nn.Module):
                 projected without; there are not as many positions as queries, or none are given and there are more
                 queries than keys; and what :func:`~selfattn.attention.core.attend` raises.
         """
-        _check_states(x, "x [b i d]", self.query_dim)
+        self._check_states(x, "x [b i d]", "q_proj", self.num_heads)
         own = context is None
         context = x if context is None else context
         if mask is not None:
@@ -247,6 +246,17 @@ class MultiHeadAttention(nn.Module):
         joined = rearrange(output, "b h i c -> b i (h c)")
         return Attended(self.out_proj(joined) if self.project else joined, weights)
 
+    def _check_states(self, states: Tensor, what: str, name: str, heads: int) -> None:
+        """Hold states against the projection that reads them; where there is none, heads are slices of them."""
+        width = getattr(getattr(self, name, None), "in_features", None)
+        expected = f"{heads} times any number of" if width is None else width
+        fits = isinstance(states, Tensor) and states.dim() == 3
+        if not fits or (
+            states.shape[-1] != width if width is not None else not self.project and states.shape[-1] % heads
+        ):
+            found = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+            raise ValueError(f"MultiHeadAttention: expected {what} with {expected} features, got {found}")
+
     def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
         assert self.position is not None
         rotated = self.position.rotate(x, positions)
@@ -272,12 +282,6 @@ class MultiHeadAttention(nn.Module):
         if isinstance(context, Tensor):
             context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
         return x, context
-
-
-def _check_states(states: object, what: str, width: int) -> None:
-    found = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
-    if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != width:
-        raise ValueError(f"MultiHeadAttention: expected {what} with {width} features, got {found}")
 
 
 def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:
