@@ -17,7 +17,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.objective.loss import batch_loss, logits_loss
 from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
-from selfattn.training.optim.schedule import lr_factor
+from selfattn.training.optim.optimizer import lr_factor
 
 
 class Stepper:

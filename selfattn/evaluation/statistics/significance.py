@@ -16,8 +16,7 @@ import numpy.typing as npt
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
 from selfattn.evaluation.statistics.paired import holm, sign_flip_p
-from selfattn.evaluation.statistics.resampling import average_covariance, corpus_covariance
-from selfattn.evaluation.statistics.variances import ALPHA, Variances, variances
+from selfattn.evaluation.statistics.variances import ALPHA, Variances, average_covariance, corpus_covariance, variances
 from selfattn.figures.pairs import Comparison, PairTest, Word
 from selfattn.figures.quality import Better, Estimate
 
