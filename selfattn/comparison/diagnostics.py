@@ -24,8 +24,7 @@ from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.figures.alignment import ModelAlignment
-from selfattn.figures.attention import AttentionMap, ModelAttention, ShownAttention
+from selfattn.figures.attention import AttentionMap, ModelAlignment, ModelAttention, ShownAttention
 from selfattn.figures.cost import Cost, DecodingCost
 from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq

@@ -6,6 +6,7 @@ model.safetensors           the weights of the best validation: averages, where 
 tokenizer/                  the vocabulary
 metrics.jsonl               one JSON object for each validation, see :class:`selfattn.training.observer.EpochReport`
 run.json                    :class:`RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
+.lock                       held while a process trains here
 last/checkpoint.safetensors the last weights and everything else that is needed to go on, see
                             :mod:`selfattn.training.checkpoints.checkpoint`
 =========================== =================================================================================
@@ -16,18 +17,19 @@ checksums of the others, by which reading finds damage; a run of before there we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, write, write_jsonl
 from selfattn.errors import UserError
-from selfattn.files import sha256_of, write_atomically
+from selfattn.files import LOCK, sha256_of, write_atomically
 from selfattn.models.config import ModelConfig
 from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
@@ -164,11 +166,11 @@ class RunDirectory:
     def _check(self, name: str) -> None:
         """Hold a file against its checksum, or the files of a folder; where the record has none, it is as it is."""
         known = self.record().files if (self.path / RECORD).exists() else {}
-        for file, checksums in known.items():
-            path = self.path / file
-            if (file == name or file.startswith(f"{name}/")) and sha256_of(path) not in checksums:
+        for file in (self.path / name, *(self.path / name).rglob("*")):
+            checksums = known.get(file.relative_to(self.path).as_posix())
+            if checksums is not None and sha256_of(file) not in checksums:
                 raise UserError(
-                    f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
+                    f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
                 )
 
     def config(self) -> RunConfig:
@@ -205,15 +207,28 @@ class RunDirectory:
         """Write the weights, in place of those that are there."""
         self._put(WEIGHTS, lambda path: save_model(model, str(path)))
 
-    def load_weights(self, model: nn.Module) -> None:
-        """Read the weights into a model of the same configuration.
+    def count_weights(self) -> int:
+        """Say how many numbers the weights are, without reading them.
 
         Raises:
-            UserError: the file is missing, broken, or of another model; its numbers are of another type, or not finite.
+            UserError: the file is missing or broken.
         """
         path = self.path / WEIGHTS
         if not path.is_file():
             raise UserError(f"{path}: no such file; the run ended before its first epoch, or lost it: {_ADVICE}")
+        try:
+            with safe_open(path, "pt") as file:
+                return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{path}: not a whole safetensors file ({error}); {_ADVICE}") from None
+
+    def load_weights(self, model: nn.Module) -> None:
+        """Read the weights into a model of the same configuration.
+
+        Raises:
+            UserError: the file is broken, or of another model; its numbers are of another type, or not finite.
+        """
+        path = self.path / WEIGHTS
         try:
             kept = {name: tensor.dtype for name, tensor in load_file(path).items()}
             load_model(model, path)
@@ -276,7 +291,7 @@ def check_is_free(path: Path) -> None:
             return
         if not path.is_dir():
             raise UserError(f"{path}: is a file; choose another `out`")
-        names = {found.name for found in path.iterdir()}
+        names = {found.name for found in path.iterdir()} - {LOCK}
     except OSError as error:
         raise UserError(f"{path}: cannot be looked into ({error.strerror}); choose another `out`") from None
     if names & {CONFIG, RECORD, WEIGHTS}:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from selfattn.codec import parse
 from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
@@ -149,7 +149,7 @@ def with_settings(
         if colon and owner != model:
             continue
         try:
-            value = json.loads(text)
+            value = parse(text.encode())
         except ValueError:
             value = text
         values[(rest if colon else name).strip()] = value

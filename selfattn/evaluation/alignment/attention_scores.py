@@ -19,7 +19,7 @@ from selfattn.data.examples import Example
 from selfattn.data.pairs import Span
 from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
-from selfattn.figures.alignment import HeadAlignment, ModelAlignment
+from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
 
 Range = tuple[int, int]
