@@ -31,11 +31,7 @@ class Stepper:
     """
 
     def __init__(
-        self,
-        replica: Replica,
-        optimizer: torch.optim.Optimizer,
-        config: TrainingConfig,
-        coins: torch.Generator,
+        self, replica: Replica, optimizer: torch.optim.Optimizer, config: TrainingConfig, coins: torch.Generator
     ) -> None:
         self.replica, self.optimizer, self.config, self.coins = replica, optimizer, config, coins
         self.processes, self.device = replica.processes, replica.device

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
-from selfattn.evaluation.statistics.paired import holm, sign_flip_p
+from selfattn.evaluation.statistics.p_values import holm, sign_flip_p
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, average_covariance, corpus_covariance, variances
 from selfattn.figures.pairs import Comparison, PairTest, Word
 from selfattn.figures.quality import Better, Estimate
@@ -52,7 +52,7 @@ def compare_scores(scores: Mapping[str, npt.ArrayLike], metric: str = "mean", be
     """Estimate every model's mean score, and test every pair of models.
 
     A pair's interval and p come from `variances.Variances`; p is never below that of the exact test over items alone,
-    `paired.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
+    `p_values.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
     over items takes its place. Holm's correction is over all pairs.
 
     Runs of one number are not taken for pairs: the same seed gives two architectures the same order of data, but

@@ -17,7 +17,7 @@ from statistics import NormalDist
 import numpy as np
 
 from selfattn.evaluation.metrics.metric import Array
-from selfattn.evaluation.statistics.student import t_quantile, t_tail
+from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
 
 ALPHA = 0.05  # of intervals and tests
 _AT_ONCE = 256  # resamples held in memory together
