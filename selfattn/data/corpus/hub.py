@@ -60,7 +60,12 @@ def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, PairSource]:
     Raises:
         UserError: the dataset cannot be reached or loaded, or has no such configuration, split or column.
     """
-    splits = _load(corpus, streaming)
+    import datasets
+
+    with quiet(), _errors_named(corpus), _offline_if_out_of_reach(corpus.name):
+        splits: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
+            corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
+        )
     chosen = {
         "train": corpus.train,
         "valid": corpus.valid or next((name for name in _VALID if name in splits), None),
@@ -93,16 +98,6 @@ def quiet() -> Iterator[None]:
             before.callback(enable_progress_bars)
             disable_progress_bars()
         yield
-
-
-def _load(corpus: HubCorpus, streaming: bool) -> dict[str, Dataset | IterableDataset]:
-    import datasets
-
-    with quiet(), _errors_named(corpus), _offline_if_out_of_reach(corpus.name):
-        loaded: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
-            corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
-        )
-    return loaded
 
 
 @contextmanager
