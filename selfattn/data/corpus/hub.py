@@ -178,12 +178,12 @@ def _errors_named(corpus: HubCorpus) -> Iterator[None]:
         raise UserError(f"{corpus.name}: cannot be loaded: {_first_line(_root(error))}") from None
 
 
-def _out_of_reach(error: BaseException) -> bool:
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and len(chain) < 20:
-        chain.append(cause)
-    names = {kind.__name__ for one in chain for kind in type(one).__mro__}
-    return bool(names & _NO_ANSWER)
+def _out_of_reach(error: BaseException | None, depth: int = 20) -> bool:
+    """Whether an error, or one of its causes, is that of a server which does not answer."""
+    if error is None or not depth:
+        return False
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & _NO_ANSWER) or _out_of_reach(error.__cause__ or error.__context__, depth - 1)
 
 
 def _root(error: BaseException) -> BaseException:
