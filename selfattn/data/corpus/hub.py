@@ -84,19 +84,15 @@ def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, PairSource]:
 def quiet() -> Iterator[None]:
     """Keep `datasets` and `huggingface_hub` from writing to the terminal, and put their settings back afterwards."""
     import datasets
-    from huggingface_hub.utils import logging as hub_logging
-    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub import utils as hub
 
     with ExitStack() as before:
-        for logger in (datasets.logging, hub_logging):
-            before.callback(logger.set_verbosity, logger.get_verbosity())
-            logger.set_verbosity(datasets.logging.CRITICAL)
-        if not datasets.are_progress_bars_disabled():
-            before.callback(datasets.enable_progress_bars)
-            datasets.disable_progress_bars()
-        if not are_progress_bars_disabled():
-            before.callback(enable_progress_bars)
-            disable_progress_bars()
+        for library in (datasets, hub):
+            before.callback(library.logging.set_verbosity, library.logging.get_verbosity())
+            library.logging.set_verbosity(datasets.logging.CRITICAL)
+            if not library.are_progress_bars_disabled():
+                before.callback(library.enable_progress_bars)
+                library.disable_progress_bars()
         yield
 
 
