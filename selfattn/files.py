@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from selfattn.errors import UserError
+
+LOCK = ".lock"
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -43,6 +46,41 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
 
 
+@contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Hold a directory for this process alone, made where there is none; whoever only reads it does not ask.
+
+    The system lets go of it however the process ends; the file ``.lock`` stays and means nothing by itself.
+
+    Raises:
+        UserError: another process holds it, or it cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise UserError(f"{folder}: another process is at work here; wait for it, or choose another `out`") from None
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another `out`") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def read_bytes(path: Path, *, advice: str) -> bytes:
     """Read a whole file.
 
@@ -54,6 +92,8 @@ def read_bytes(path: Path, *, advice: str) -> bytes:
         UserError: there is none, or it cannot be read.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe may never end
+            raise UserError(f"{path}: is not a file; {advice}")
         return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; {advice}") from None

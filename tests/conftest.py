@@ -21,6 +21,9 @@ TOLERANCES = {
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
+# One training after the other, in this process, where a test does not ask for more.
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+
 settings.register_profile(
     "default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -66,8 +69,9 @@ def shared_data() -> Callable[[str], Path]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked slow, unless ``-m`` speaks of it."""
-    if "slow" not in config.option.markexpr:
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="slow: run with `pytest -m slow`"))
+    """Leave out what is marked slow or reliability, unless ``-m`` speaks of it."""
+    for mark in ("slow", "reliability"):
+        if mark not in config.option.markexpr:
+            for item in items:
+                if item.get_closest_marker(mark):
+                    item.add_marker(pytest.mark.skip(reason=f"{mark}: run with `pytest -m {mark}`"))

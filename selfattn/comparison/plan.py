@@ -5,15 +5,16 @@ stopped. Imports no torch.
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Le, MinLen
 
-from selfattn.codec import Plain, decode, encode, read_json, write
+from selfattn.codec import Plain, decode, encode, read_json, short, write
 from selfattn.errors import SettingError, UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
@@ -21,7 +22,7 @@ from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.presets import PRESETS, get_preset
-from selfattn.registry import check_plugins, loaded_plugins
+from selfattn.registry import check_plugins, is_name, loaded_plugins
 from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 else:
     Lang = Literal[LANGS]
 
+NOT_THE_RESULT = ("resume", "jobs")  # settings of a comparison that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
+MOST_SEEDS = 10_000
 
 
 PLAN = "comparison.json"
@@ -61,10 +64,15 @@ class CompareOptions:
         tune: try so many settings for each model first (learning rate, warm-up, dropout, label smoothing), the same
             for all, and take the best on validation.
         metric: the metric that decides, by name; where not given, the first of the task.
+        jobs: trainings side by side; where not given, one for each core, or for each GPU.
+        threads: threads of each; where not given, as OMP_NUM_THREADS says, or 1.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Fairness": ("match", "budget", "match_limit", "apart", "tune")}
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
+        "Side by side": ("jobs", "threads"),
+    }
 
     models: tuple[str, ...]
     seeds: int | None = None
@@ -81,17 +89,26 @@ class CompareOptions:
     match_limit: float = 0.02
     apart: bool = False
     tune: int = 0
+    jobs: int | None = None
+    threads: int | None = None
 
     @property
     def seed_count(self) -> int:
         """How many seeds there are."""
         return self.seeds if self.seeds is not None else 1 if self.quick else SEEDS
 
+    @property
+    def thread_count(self) -> int:
+        """How many threads each training has: models this small gain nothing from a second."""
+        return self.threads or int(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or 1)
+
     def __post_init__(self) -> None:
-        for name in ("seeds", "test_items"):
+        for name in ("seeds", "test_items", "jobs", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"`{name}`: expected a whole number of at least 1, got {value}")
+        if self.seeds is not None and self.seeds > MOST_SEEDS:
+            raise SettingError(f"`seeds`: expected at most {MOST_SEEDS}, got {self.seeds}")
         if self.tune < 0:
             raise SettingError(f"`tune`: expected a whole number of at least 0, got {self.tune}")
         if self.budget is not None and self.match is None:
@@ -148,13 +165,14 @@ class Plan(Plain):
         space: what tuning searches, setting by setting; empty where nothing is tuned.
         floor: what others reached, where the user has said so.
         tuned: whether the trials are done.
+        threads: of each training, on which the bits of its weights may depend.
         plugins: that brought parts of it.
     """
 
     task: str
     command: str
     quick: bool
-    seeds: Annotated[int, Ge(1)]
+    seeds: Annotated[int, Ge(1), Le(MOST_SEEDS)]
     models: Annotated[Mapping[str, Planned], MinLen(1)]
     few: tuple[Annotated[int, Ge(1)], ...]
     headline: Headline = field(default_factory=Headline)
@@ -162,7 +180,15 @@ class Plan(Plain):
     space: Mapping[str, str] = field(default_factory=dict)
     floor: Floor | None = None
     tuned: bool = True
+    threads: Annotated[int, Ge(1)] = 1
     plugins: tuple[str, ...] = field(default_factory=loaded_plugins)
+
+    def __post_init__(self) -> None:
+        for name in self.models:
+            if not is_name(name):  # runs lie in directories that are named after it
+                raise SettingError(
+                    f"the name of a model is made of at most 100 letters, digits, - and _, found {short(name)}"
+                )
 
     def runs(self) -> list[tuple[str, int, int | None]]:
         """List every run: model, seed, and on how few pairs; seed after seed."""
@@ -175,7 +201,7 @@ class Plan(Plain):
         """Write the plan, and return it."""
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
-            write(out / PLAN, {"schema": SCHEMA} | encode(self))
+            write(out / PLAN, {"schema": SCHEMA} | encode(self), checksum=True)
         return self
 
 
@@ -189,7 +215,7 @@ def read_plan(out: Path) -> Plan:
     data = read_json(path, advice=_ADVICE)
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise UserError(f"{path}: not the plan of a comparison that this version can read; {_ADVICE}")
-    check_plugins(tuple(data.get("plugins", ())), str(path))
+    check_plugins(decode(tuple[str, ...], data.get("plugins", []), file=path, advice=_ADVICE), str(path))
     plan = decode(Plan, {"plugins": []} | data, file=path, advice=_ADVICE)
     for model in plan.models.values():
         config_from_dict(dict(model.config), str(path))
@@ -284,6 +310,6 @@ def _named(text: str) -> tuple[str, str]:
     name, equals, preset = text.partition("=")
     if not equals:
         return text, text
-    if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-        raise SettingError(f"`models` {text}: expected name=model, the name of letters, digits, - and _")
+    if not is_name(name) or not name.isascii() or " " in name:
+        raise SettingError(f"`models` {text}: expected name=model, the name of at most 100 letters, digits, - and _")
     return name, preset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,11 @@ from selfattn.console import say
 from selfattn.data.batches import collate
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
-from selfattn.files import writing
+from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import loaded_plugins
-from selfattn.runs.directory import CHECKPOINT, RECORD, RunConfig, RunDirectory, RunRecord
+from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run, build_model
@@ -93,40 +93,41 @@ def fit(
     # Not where the data are, which may be another place on every host.
     settings = (config.preset, config.model, config.training, config.max_length, sharded)
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
-    keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
+    with in_use(out) if processes.is_main else nullcontext():
+        keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
 
-    try:
-        with ExitStack() as stack:
+        try:
+            with ExitStack() as stack:
+                if keeper is not None:
+                    progress = stack.enter_context(ProgressObserver(label or config.preset))
+                    observers = [keeper, _Notes(data.notes if notes is None else notes), progress, *observers]
+                outcome = train_model(
+                    model,
+                    data.epoch,
+                    data.validation,
+                    config.training,
+                    pad_id=tokenizer.pad_id,
+                    bos_id=tokenizer.bos_id,
+                    criterion=data.criterion,
+                    observers=observers,
+                    checkpoints=checkpoints,
+                    processes=processes,
+                    parts_on=where if sharded else None,
+                )
+        except BaseException as error:
             if keeper is not None:
-                progress = stack.enter_context(ProgressObserver(label or config.preset))
-                observers = [keeper, _Notes(data.notes if notes is None else notes), progress, *observers]
-            outcome = train_model(
-                model,
-                data.epoch,
-                data.validation,
-                config.training,
-                pad_id=tokenizer.pad_id,
-                bos_id=tokenizer.bos_id,
-                criterion=data.criterion,
-                observers=observers,
-                checkpoints=checkpoints,
-                processes=processes,
-                parts_on=where if sharded else None,
-            )
-    except BaseException as error:
+                if isinstance(error, UserError) and keeper.is_untouched:
+                    shutil.rmtree(out)  # nothing has begun: the next try finds the place as this one found it
+                else:
+                    keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            raise
         if keeper is not None:
-            if isinstance(error, UserError) and keeper.is_untouched:
-                shutil.rmtree(out)  # nothing has begun: the next try finds the place as this one found it
-            else:
-                keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        raise
-    if keeper is not None:
-        with writing(out):
-            keeper.directory.save_weights(model)
-        keeper.update(status=outcome.status, train_seconds=outcome.seconds)
-    if outcome.status == "interrupted":
-        raise KeyboardInterrupt(f"{out} keeps the best weights so far")
-    return Run(out, config, model, tokenizer)
+            with writing(out):
+                keeper.directory.save_weights(model)
+            keeper.update(status=outcome.status, train_seconds=outcome.seconds)
+        if outcome.status == "interrupted":
+            raise KeyboardInterrupt(f"{out} keeps the best weights so far")
+        return Run(out, config, model, tokenizer)
 
 
 def _keeper(
@@ -136,11 +137,15 @@ def _keeper(
     directory = reopen(out, config, tokenizer) if resume else None
     record = _record(config, model, command)
     if directory is None:
-        return _Keeper(RunDirectory.create(out, config, tokenizer, record), record, is_new=True)
-    if (out / RECORD).exists():
-        record = directory.record()
-    keeper = _Keeper(directory, record, is_new=False)
-    keeper.update(status="running", resumed=(*record.resumed, datetime.now(UTC).isoformat(timespec="seconds")))
+        return _Keeper(RunDirectory.create(out, config, tokenizer, record), is_new=True)
+    keeper = _Keeper(directory, is_new=False)
+    with writing(out):
+        if not (out / RECORD).exists():  # killed before it wrote it
+            directory.write_record(record)
+        if not (out / CHECKPOINT).exists():  # killed before there was anything to go on from: it begins anew
+            (out / METRICS).unlink(missing_ok=True)
+    resumed = (*directory.record().resumed, datetime.now(UTC).isoformat(timespec="seconds"))
+    keeper.update(status="running", resumed=resumed)
     return keeper
 
 
@@ -243,8 +248,8 @@ def _figures(measures: Mapping[str, float]) -> str:
 class _Keeper(Observer):
     """Writes down every validation, and the weights whenever they are the best so far."""
 
-    def __init__(self, directory: RunDirectory, record: RunRecord, *, is_new: bool) -> None:
-        self.directory, self.record, self.is_untouched = directory, record, is_new
+    def __init__(self, directory: RunDirectory, *, is_new: bool) -> None:
+        self.directory, self.is_untouched = directory, is_new
 
     def started(self, epochs: int | None, steps: int) -> None:
         self.is_untouched = False
@@ -264,9 +269,8 @@ class _Keeper(Observer):
                 self.directory.save_weights(model)
 
     def update(self, **changes: Any) -> None:
-        self.record = replace(self.record, **changes)
         with writing(self.directory.path):
-            self.directory.write_record(self.record)
+            self.directory.update(**changes)
 
 
 def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:

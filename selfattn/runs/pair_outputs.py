@@ -12,7 +12,7 @@ from selfattn.decoding.alignment import Link, to_pharaoh
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts
-from selfattn.evaluation.alignment.gold_files import GoldPair
+from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
 from selfattn.runs.run import Run
 

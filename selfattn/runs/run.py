@@ -18,14 +18,16 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
-from selfattn.models.build import build
+from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, RunConfig, RunDirectory
+from selfattn.runs.directory import CONFIG, WEIGHTS, RunConfig, RunDirectory
 from selfattn.runs.task import Task, task_of
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.config import DeviceName
+from selfattn.training.device import choose_device
 
 
 class Run:
@@ -220,20 +222,29 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
     return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
 
 
-def load(path: str | os.PathLike[str]) -> Run:
+def load(path: str | os.PathLike[str], *, device: DeviceName = "cpu") -> Run:
     """Load a trained model.
 
     Args:
         path: a run directory, made by training.
+        device: where it computes; ``auto`` takes a GPU where there is one.
 
     Raises:
-        UserError: a file is missing or broken; the message names it.
+        UserError: a file is missing or broken, or the device is not there; the message names it.
     """
     directory = RunDirectory(Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
+    count = directory.count_weights()
+    with torch.device("meta"):  # before memory is taken for a model that cannot be the one
+        asked, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
+    if asked > count:
+        raise UserError(
+            f"{directory.path / WEIGHTS}: not the weights of the model in {CONFIG} (it has {asked:,} numbers, the file "
+            f"{count:,}); restore the file or train again"
+        )
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
-    model.eval()
+    model.to(choose_device(device)).eval()
     return Run(directory.path, config, model, tokenizer)
 
 

@@ -30,7 +30,7 @@ from selfattn.errors import UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
 from selfattn.models.config import ModelConfig
-from selfattn.models.encoder_decoder.presets import USUAL
+from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
 from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
@@ -38,7 +38,7 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
-    from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.evaluation.alignment.links import GoldPair
     from selfattn.figures.record import Subject
     from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run

@@ -65,6 +65,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
     first, second = results(tmp_path)
     check_curve(first, tmp_path)
     alone = program.losses_of_presets(Processes())
@@ -73,16 +74,16 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         assert second["presets"][name] == first["presets"][name][-1:], name  # it hears nothing and has the weights
     assert first["resumed"] is True
     assert sorted(path.name for path in (tmp_path / "curve").iterdir()) == [
-        "config.json", "last", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
+        ".lock", "config.json", "last", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
     ]  # fmt: skip
     # Each said what it had to say once.
     assert [done.stderr.count(f"{model} 3/3") for model in ("transformer", "no-dropout")] == [2, 1]
 
 
-def test_a_sum_of_gradients_needs_no_second_process() -> None:
-    model = torch.nn.Linear(2, 3)
-    assert Processes().reduce_gradients(model, 0.5) == 0.5
-    assert model.weight.grad is None
+def test_one_process_decides_and_adds_up_alone() -> None:
+    alone = Processes()
+    assert (alone.sum(0.5), alone.decide("stop")) == (0.5, "stop")
+    alone.check_same("settings")
 
 
 HOSTS = ("selfattn-a", "selfattn-b")

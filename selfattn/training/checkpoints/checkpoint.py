@@ -6,6 +6,7 @@ One file, because one file can be replaced at once: a process that is killed whi
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from selfattn.codec import Plain, decode, encode
+from selfattn.codec import Plain, decode, encode, parse
 from selfattn.errors import UserError
-from selfattn.files import write_atomically, writing
+from selfattn.files import read_bytes, write_atomically, writing
 from selfattn.training.checkpoints.progress import Progress
 from selfattn.training.observer import EpochReport
 
@@ -26,6 +28,7 @@ VERSION = 1
 _SHARE = 0.02  # of the time may go into checkpoints, where nobody says how often
 _AT_LEAST = 30.0  # seconds between two of them, where nobody says how often
 _KEY = "selfattn"
+_CHECKSUM = "selfattn.sha256"
 _ADVICE = "restore it or train again"
 
 
@@ -95,8 +98,9 @@ class CheckpointFile:
         """
         started = time.monotonic()
         values = _Metadata(VERSION, checkpoint.progress, checkpoint.reports)
-        metadata = {_KEY: json.dumps(encode(values), allow_nan=False)}
+        plain = json.dumps(encode(values), allow_nan=False)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+        metadata = {_KEY: plain, _CHECKSUM: _digest(plain, tensors)}
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path, lambda path: safetensors.torch.save_file(tensors, path, metadata))
@@ -105,12 +109,7 @@ class CheckpointFile:
 
     def read(self) -> bytes | None:
         """Return the file as it is; None where there is none."""
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be read ({error.strerror}); restore it or train again") from None
+        return read_bytes(self.path, advice=_ADVICE) if self.path.exists() else None
 
     def parse(self, data: bytes) -> Checkpoint:
         """Read a checkpoint.
@@ -120,12 +119,23 @@ class CheckpointFile:
         """
         try:
             tensors = safetensors.torch.load(data)
-            header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-            values = json.loads(header["__metadata__"][_KEY])
+            metadata = parse(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+            values = parse(metadata[_KEY].encode())
             version = values["version"]
+            if metadata.get(_CHECKSUM, checksum := _digest(metadata[_KEY], tensors)) != checksum:
+                raise ValueError("its checksum differs: it was changed or damaged after it was written")
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{self.path}: not a whole checkpoint ({error}); {_ADVICE}") from None
         if version != VERSION:
             raise UserError(f"{self.path}: version {version!r}, this program reads {VERSION}; train again")
         found = decode(_Metadata, values, file=self.path, advice=_ADVICE)
         return Checkpoint(tensors, found.progress, found.reports)
+
+
+def _digest(plain: str, tensors: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of everything that a checkpoint holds."""
+    found = hashlib.sha256(plain.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
