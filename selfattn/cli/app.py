@@ -16,8 +16,9 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from selfattn import __version__
 from selfattn.console import say
-from selfattn.errors import UserError
+from selfattn.errors import UserError, as_options
 
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 
 
@@ -71,6 +72,27 @@ def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         _drop_output()
         raise SystemExit(BROKEN_PIPE) from None
+    except (OSError, MemoryError, RuntimeError) as error:
+        reason = _refusal(error)
+        if reason is None:
+            raise
+        fail(as_options(reason))
+
+
+def _refusal(error: Exception) -> str | None:
+    """Say what the machine refused, in one line; None where it is a fault of the program.
+
+    Example:
+        >>> _refusal(PermissionError(13, "Permission denied", "runs/a"))
+        'runs/a: permission denied; check its permissions and the room on its disk'
+    """
+    if isinstance(error, OSError):
+        reason = (error.strerror or "").lower()
+        return f"{error.filename}: {reason}; check its permissions and the room on its disk" if error.filename else None
+    # PyTorch has no class of its own for what a CPU's memory does not hold.
+    if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
+        return "out of memory; take smaller batches (`batch_size`, `max_tokens`), shorter texts or a smaller model"
+    return None
 
 
 def _flush() -> None:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from cyclopts import App
 
-from selfattn.cli.app import fail, make_app, run_app
+from selfattn.cli.app import INTERRUPTED, fail, make_app, run_app
 from selfattn.cli.runs import COMMANDS
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
+from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.registry import TASKS, load_plugin
 from selfattn.runs.task import Task
@@ -77,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app = make_commands(rest)
     except UserError as error:
         fail(error.as_options())
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise SystemExit(INTERRUPTED) from None
     run_app(app, rest)
 
 
