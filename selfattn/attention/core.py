@@ -197,11 +197,7 @@ def _four_axes(extra: Tensor | None) -> Tensor | None:
 def _check(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout_p: float
 ) -> None:
-    for name, tensor, axes in (
-        ("query", query, "b h i e"),
-        ("key", key, "b h j e"),
-        ("value", value, "b h j c"),
-    ):
+    for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             found = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
             raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {found}")
