@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -39,7 +40,6 @@ class Registry(Generic[T]):
     def __init__(self, what: str, home: str | None = None) -> None:
         self.what, self._home = what, home
         self._parts: dict[str, T] = {}
-        self._plugin_of: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that puts a part under a name.
@@ -61,8 +61,6 @@ class Registry(Generic[T]):
             if name in self._parts and self._parts[name] is not part:
                 raise UserError(f"{self.what} {name!r}: there is one of this name already; choose another")
             self._parts[name] = part
-            if _loading and not is_own:
-                self._plugin_of[name] = _loading[-1]
             return part
 
         return put
@@ -110,10 +108,6 @@ class Registry(Generic[T]):
         """Return all parts, the project's own first."""
         self.names()
         return self._parts.values()
-
-    def plugin_of(self, name: str) -> str | None:
-        """Return the plugin that brought a part; None for the project's own."""
-        return self._plugin_of.get(name)
 
     def _open(self) -> None:
         """Bring the project's own parts, once."""
@@ -183,7 +177,6 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
     return part(**{one.name: given[one.name] for one in asked if one.name in given})
 
 
-_loading: list[str] = []
 _loaded: dict[str, str] = {}  # plugins by what they were asked for with, in order: the module's name
 _installed = False
 
@@ -194,35 +187,40 @@ def load_plugin(plugin: str) -> None:
     Raises:
         UserError: there is no such file or module, or it does not import.
     """
+    load_installed()
     if plugin in _loaded:
         return
-    path = Path(plugin)
+    path, name = Path(plugin), plugin
     is_file = path.suffix == ".py" or path.exists()
-    if is_file and not path.is_file():
-        raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
-    name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}" if is_file else plugin
-    _loading.append(plugin)
-    try:
+    if is_file:
+        if not path.is_file():
+            raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
+        name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    with _importing(f"--plugin {plugin}", "mend it"):
         if not is_file:
-            importlib.import_module(plugin)
+            importlib.import_module(name)
         elif name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, path)
             assert spec is not None
             assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
+            module = sys.modules[name] = importlib.util.module_from_spec(spec)
             try:
                 spec.loader.exec_module(module)
             except BaseException:
                 del sys.modules[name]
                 raise
-    except UserError as error:
-        raise UserError(f"--plugin {plugin}: {error}") from None
-    except Exception as error:
-        raise UserError(f"--plugin {plugin}: does not import ({type(error).__name__}: {error}); mend it") from error
-    finally:
-        _loading.pop()
     _loaded[plugin] = name
+
+
+@contextmanager
+def _importing(plugin: str, advice: str) -> Iterator[None]:
+    """Say in one line why a plugin does not import."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{plugin}: {error}") from None
+    except Exception as error:
+        raise UserError(f"{plugin}: does not import ({type(error).__name__}: {error}); {advice}") from error
 
 
 def loaded_plugins() -> tuple[str, ...]:
@@ -250,19 +248,12 @@ def check_plugins(needed: tuple[str, ...], where: str) -> None:
 def load_installed() -> None:
     """Load what installed packages offer under the entry point group ``selfattn.plugins``, once."""
     global _installed
-    if _installed or _loading:
+    if _installed:
         return
     _installed = True
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
-        _loading.append(point.value)
-        try:
+        with _importing(f"plugin {point.name} ({point.value})", "mend or remove it"):
             point.load()
-        except Exception as error:
-            raise UserError(
-                f"plugin {point.name} ({point.value}): does not import ({error}); mend or remove it"
-            ) from error
-        finally:
-            _loading.pop()
         _loaded[point.value] = point.module

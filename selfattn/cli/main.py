@@ -1,6 +1,8 @@
 """The command line. Each command is a function of the library with its settings from a typed dataclass.
 
-Nothing that needs torch is imported before a command that needs it runs, so that help comes at once.
+Nothing that needs torch is imported before a command that needs it runs, so that help comes at once. Bad input is one
+line on standard error and exit code 2; an interrupt is one line and exit code 130; anything unexpected keeps its
+traceback. The text of an error is written where it is raised.
 """
 
 from __future__ import annotations
@@ -8,17 +10,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from selfattn.cli.app import fail, make_app, run_app
+from selfattn import __version__
 from selfattn.cli.runs import COMMANDS
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
+from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.registry import TASKS, load_plugin
 from selfattn.runs.task import Task
 
+BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _PLUGIN = "--plugin"
 _HELP = (
     "Build, train, look inside and compare attention models.\n\n"
@@ -65,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: default those of this process.
 
     Raises:
-        SystemExit: see :func:`selfattn.cli.app.run_app`.
+        SystemExit: see :func:`run_app`.
     """
     # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes
     # for texts of many lengths, which hardly ever meet again. It is read once, at the first operation of the process.
@@ -105,6 +111,101 @@ def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             raise UserError("--plugin: expected a Python file, or a module by its dotted name")
         plugins.append(value)
     return plugins, rest
+
+
+def make_app(name: str, *, help: str) -> App:
+    """Make a program, or a group of commands, whose errors :func:`run_app` can print in one line.
+
+    Args:
+        name: the word that calls it.
+        help: what it is for; of a group, one line for the list of commands.
+    """
+    return App(
+        name=name,
+        help=help,
+        version=__version__,
+        default_parameter=Parameter(negative=(), show_default=_default_text),
+        help_format="plaintext",
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+
+
+def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
+    """Run a program; on an error or an interrupt, print one line and exit.
+
+    The message of a `KeyboardInterrupt`, if it has one, says what was kept.
+
+    Args:
+        app: made by :func:`make_app`.
+        arguments: default those of this process.
+
+    Raises:
+        SystemExit: 2 for bad input, 130 for an interrupt, 141 when nobody reads the output any more.
+    """
+    try:
+        app(arguments)
+        _flush()  # here, where a broken pipe can still be caught
+    except UnusedCliTokensError as error:
+        surplus = " ".join(error.unused_tokens or ())
+        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
+    except CycloptsError as error:
+        fail(str(error))
+    except UserError as error:
+        with suppress(UserError, BrokenPipeError):  # the output goes before the error, and must not hide it
+            _flush()
+        fail(error.as_options())
+    except KeyboardInterrupt as interrupt:
+        say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _drop_output()
+        raise SystemExit(BROKEN_PIPE) from None
+
+
+def _flush() -> None:
+    """Flush standard output.
+
+    Raises:
+        BrokenPipeError: nobody reads it any more.
+        UserError: it cannot be written, such as on a full disk.
+    """
+    if sys.stdout is None:  # closed by whoever started this
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _drop_output()
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UserError(f"standard output: cannot be written ({error.strerror}); make room and try again") from None
+
+
+def _drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere.
+
+    The interpreter flushes it once more on its way out, and would complain that it cannot.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _default_text(value: Any) -> str | None:
+    """Write a default as the user would type it; say nothing of flags and empty lists."""
+    if isinstance(value, bool) or value in ((), None):
+        return None
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def fail(message: str) -> None:
+    """Print an error on standard error and exit with code 2.
+
+    Raises:
+        SystemExit: always.
+    """
+    say(f"error: {message}")
+    raise SystemExit(BAD_INPUT) from None
 
 
 if __name__ == "__main__":

@@ -105,9 +105,20 @@ def options_of(
             made.append((field.name, type_, dataclasses.field(
                 default=field.default, default_factory=field.default_factory, kw_only=True
             )))  # fmt: skip
-    found = dataclasses.make_dataclass(kind.__name__, made, frozen=True)
+    found = joined(fields=made)
+    found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
+    return found
+
+
+def joined(*kinds: type[Any], fields: Sequence[Any] = ()) -> type[Any]:
+    """Make one dataclass of several that :func:`options_of` made: the fields of all, in their order, with their help.
+
+    Args:
+        kinds: no two have a field of the same name.
+        fields: further ones, as ``dataclasses.make_dataclass`` takes them; default none.
+    """
+    found = dataclasses.make_dataclass("Options", fields, bases=kinds[::-1], frozen=True)
     found.__module__ = __name__  # cyclopts takes what is of the standard library for a plain type
-    found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)])
     return Parameter(name="*")(found)
 
 
@@ -117,9 +128,11 @@ def given(options: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if value != defaults[name]}
 
 
-def _as_help(docstring: str, names: Sequence[str]) -> str:
+def _as_help(docstring: str, names: Sequence[str], leave_out: Sequence[str]) -> str:
     """A docstring of the library as help: options by their names there, and without references to the code."""
     text = re.sub(r"[;,]? see\s+:\w+:`[^`]*`", "", docstring)
+    for name in leave_out:  # else it would be that of another's field of this name
+        text = re.sub(rf"(?ms)^        {name}: .*?(?=^(        \w|$))", "", text)
     text = re.sub("``(.*?)``", lambda found: _option(found[1]) if found[1] in names else found[1], text)
     return text.partition("    Raises:")[0].partition("    Example:")[0]
 

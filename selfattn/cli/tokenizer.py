@@ -103,16 +103,6 @@ def inspect_tokenizer(path: Path, options: InspectTokenizer) -> dict[str, Card]:
     return _cards(tokenizer, texts, options.side, None, options.examples, options.text)
 
 
-def train_command(data: Sequence[Path], options: TrainTokenizer) -> None:
-    """Run ``selfattn tokenizer train``."""
-    _show(train_tokenizer(data, options), options.svg)
-
-
-def inspect_command(path: Path, options: InspectTokenizer) -> None:
-    """Run ``selfattn tokenizer inspect``."""
-    _show(inspect_tokenizer(path, options), options.svg)
-
-
 def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
     if options.kind == "characters":
         return CharTokenizer.train(texts)
@@ -176,8 +166,12 @@ def _spread(texts: Sequence[str], most: int | None) -> list[str]:
     return [texts[number * len(texts) // most] for number in range(most)]
 
 
-def _show(cards: dict[str, Card], svg: Path | None) -> None:
-    """Print the cards; draw them, each into a file of its own where there are two."""
+def show(cards: dict[str, Card], svg: Path | None) -> None:
+    """Print the cards; draw them, each into a file of its own where there are two.
+
+    Raises:
+        UserError: the drawing cannot be written.
+    """
     for name, one in cards.items():
         print(f"{name}\n{card_text(one)}" if name else card_text(one), end="")
         if svg is not None:
