@@ -6,17 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError
-from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
-from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
-from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.registry import METRICS
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
-    from selfattn.runs.task import Task
 
 
 def evaluate_run(
@@ -41,53 +36,6 @@ def evaluate_run(
     if columns is not None and not data:
         raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
     return run.task.evaluate(run, data, options, columns)
-
-
-def evaluate_pairs(
-    task: Task,
-    run: Run,
-    data: Sequence[Path] = (),
-    options: DecodingOptions = GREEDY,
-    columns: tuple[str, str] | None = None,
-) -> dict[str, Any]:
-    """Test a run on pairs that it has not been trained on.
-
-    Args:
-        task: of the run.
-        run: any that was trained on pairs.
-        data: files; see :meth:`selfattn.runs.task.Task.held_out`. Default: what the run was trained on.
-        options: how to decode; default greedily.
-        columns: of source and target in one file.
-
-    Returns:
-        Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
-        ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
-        ``unknown_characters`` of the inputs, and where test pairs may repeat training pairs, the figures for those that
-        do not: ``unseen`` (and ``unseen_casefold``, case ignored).
-
-    Raises:
-        UserError: the files, or the run's own data, are not usable.
-    """
-    asked = task.held_out(data, columns)
-    pairs, known = asked.pairs, asked.known
-    outputs = run.predict([pair.source for pair in pairs], options)
-    names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *task.metric_names()))
-    metrics = [make_metric(name, task.language) for name in names]
-    found: dict[str, Any] = {
-        "task": task.name,
-        "run": str(run.path),
-        "model": run.config.preset,
-        "data": asked.name,
-        "beam": options.beam,
-        "length_penalty": options.length_penalty,
-        **evaluate_outputs(outputs, pairs, metrics),
-        "unknown_characters": run.unknown([pair.source for pair in pairs]).total(),
-    }
-    for name, casefold in (("unseen", False), ("unseen_casefold", True)) if known is not None else ():
-        places = [k for k, was_seen in enumerate(seen(pairs, known or (), casefold=casefold)) if not was_seen]
-        if places:
-            found[name] = evaluate_part(outputs, pairs, metrics, places)
-    return found
 
 
 def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -37,11 +37,7 @@ def score_summary(run: Run, data: Sequence[Path], scores: Sequence[TargetScore])
         scores: at least one.
     """
     total, tokens = math.fsum(one.log_probability for one in scores), sum(one.tokens for one in scores)
-    return {
-        "task": run.config.task,
-        "run": str(run.path),
-        "model": run.config.preset,
-        "data": " ".join(map(str, data)),
+    return run.about(" ".join(map(str, data))) | {
         "items": len(scores),
         "tokens": tokens,
         "log_probability": total,
@@ -159,12 +155,8 @@ _HEAD = "   AER  precision  recall  links"
 
 
 def _word_links(run: Run, gold: Sequence[GoldPair]) -> dict[Way, list[set[Link]]]:
-    if not run.takes_pairs:
-        raise UserError(f"align: {run.path} is a language model; take a run that was trained on pairs")
-    try:
+    with run.asked_of_pairs("align"):
         links = word_links(run.model, run.tokenizer, gold)
-    except ValueError as error:
-        raise UserError(f"{run.path}: {run.config.preset}: {error}") from error
     if not links:
         raise UserError(f"{run.path}: {run.config.preset} has no attention to its source; try a model that has")
     return links

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.gold_files import GoldPair
     from selfattn.figures.record import Subject
-    from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
     from selfattn.tokenizers.protocol import Tokenizer
@@ -317,26 +316,41 @@ class Task:
     def evaluate(
         self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: tuple[str, str] | None
     ) -> dict[str, Any]:
-        """Test a run on pairs it has not been trained on; see `selfattn.runs.evaluate.evaluate_run`."""
-        from selfattn.runs.evaluate import evaluate_pairs
+        """Test a run on what it has not been trained on; see `selfattn.runs.evaluate.evaluate_run`.
 
-        return evaluate_pairs(self, run, data, options, columns)
+        Returns:
+            Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
+            ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
+            ``unknown_characters`` of the inputs, and where test pairs may repeat training pairs, the figures for those
+            that do not: ``unseen`` (and ``unseen_casefold``, case ignored).
+        """
+        from selfattn.data.splits import seen
+        from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
+        from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        asked = self.held_out(data, columns)
+        pairs, sources = asked.pairs, [pair.source for pair in asked.pairs]
+        outputs = run.predict(sources, options)
+        names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *self.metric_names()))
+        metrics = [make_metric(name, self.language) for name in names]
+        found = run.about(asked.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
+        found |= evaluate_outputs(outputs, pairs, metrics)
+        found["unknown_characters"] = run.unknown(sources).total()
+        for name, casefold in (("unseen", False), ("unseen_casefold", True)) if asked.known is not None else ():
+            was_seen = seen(pairs, asked.known or (), casefold=casefold)
+            places = [k for k in range(len(pairs)) if not was_seen[k]]
+            if places:
+                found[name] = evaluate_part(outputs, pairs, metrics, places)
+        return found
 
     @classmethod
-    def decode(
-        cls,
-        model: Seq2Seq,
-        tokenizer: Tokenizer,
-        texts: Sequence[str],
-        options: DecodingOptions,
-        *,
-        max_length: int,
-        first: int,
-    ) -> list[list[Output]]:
-        """Write outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
+    def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
+        """Write a run's outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
         from selfattn.decoding.texts import decode_texts
 
-        return decode_texts(model, tokenizer, texts, options, max_length=max_length, first=first)
+        length = run.config.max_length
+        return decode_texts(run.model, run.tokenizer, texts, options, max_length=length, first=first)
 
 
 def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Task:
