@@ -7,6 +7,7 @@ its findings become one line that names the file, the field, what was expected, 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +46,7 @@ _BOUNDS = {  # where the bound stands in pydantic's findings
     "string_too_short": ("a length of at least", "min_length"),
     "too_long": ("a length of at most", "max_length"),
 }
+_CHECKSUM = "checksum"
 _ONE_OF_SEVERAL = {"str": "text", "int": "a whole number", "float": "a finite number", "bool": "true or false"}
 
 
@@ -183,11 +185,11 @@ def read_json(path: Path, *, advice: str) -> Any:
     """Read a JSON file as plain values, unchecked.
 
     Raises:
-        UserError: the file cannot be read, or is not JSON.
+        UserError: the file cannot be read, is not JSON, or is not what its own checksum speaks of; it may have none.
     """
     data = read_bytes(path, advice=advice)
     try:
-        return json.loads(data.decode())
+        values = json.loads(data.decode())
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; {advice}") from None
     except json.JSONDecodeError as error:
@@ -195,6 +197,9 @@ def read_json(path: Path, *, advice: str) -> Any:
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, nesting without end
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise UserError(f"{path}: is not JSON that can be read ({reason}); {advice}") from None
+    if isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != _digest(values):
+        raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {advice}")
+    return values
 
 
 def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
@@ -219,14 +224,26 @@ def write_jsonl(path: Path, values: Iterable[Any]) -> None:
     write_text(path, "".join(lines))
 
 
-def write(path: Path, value: Any) -> None:
+def write(path: Path, value: Any, *, checksum: bool = False) -> None:
     """Write a value as JSON for people to read, the whole file or nothing.
+
+    Args:
+        path: where to.
+        value: see :func:`encode`.
+        checksum: put a checksum beside its fields, by which reading finds damage; default False.
 
     Raises:
         OSError: the disk does not take it.
         ValueError: a number is not finite.
     """
-    write_text(path, json.dumps(encode(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    values = encode(value)
+    if checksum:
+        values |= {_CHECKSUM: _digest(values)}
+    write_text(path, json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 @cache

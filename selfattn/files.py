@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,16 @@ def write_text(path: Path, text: str) -> None:
         OSError: the disk does not take it; what was there is still there.
     """
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_bytes(path: Path, *, advice: str) -> bytes:

@@ -66,8 +66,9 @@ def shared_data() -> Callable[[str], Path]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked slow, unless ``-m`` speaks of it."""
-    if "slow" not in config.option.markexpr:
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="slow: run with `pytest -m slow`"))
+    """Leave out what is marked slow or reliability, unless ``-m`` speaks of it."""
+    for mark in ("slow", "reliability"):
+        if mark not in config.option.markexpr:
+            for item in items:
+                if item.get_closest_marker(mark):
+                    item.add_marker(pytest.mark.skip(reason=f"{mark}: run with `pytest -m {mark}`"))

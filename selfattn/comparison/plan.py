@@ -175,7 +175,7 @@ class Plan(Plain):
         """Write the plan, and return it."""
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
-            write(out / PLAN, {"schema": SCHEMA} | encode(self))
+            write(out / PLAN, {"schema": SCHEMA} | encode(self), checksum=True)
         return self
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from selfattn.figures.cost import Cost
 from selfattn.figures.curves import Curve, Point
 from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Headline
-from selfattn.files import writing
+from selfattn.files import sha256_of, writing
 from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task
@@ -91,6 +91,7 @@ class TestResult(Plain):
         attention: on some of the test pairs; empty where there is no attention.
         probes: answers to further pairs, such as years that training never showed.
         words: how often training's targets have each word of the test's targets; empty where words do not matter.
+        answers_sha256: of the file of the answers; None in a test of before there was one.
     """
 
     __test__ = False  # is not a test
@@ -108,6 +109,7 @@ class TestResult(Plain):
     attention: tuple[ShownAttention, ...] = ()
     probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
+    answers_sha256: str | None = None
 
 
 class Tested:
@@ -170,7 +172,11 @@ class Tested:
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
         """Every test pair with the model's output."""
-        return tuple(codec.read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE))
+        path, known = self.path / ANSWERS, self.result.answers_sha256
+        answers = tuple(codec.read_jsonl(Answer, path, advice=_ADVICE))
+        if known is not None and sha256_of(path) != known:
+            raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")
+        return answers
 
     @property
     def pairs(self) -> list[Pair]:
@@ -225,7 +231,8 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
     )
     with writing(run.path):
         codec.write_jsonl(run.path / ANSWERS, answers)
-        codec.write(run.path / RESULT, result)
+        result = replace(result, answers_sha256=sha256_of(run.path / ANSWERS))
+        codec.write(run.path / RESULT, result, checksum=True)
     return Tested(run.path)
 
 

@@ -10,23 +10,24 @@ last/checkpoint.safetensors the last weights and everything else that is needed 
                             :mod:`selfattn.training.checkpoints.checkpoint`
 =========================== =================================================================================
 
-Every file is written aside and moved into place, so a run that is killed leaves no half a file.
+Every file is written aside and moved into place, so a run that is killed leaves no half a file. ``run.json`` has the
+checksums of the others, by which reading finds damage; a run of before there were any is read without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, write, write_jsonl
 from selfattn.errors import UserError
-from selfattn.files import write_atomically
+from selfattn.files import sha256_of, write_atomically
 from selfattn.models.config import ModelConfig
 from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
@@ -86,6 +87,8 @@ class RunRecord(Plain):
         machine: what it is, by name.
         commit: of the checkout, where there is one.
         resumed: when it was gone on with, ISO 8601.
+        files: SHA-256 of files by their paths: of what is there, or is about to be, and of what was there before, for
+            a process may be killed between the two.
     """
 
     status: str
@@ -99,6 +102,7 @@ class RunRecord(Plain):
     machine: Mapping[str, str | int | None]
     commit: str | None = None
     resumed: tuple[str, ...] = ()
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class RunDirectory:
@@ -135,6 +139,38 @@ class RunDirectory:
         run.write_record(record)
         return run
 
+    def write_record(self, record: RunRecord) -> None:
+        """Write the first ``run.json``, with the checksums of the settings and the tokenizer."""
+        settings = [self.path / CONFIG, *(file for file in (self.path / TOKENIZER).rglob("*") if file.is_file())]
+        files = {file.relative_to(self.path).as_posix(): (sha256_of(file),) for file in settings}
+        write(self.path / RECORD, replace(record, files=files), checksum=True)
+
+    def update(self, **changes: Any) -> None:
+        """Change fields of ``run.json``."""
+        write(self.path / RECORD, replace(self.record(), **changes), checksum=True)
+
+    def _put(self, name: str, make: Callable[[Path], object]) -> None:
+        """Write a file in place of what is there; the record knows it before it is there."""
+        path = self.path / name
+
+        def make_and_note(aside: Path) -> None:
+            make(aside)
+            if (self.path / RECORD).exists():
+                before = (sha256_of(path),) if path.exists() else ()
+                self.update(files={**self.record().files, name: (sha256_of(aside), *before)})
+
+        write_atomically(path, make_and_note)
+
+    def _check(self, name: str) -> None:
+        """Hold a file against its checksum, or the files of a folder; where the record has none, it is as it is."""
+        known = self.record().files if (self.path / RECORD).exists() else {}
+        for file, checksums in known.items():
+            path = self.path / file
+            if (file == name or file.startswith(f"{name}/")) and sha256_of(path) not in checksums:
+                raise UserError(
+                    f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
+                )
+
     def config(self) -> RunConfig:
         """Read the settings.
 
@@ -151,7 +187,9 @@ class RunDirectory:
             raise UserError(f"{path}: schema {schema!r}, this version reads {SCHEMA}; {_ADVICE}")
         if isinstance(data, dict) and "plugins" in data:  # without them the names of parts mean nothing
             check_plugins(decode(tuple[str, ...], data["plugins"], file=path, advice=_ADVICE), str(self.path))
-        return decode(RunConfig, data, file=path, advice=_ADVICE)
+        config = decode(RunConfig, data, file=path, advice=_ADVICE)
+        self._check(CONFIG)
+        return config
 
     def tokenizer(self) -> Tokenizer:
         """Read the tokenizer, of whatever kind it is.
@@ -159,39 +197,48 @@ class RunDirectory:
         Raises:
             UserError: its file is missing or broken.
         """
-        return load_tokenizer(self.path / TOKENIZER)
+        tokenizer = load_tokenizer(self.path / TOKENIZER)
+        self._check(TOKENIZER)
+        return tokenizer
 
     def save_weights(self, model: nn.Module) -> None:
         """Write the weights, in place of those that are there."""
-        write_atomically(self.path / WEIGHTS, lambda path: save_model(model, str(path)))
+        self._put(WEIGHTS, lambda path: save_model(model, str(path)))
 
     def load_weights(self, model: nn.Module) -> None:
         """Read the weights into a model of the same configuration.
 
         Raises:
-            UserError: the file is missing, broken, or of another model.
+            UserError: the file is missing, broken, or of another model; its numbers are of another type, or not finite.
         """
         path = self.path / WEIGHTS
         if not path.is_file():
             raise UserError(f"{path}: no such file; the run ended before its first epoch, or lost it: {_ADVICE}")
         try:
+            kept = {name: tensor.dtype for name, tensor in load_file(path).items()}
             load_model(model, path)
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error}); {_ADVICE}") from None
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{path}: not the weights of the model in {CONFIG} ({reason}); {_ADVICE}") from None
+        for name, tensor in model.state_dict().items():
+            if kept.get(name, tensor.dtype) != tensor.dtype:
+                raise UserError(f"{path}: {name} is {kept[name]}, the model's is {tensor.dtype}; {_ADVICE}")
+            if not tensor.isfinite().all():
+                raise UserError(f"{path}: {name} has numbers that are not finite; {_ADVICE}")
+        self._check(WEIGHTS)
 
     def append(self, report: EpochReport) -> None:
         """Add a line to the metrics."""
         path = self.path / METRICS
         has_lines = path.exists() and path.stat().st_size > 0
         lines = read_jsonl(dict[str, Any], path, advice=_ADVICE) if has_lines else []
-        write_jsonl(path, [*lines, report.to_line()])
+        self._put(METRICS, lambda aside: write_jsonl(aside, [*lines, report.to_line()]))
 
     def rewrite_metrics(self, reports: Iterable[EpochReport]) -> None:
         """Put these lines in place of all metrics."""
-        write_jsonl(self.path / METRICS, [report.to_line() for report in reports])
+        self._put(METRICS, lambda aside: write_jsonl(aside, [report.to_line() for report in reports]))
 
     def metrics(self) -> list[EpochReport]:
         """Read the metrics, one report for each validation.
@@ -201,11 +248,9 @@ class RunDirectory:
         """
         path = self.path / METRICS
         lines = read_jsonl(dict[str, Any], path, advice=_ADVICE)
-        return [EpochReport.from_line(line, f"{path}:{number}", _ADVICE) for number, line in enumerate(lines, 1)]
-
-    def write_record(self, record: RunRecord) -> None:
-        """Write ``run.json``, in place of what is there."""
-        write(self.path / RECORD, record)
+        reports = [EpochReport.from_line(line, f"{path}:{number}", _ADVICE) for number, line in enumerate(lines, 1)]
+        self._check(METRICS)
+        return reports
 
     def record(self) -> RunRecord:
         """Read ``run.json``.

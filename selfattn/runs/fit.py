@@ -136,11 +136,13 @@ def _keeper(
     directory = reopen(out, config, tokenizer) if resume else None
     record = _record(config, model, command)
     if directory is None:
-        return _Keeper(RunDirectory.create(out, config, tokenizer, record), record, is_new=True)
-    if (out / RECORD).exists():
-        record = directory.record()
-    keeper = _Keeper(directory, record, is_new=False)
-    keeper.update(status="running", resumed=(*record.resumed, datetime.now(UTC).isoformat(timespec="seconds")))
+        return _Keeper(RunDirectory.create(out, config, tokenizer, record), is_new=True)
+    keeper = _Keeper(directory, is_new=False)
+    with writing(out):
+        if not (out / RECORD).exists():  # killed before it wrote it
+            directory.write_record(record)
+    resumed = (*directory.record().resumed, datetime.now(UTC).isoformat(timespec="seconds"))
+    keeper.update(status="running", resumed=resumed)
     return keeper
 
 
@@ -243,8 +245,8 @@ def _figures(measures: Mapping[str, float]) -> str:
 class _Keeper(Observer):
     """Writes down every validation, and the weights whenever they are the best so far."""
 
-    def __init__(self, directory: RunDirectory, record: RunRecord, *, is_new: bool) -> None:
-        self.directory, self.record, self.is_untouched = directory, record, is_new
+    def __init__(self, directory: RunDirectory, *, is_new: bool) -> None:
+        self.directory, self.is_untouched = directory, is_new
 
     def started(self, epochs: int | None, steps: int) -> None:
         self.is_untouched = False
@@ -264,9 +266,8 @@ class _Keeper(Observer):
                 self.directory.save_weights(model)
 
     def update(self, **changes: Any) -> None:
-        self.record = replace(self.record, **changes)
         with writing(self.directory.path):
-            self.directory.write_record(self.record)
+            self.directory.update(**changes)
 
 
 def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:

@@ -6,6 +6,7 @@ One file, because one file can be replaced at once: a process that is killed whi
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
@@ -26,6 +28,7 @@ VERSION = 1
 _SHARE = 0.02  # of the time may go into checkpoints, where nobody says how often
 _AT_LEAST = 30.0  # seconds between two of them, where nobody says how often
 _KEY = "selfattn"
+_CHECKSUM = "selfattn.sha256"
 _ADVICE = "restore it or train again"
 
 
@@ -95,8 +98,9 @@ class CheckpointFile:
         """
         started = time.monotonic()
         values = _Metadata(VERSION, checkpoint.progress, checkpoint.reports)
-        metadata = {_KEY: json.dumps(encode(values), allow_nan=False)}
+        plain = json.dumps(encode(values), allow_nan=False)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+        metadata = {_KEY: plain, _CHECKSUM: _digest(plain, tensors)}
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path, lambda path: safetensors.torch.save_file(tensors, path, metadata))
@@ -121,11 +125,23 @@ class CheckpointFile:
         try:
             tensors = safetensors.torch.load(data)
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-            values = json.loads(header["__metadata__"][_KEY])
+            metadata = header["__metadata__"]
+            values = json.loads(metadata[_KEY])
             version = values["version"]
+            if metadata.get(_CHECKSUM, checksum := _digest(metadata[_KEY], tensors)) != checksum:
+                raise ValueError("its checksum differs: it was changed or damaged after it was written")
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{self.path}: not a whole checkpoint ({error}); {_ADVICE}") from None
         if version != VERSION:
             raise UserError(f"{self.path}: version {version!r}, this program reads {VERSION}; train again")
         found = decode(_Metadata, values, file=self.path, advice=_ADVICE)
         return Checkpoint(tensors, found.progress, found.reports)
+
+
+def _digest(plain: str, tensors: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of everything that a checkpoint holds."""
+    found = hashlib.sha256(plain.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()

@@ -1,0 +1,124 @@
+"""No damage to a file of a run or a comparison passes: it is named, or nothing that is read is any different."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from selfattn.codec import encode
+from selfattn.comparison import testing
+from selfattn.comparison.compare import compare
+from selfattn.comparison.plan import read_plan
+from selfattn.errors import UserError
+from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.runs.run import load
+from selfattn.training.checkpoints.checkpoint import CheckpointFile
+
+RUN = "runs/plain-seed0"
+TEXTS = ["4 March 2031", "12/05/1999"]
+REPORTS = ("report.html", "report.md", "results.json")  # made of the others, and read by no command
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small comparison of one model; do not change it."""
+    out = tmp_path_factory.mktemp("comparison") / "whole"
+    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
+    settings = ("encoder.hidden_dim=8", "decoder.hidden_dim=8")
+    compare("dates", models=("plain=rnn-plain",), quick=True, out=out, test_items=4, set=settings, **training)
+    return out
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "comparison"))
+
+
+def all_that_is_read(comparison: Path) -> list[Any]:
+    """What the program reads of a comparison, in a form that can be compared."""
+    run = load(comparison / RUN)
+    tested, checkpoints = testing.Tested(comparison / RUN, "plain"), CheckpointFile(comparison / RUN / CHECKPOINT)
+    kept = checkpoints.parse(checkpoints.read() or b"")
+    weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
+    of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
+    checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
+    return [encode(read_plan(comparison)), encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    """Flip a bit, or cut the end off."""
+    place = chance.randrange(len(content))
+    if chance.random() < 0.2:
+        return content[:place]
+    return content[:place] + bytes([content[place] ^ (1 << chance.randrange(8))]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.reliability)])
+def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> None:
+    before = all_that_is_read(whole)
+    files = [file for file in copy.rglob("*") if file.is_file() and file.name not in REPORTS]
+    assert len(files) == 9
+    chance, found = random.Random(0), {"named": 0, "harmless": 0}
+    for number in range(count):
+        file = files[number % len(files)]
+        content = file.read_bytes()
+        file.write_bytes(damaged(content, chance))
+        case = f"case {number}, {file.relative_to(copy)}"
+        try:
+            assert all_that_is_read(copy) == before, f"{case}: silently wrong"
+            found["harmless"] += 1
+        except UserError as error:
+            text = str(error)
+            assert file.name in text, f"{case}: is not named: {text}"
+            assert "\n" not in text
+            found["named"] += 1
+        file.write_bytes(content)
+    print(f"{count} damages: {found}")
+    assert found["named"] > 0.8 * count  # what is harmless lies between the values of a JSON file
+
+
+def _cast(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.half() for name, tensor in weights.items()}
+
+
+def _with_nan(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    name = next(iter(weights))
+    return weights | {name: torch.full_like(weights[name], torch.nan)}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"), [(_cast, "is torch.float16, the model's is torch.float32"), (_with_nan, "are not finite")]
+)
+def test_weights_that_cannot_be_right_are_refused_without_a_checksum_too(
+    copy: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], reason: str
+) -> None:
+    record, weights = copy / RUN / "run.json", copy / RUN / "model.safetensors"
+    without = {
+        name: value for name, value in json.loads(record.read_text()).items() if name not in ("files", "checksum")
+    }
+    record.write_text(json.dumps(without))
+    assert load(copy / RUN)  # as runs are that were made before there were checksums
+    save_file(change(load_file(weights)), weights)
+    with pytest.raises(UserError, match=f"model.safetensors: .* {reason}; "):
+        load(copy / RUN)
+
+
+def test_killed_between_record_and_file_the_file_before_is_taken(whole: Path, copy: Path) -> None:
+    directory, weights = RunDirectory(copy / RUN), copy / RUN / "model.safetensors"
+    before = weights.read_bytes()
+    other = load(whole / RUN).model
+    with torch.no_grad():
+        next(other.parameters()).add_(1.0)
+    directory.save_weights(other)
+    assert weights.read_bytes() != before
+    assert load(copy / RUN)
+    weights.write_bytes(before)  # as if it had been killed before it moved the new one into place
+    assert load(copy / RUN)
