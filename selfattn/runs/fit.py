@@ -134,23 +134,11 @@ def _keeper(
 ) -> _Keeper:
     """Make the run directory, or open the one that is to be gone on in."""
     directory = reopen(out, config, tokenizer) if resume else None
-    record = _record(config, model, command)
-    if directory is None:
-        return _Keeper(RunDirectory.create(out, config, tokenizer, record), is_new=True)
-    keeper = _Keeper(directory, is_new=False)
-    with writing(out):
-        if not (out / RECORD).exists():  # killed before it wrote it
-            directory.write_record(record)
-    resumed = (*directory.record().resumed, datetime.now(UTC).isoformat(timespec="seconds"))
-    keeper.update(status="running", resumed=resumed)
-    return keeper
-
-
-def _record(config: RunConfig, model: Seq2Seq, command: str) -> RunRecord:
     parameters, non_embedding = count_parameters(model)
-    return RunRecord(
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = RunRecord(
         status="running",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=now,
         command=command,
         seed=config.training.seed,
         parameters=parameters,
@@ -160,6 +148,14 @@ def _record(config: RunConfig, model: Seq2Seq, command: str) -> RunRecord:
         machine=machine(),
         commit=commit(),
     )
+    if directory is None:
+        return _Keeper(RunDirectory.create(out, config, tokenizer, record), is_new=True)
+    keeper = _Keeper(directory, is_new=False)
+    with writing(out):
+        if not (out / RECORD).exists():  # killed before it wrote it
+            directory.write_record(record)
+    keeper.update(status="running", resumed=(*directory.record().resumed, now))
+    return keeper
 
 
 class _Notes(Observer):
@@ -274,18 +270,14 @@ def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
     """Let the model read the longest example, to learn now and not in the middle whether it can."""
     tokenizer = data.tokenizer
     batch = collate([data.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
-    try:
-        with torch.inference_mode():
-            model(batch.source, batch.target_in, source_mask=batch.source_mask)
-    except ValueError as error:
-        raise UserError(f"{config.preset}: cannot read the longest pair of these data: {error}") from None
     # Outputs may become longer than the longest target; the first model that writes on and on would find out.
-    written = torch.full((1, config.max_length), tokenizer.bos_id)
-    try:
-        with torch.inference_mode():
-            model(batch.source, written, source_mask=batch.source_mask)
-    except ValueError as error:
-        raise UserError(
-            f"{config.preset}: cannot write {config.max_length} tokens, the most that an output may have with these "
-            f"data: {error}"
-        ) from None
+    longest = torch.full((1, config.max_length), tokenizer.bos_id)
+    for target, what in (
+        (batch.target_in, "read the longest pair of these data"),
+        (longest, f"write {config.max_length} tokens, the most that an output may have with these data"),
+    ):
+        try:
+            with torch.inference_mode():
+                model(batch.source, target, source_mask=batch.source_mask)
+        except ValueError as error:
+            raise UserError(f"{config.preset}: cannot {what}: {error}") from None

@@ -26,7 +26,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, RunConfig, RunDirectory
-from selfattn.runs.task import Task, task_of
+from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
 
 
@@ -54,7 +54,8 @@ class Run:
     @cached_property
     def task(self) -> Task:
         """The task that it was trained on, with the options that it had."""
-        return task_of(self.config.task, self.config.data, str(self.path / CONFIG))
+        kind: type[Task] = TASKS[self.config.task]
+        return kind.from_settings(self.config.data, str(self.path / CONFIG))
 
     @property
     def takes_pairs(self) -> bool:

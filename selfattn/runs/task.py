@@ -86,6 +86,9 @@ class Task:
         max_input: most tokens of an input to a model that could read any number.
         tag_name: what the tags of the pairs tell apart, such as kinds.
         has_words: whether targets are made of words, rare ones among them.
+        decoding: how the outputs of a comparison are decoded; default greedily.
+        language: of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown.
+        stated_floor: what others reached on the same data, as the user states it; default nothing.
 
     Args:
         settings: values of the options by name.
@@ -107,6 +110,9 @@ class Task:
     max_input: ClassVar[int] = 1024
     tag_name: ClassVar[str] = "kind"
     has_words: ClassVar[bool] = False
+    decoding: DecodingOptions = GREEDY
+    language: str = ""
+    stated_floor: Floor | None = None
     _deciding: tuple[str, ...] = ()
 
     def __init__(self, **settings: Any) -> None:
@@ -196,11 +202,6 @@ class Task:
         return NO_SUBJECT
 
     @property
-    def decoding(self) -> DecodingOptions:
-        """How the outputs of a comparison are decoded; default greedily."""
-        return GREEDY
-
-    @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that outputs are scored by; the first decides. Default exact match."""
         from selfattn.evaluation.metrics.exact import EXACT_MATCH
@@ -211,11 +212,6 @@ class Task:
     def validation_metrics(self) -> tuple[str, ...]:
         """Names of the metrics that are measured at every validation, the one that decides among them."""
         return self.metrics[:1]
-
-    @property
-    def language(self) -> str:
-        """The language of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown."""
-        return ""
 
     def decided_by(self, metric: str) -> Self:
         """Return the task with another metric that decides.
@@ -245,20 +241,11 @@ class Task:
 
     def metric_names(self) -> tuple[str, ...]:
         """Name the metrics of a test, the one that decides first."""
-        return self._first(self.metrics)
+        return tuple(dict.fromkeys([*self._deciding, *self.metrics]))
 
     def validation_names(self) -> tuple[str, ...]:
         """Name the metrics of a validation, the one that decides first."""
-        return self._first(self.validation_metrics)
-
-    def _first(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The metrics with the one in front that was asked for to decide."""
-        return tuple(dict.fromkeys([*self._deciding, *names]))
-
-    @property
-    def stated_floor(self) -> Floor | None:
-        """What others reached on the same data, as the user states it; default nothing."""
-        return None
+        return tuple(dict.fromkeys([*self._deciding, *self.validation_metrics]))
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
         """Return what others reached, for each architecture; default nothing.
@@ -365,18 +352,3 @@ def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Ta
     if settings:
         raise UserError(f"{', '.join(settings)}: the task has its options already; give them where it is made")
     return task
-
-
-def task_of(name: str, settings: Mapping[str, Any], where: str) -> Task:
-    """Return the task that a run was trained on.
-
-    Args:
-        name: of the task.
-        settings: of the run's data.
-        where: what to call the place in an error message.
-
-    Raises:
-        UserError: there is no such task, or they are not its settings.
-    """
-    kind: type[Task] = TASKS[name]
-    return kind.from_settings(settings, where)
