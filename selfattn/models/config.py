@@ -7,7 +7,9 @@ asks of a model before there is one: how it is built, its widths, its limits, ho
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import typing
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -22,16 +24,42 @@ if TYPE_CHECKING:
 PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
-class Checked:
-    """Checks every field of a dataclass when it is made: choices, positive sizes, probabilities, nested groups.
+@dataclass(frozen=True)
+class Divides:
+    """Annotation of a number that divides another field: ``num_heads: Annotated[int, Divides("dim")]``.
 
-    A field that names a part of a door is annotated with its registry: ``score: Annotated[str, SCORES]``.
+    Attributes:
+        whole: name of the other field.
+    """
+
+    whole: str
+
+
+class Checked:
+    """Checks a dataclass when it is made: every field, and what :meth:`problems` finds between them.
+
+    A field is a choice, a size of at least 1, a probability, true or false, or a group of settings. One that names a
+    part of a door is annotated with its registry: ``score: Annotated[str, SCORES]``.
     """
 
     def __post_init__(self) -> None:
+        for problem in itertools.chain(self._of_fields(), self.problems()):
+            raise UserError(f"{type(self).__name__}.{problem}")
+
+    def problems(self) -> Iterator[str]:
+        """Say which settings do not go together, each with the name of a field in front; asked where each is right."""
+        yield from ()
+
+    def _of_fields(self) -> Iterator[str]:
         for name, annotation in typing.get_type_hints(type(self), include_extras=True).items():
-            if typing.get_origin(annotation) is not ClassVar:
-                _check(f"{type(self).__name__}.{name}", getattr(self, name), annotation)
+            if typing.get_origin(annotation) is ClassVar:
+                continue
+            value, notes = getattr(self, name), getattr(annotation, "__metadata__", ())
+            if problem := _problem(value, annotation.__origin__ if notes else annotation, notes):
+                yield f"{name}: {problem}"
+            for note in notes:
+                if isinstance(note, Divides) and value is not None and (whole := getattr(self, note.whole)) % value:
+                    yield f"{name}: {value} does not divide {note.whole} {whole}"
 
 
 @dataclass(frozen=True)
@@ -207,13 +235,15 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
         raise UserError(f"{where}: {error}") from None
 
 
-def override(config: Any, settings: dict[str, Any], where: str = "--set") -> Any:
+def override(config: Any, settings: dict[str, Any], where: str = "--set ") -> Any:
     """Return the configuration with some settings changed, named by dotted paths.
+
+    All are changed at once: only the result has to be consistent, not what lies on the way there.
 
     Args:
         config: any configuration of a model or of a part of one.
         settings: such as ``{"encoder.hidden_dim": 256}``.
-        where: what to call the place in an error message.
+        where: what stands in front of a path in an error message.
 
     Raises:
         UserError: a name does not exist, or a value is out of its range.
@@ -223,17 +253,12 @@ def override(config: Any, settings: dict[str, Any], where: str = "--set") -> Any
         >>> override(get_preset("decoder-only").config, {"stack.dim": 32}).stack.dim
         32
     """
-    return _override(config, settings, where, "")
-
-
-def _override(config: Any, settings: dict[str, Any], where: str, prefix: str) -> Any:
-    """Change everything at once, so that only the result has to be consistent, not what lies on the way there."""
     known = {field.name for field in dataclasses.fields(config)}
     changes: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for path, value in settings.items():
         name, dot, rest = path.partition(".")
-        full = f"{where} {prefix}{path}"
+        full = f"{where}{path}"
         if name not in known:
             raise UserError(f"{full}: there is no setting {name!r} here; there is {', '.join(sorted(known))}")
         is_group = dataclasses.is_dataclass(getattr(config, name))
@@ -246,7 +271,7 @@ def _override(config: Any, settings: dict[str, Any], where: str, prefix: str) ->
         else:
             changes[name] = value
     for name, parts in inner.items():
-        changes[name] = _override(getattr(config, name), parts, where, f"{prefix}{name}.")
+        changes[name] = override(getattr(config, name), parts, f"{where}{name}.")
     return dataclasses.replace(config, **changes)
 
 
@@ -264,35 +289,32 @@ def _default_widths(config: Any, prefix: str = "") -> tuple[Width, ...]:
     return tuple(found)
 
 
-def _check(name: str, value: Any, annotation: Any) -> None:
-    """Check one value against a bool, int, float, Literal, dataclass or name in a registry, or a union of such."""
-    if isinstance(registry := getattr(annotation, "__metadata__", (None,))[0], Registry):
-        if not isinstance(value, str) or value not in registry:
-            raise UserError(f"{name}: {registry.unknown(value)}")
-        return
-    is_union = not isinstance(annotation, type) and typing.get_origin(annotation) is not Literal
-    options = typing.get_args(annotation) if is_union else (annotation,)
+# What a field of a plain type may hold, in words and as a test.
+_PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    int: ("a whole number of at least 1", lambda value: _is_number(value, int) and value >= 1),
+    float: ("a probability in [0, 1)", lambda value: _is_number(value, int | float) and 0 <= value < 1),
+}
+
+
+def _is_number(value: Any, kinds: Any) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _problem(value: Any, annotation: Any, notes: tuple[Any, ...]) -> str | None:
+    """Say what is wrong with the value of a field, if anything: of a door, a choice, a group, a plain type."""
+    registry = next((note for note in notes if isinstance(note, Registry)), None)
+    if registry is not None:
+        return None if value in registry else registry.unknown(value)
+    if typing.get_origin(annotation) is Literal:
+        choices = typing.get_args(annotation)
+        return None if value in choices else f"{value!r} is not one of {', '.join(map(str, choices))}"
+    options = typing.get_args(annotation) or (annotation,)
     if value is None and type(None) in options:
-        return
+        return None
     groups = [option for option in options if dataclasses.is_dataclass(option)]
-    if groups:
-        if type(value) not in groups:
-            known = " or ".join(group.__name__ for group in groups if isinstance(group, type))
-            raise UserError(f"{name}: expected {known}, got {_short(value)}")
-        return
-    for option in options:
-        if typing.get_origin(option) is Literal:
-            if value not in typing.get_args(option):
-                raise UserError(f"{name}: {value!r} is not one of {', '.join(map(str, typing.get_args(option)))}")
-        elif option is bool:
-            if not isinstance(value, bool):
-                raise UserError(f"{name}: expected true or false, got {value!r}")
-        elif option is int:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"{name}: expected a whole number of at least 1, got {value!r}")
-        elif option is float and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1):
-            raise UserError(f"{name}: expected a probability in [0, 1), got {value!r}")
-
-
-def _short(value: Any) -> str:
-    return type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)
+    if groups and type(value) not in groups:
+        found = type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)
+        return f"expected {' or '.join(group.__name__ for group in groups if isinstance(group, type))}, got {found}"
+    plain = next((_PLAIN[option] for option in options if option in _PLAIN), None)
+    return None if plain is None or plain[1](value) else f"expected {plain[0]}, got {value!r}"

@@ -1,5 +1,5 @@
-"""The project's own families and their presets come in here, in the order in which they are listed."""
+"""The project's own families and models come in here: each registers itself when it is imported."""
 
-# isort: off
-import selfattn.models.encoder_decoder.presets
-import selfattn.models.decoder_only.config  # noqa: F401
+import selfattn.models.decoder_only.config
+import selfattn.models.encoder_decoder.config
+import selfattn.models.presets  # noqa: F401  # asked of the registry from here on, never by this name

@@ -1,15 +1,23 @@
-"""What a named model says of itself. Imports no torch; the models themselves come in through ``@register.preset``."""
+"""The named models: what each says of itself, read from ``presets.toml``; a stranger's come in beside them.
+
+Imports no torch; a stranger's model comes in through ``@register.preset``, as these do.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 
-from selfattn.models.config import ModelConfig
-from selfattn.registry import PRESETS, Registry
+from selfattn.models.config import ModelConfig, config_from_dict
+from selfattn.registry import PRESETS, Registry, register
 
-__all__ = ["PRESETS", "Preset", "get_preset"]
+__all__ = ["PRESETS", "USUAL", "Preset", "get_preset"]
+
+USUAL = ("rnn-attention", "transformer")
+"""The models that are compared where none are named; the last is trained where none is."""
 
 
 @dataclass(frozen=True)
@@ -56,3 +64,9 @@ def get_preset(name: str) -> Preset:
     """
     presets: Registry[Preset] = PRESETS
     return presets[name]
+
+
+_OWN = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
+for _name, _said in _OWN.items():
+    _about = {key: _said.pop(key) for key in ("summary", "source", "attention") if key in _said}
+    register.preset(_name)(Preset(**_about, make=partial(config_from_dict, _said, where=f"model {_name}")))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from selfattn.errors import UserError
-from selfattn.models.config import PARTS, Checked, Width
+from selfattn.models.config import PARTS, Checked, Divides, Width
 from selfattn.registry import POSITIONS, SCORES
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class TransformerConfig(Checked):
     """
 
     dim: int = 64
-    num_heads: int = 4
-    num_kv_heads: int | None = None
+    num_heads: Annotated[int, Divides("dim")] = 4
+    num_kv_heads: Annotated[int | None, Divides("num_heads")] = None
     num_layers: int = 1
     ffn_dim: int = 128
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
@@ -64,19 +64,12 @@ class TransformerConfig(Checked):
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.dim % self.num_heads:
-            raise UserError(f"TransformerConfig.num_heads: {self.num_heads} does not divide dim {self.dim}")
-        if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
-            raise UserError(
-                f"TransformerConfig.num_kv_heads: {self.num_kv_heads} does not divide num_heads {self.num_heads}"
-            )
+    def problems(self) -> Iterator[str]:
+        """Say where positions do not fit the width."""
         unit = POSITIONS[self.position].width_unit(self.num_heads)
         if self.dim % unit:
-            raise UserError(
-                f"TransformerConfig.dim: {self.position} positions with {self.num_heads} heads need a multiple of "
-                f"{unit}, got {self.dim}"
+            yield (
+                f"dim: {self.position} positions with {self.num_heads} heads need a multiple of {unit}, got {self.dim}"
             )
 
     # What an encoder-decoder asks of its parts. -----------------------------------------------------------------------
@@ -118,8 +111,9 @@ class TransformerConfig(Checked):
         """Return the stack at the size for sentences; neither its limit nor ``times``, of RNN states, is looked at."""
         return replace(self, dim=width, num_layers=num_layers, ffn_dim=2 * width, dropout=dropout)
 
-    def check_partner(self, encoder: Any, *, tie_output: bool) -> None:
-        """Its own projections fit the states of any encoder."""
+    def problems_with(self, encoder: Any, *, tie_output: bool) -> Iterator[str]:
+        """Say nothing: its own projections fit the states of any encoder."""
+        yield from ()
 
     def make_encoder(self, tokens: nn.Embedding) -> TransformerEncoder:
         """Build an encoder over an embedding table."""

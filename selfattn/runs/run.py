@@ -28,6 +28,8 @@ from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, RunConfig, RunDirectory
 from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.config import DeviceName
+from selfattn.training.device import choose_device
 
 
 class Run:
@@ -232,20 +234,21 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
     return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
 
 
-def load(path: str | os.PathLike[str]) -> Run:
+def load(path: str | os.PathLike[str], *, device: DeviceName = "cpu") -> Run:
     """Load a trained model.
 
     Args:
         path: a run directory, made by training.
+        device: where it computes; ``auto`` takes a GPU where there is one.
 
     Raises:
-        UserError: a file is missing or broken; the message names it.
+        UserError: a file is missing or broken, or the device is not there; the message names it.
     """
     directory = RunDirectory(Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
-    model.eval()
+    model.to(choose_device(device)).eval()
     return Run(directory.path, config, model, tokenizer)
 
 

@@ -30,7 +30,7 @@ from selfattn.errors import UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
 from selfattn.models.config import ModelConfig
-from selfattn.models.encoder_decoder.presets import USUAL
+from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
 from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig

@@ -41,3 +41,33 @@ def test_the_files_that_are_shown_are_those_that_are_tested() -> None:
     assert len(shown) == 6, "one for each door"
     for name, code in shown.items():
         assert code == (ROOT / name).read_text(encoding="utf-8"), f"{name}: the page shows another one"
+
+
+def test_the_korean_concepts_run_the_english_program() -> None:
+    english, korean = ((ROOT / "docs" / page).read_text("utf-8") for page in ("concepts.md", "ko/concepts.md"))
+    assert BLOCK.findall(korean) == BLOCK.findall(english)
+
+
+def test_the_korean_results_have_the_english_figures() -> None:
+    def rows(page: str) -> list[list[str]]:
+        """The figures of each row of a table, sorted: languages put their words in another order."""
+        lines = (ROOT / "docs" / page).read_text("utf-8").splitlines()
+        found = [sorted(re.findall(r"\d[\d,.]*\d|\d", line)) for line in lines if line.startswith("| ")]
+        return [row for row in found if len(row) > 2]
+
+    english = rows("results/dates.md")
+    for row in rows("ko/dates.md"):
+        assert row in english, row
+
+
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in LINK.findall(text):
+        if not target.startswith(("http://", "https://", "mailto:")):
+            assert (page.parent / target).exists(), target

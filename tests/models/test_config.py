@@ -22,6 +22,7 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
+from selfattn.registry import Registry
 
 RNN = EncoderDecoderConfig(encoder=RNNEncoderConfig(), decoder=RNNDecoderConfig())
 HYBRID = EncoderDecoderConfig(
@@ -51,8 +52,10 @@ def test_a_setting_that_is_left_out_has_its_default() -> None:
 
 
 def bad_values(annotation: Any) -> list[Any]:
-    if hasattr(annotation, "__metadata__"):  # the name of a part that came in through a door
-        return [None, "nope", "", 3, True, ["dot"], {}]
+    if hasattr(annotation, "__metadata__"):
+        if isinstance(annotation.__metadata__[0], Registry):  # the name of a part that came in through a door
+            return [None, "nope", "", 3, True, ["dot"], {}]
+        annotation = annotation.__origin__
     options = typing.get_args(annotation) if typing.get_origin(annotation) not in (None, Literal) else (annotation,)
     values: list[Any] = [] if type(None) in options else [None]
     for option in options:

@@ -53,6 +53,13 @@ def test_a_run_on_dates_loads_and_answers() -> None:
     assert (record.status, record.parameters, record.machine["cores"], record.resumed) == ("running", 3086, 2, ())
 
 
+def test_a_run_is_loaded_onto_a_device() -> None:
+    run = load(FORMATS / "run-dates", device="cpu")
+    assert {parameter.device.type for parameter in run.model.parameters()} == {"cpu"}
+    with pytest.raises(UserError, match="device: expected one of auto, cpu, cuda, got 'gpu'"):
+        load(FORMATS / "run-dates", device="gpu")  # type: ignore[arg-type]  # what a hurried reader writes
+
+
 def test_a_language_model_loads_and_continues() -> None:
     run = load(FORMATS / "run-lm")
     assert run.predict(["line 1"])[0].startswith("line 1")

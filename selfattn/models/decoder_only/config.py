@@ -1,13 +1,13 @@
-"""The settings of a decoder-only model, and its presets. Imports no torch until it builds."""
+"""The settings of a decoder-only model. Imports no torch until it builds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from selfattn.errors import UserError
 from selfattn.models.config import Limits, ModelConfig, Width
-from selfattn.models.presets import Preset
 from selfattn.models.transformer_config import TransformerConfig, output_layer
 from selfattn.registry import SCORES, register
 
@@ -30,12 +30,10 @@ class DecoderOnlyConfig(ModelConfig):
     bidirectional_prefix: bool = False
     tie_output: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if SCORES[self.stack.score].counts_keys:  # by their place in the batch, which padding would shift
-            raise UserError(
-                f"DecoderOnlyConfig.stack.score: {self.stack.score!r} needs a source of its own; use another score"
-            )
+    def problems(self) -> Iterator[str]:
+        """Refuse a score that tells keys by their place in the batch, which padding would shift."""
+        if SCORES[self.stack.score].counts_keys:
+            yield f"stack.score: {self.stack.score!r} needs a source of its own; use another score"
 
     @property
     def architecture(self) -> str:
@@ -79,24 +77,3 @@ class DecoderOnlyConfig(ModelConfig):
         """
         if self.bidirectional_prefix:
             raise UserError("reads in both directions, a language model in one")
-
-
-def _two_blocks(**settings: Any) -> DecoderOnlyConfig:
-    stack = TransformerConfig(dim=96, num_heads=4, num_layers=2, ffn_dim=260)
-    return DecoderOnlyConfig(stack=stack, **settings)
-
-
-register.preset("decoder-only")(
-    Preset(
-        "masked self-attention over source and target as one sequence",
-        "Radford et al. 2018; Liu et al. 2018",
-        _two_blocks,
-    )
-)
-register.preset("decoder-only-prefix")(
-    Preset(
-        "the same, the source read in both directions",
-        "Raffel et al. 2020",
-        lambda: _two_blocks(bidirectional_prefix=True),
-    )
-)

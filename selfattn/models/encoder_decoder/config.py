@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -32,14 +33,12 @@ class EncoderDecoderConfig(ModelConfig):
     share_embeddings: bool = False
     tie_output: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.share_embeddings and self.encoder.embed_dim != self.decoder.embed_dim:
-            raise UserError(
-                f"EncoderDecoderConfig.share_embeddings: the encoder's embedding has width {self.encoder.embed_dim}, "
-                f"the decoder's {self.decoder.embed_dim}"
-            )
-        self.decoder.check_partner(self.encoder, tie_output=self.tie_output)
+    def problems(self) -> Iterator[str]:
+        """Say where one table cannot embed both sides, or the decoder does not fit the encoder."""
+        widths = self.encoder.embed_dim, self.decoder.embed_dim
+        if self.share_embeddings and widths[0] != widths[1]:
+            yield f"share_embeddings: the encoder's embedding has width {widths[0]}, the decoder's {widths[1]}"
+        yield from self.decoder.problems_with(self.encoder, tie_output=self.tie_output)
 
     @property
     def architecture(self) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from selfattn.errors import UserError
-from selfattn.models.config import PARTS, Checked, Width
+from selfattn.models.config import PARTS, Checked, Divides, Width
 from selfattn.models.transformer_config import TransformerConfig, output_layer
 from selfattn.registry import SCORES
 
@@ -119,23 +119,19 @@ class RNNDecoderConfig(Checked):
     score: Annotated[str, SCORES] = "dot"
     score_dim: int | None = None
     max_source_length: int = 512
-    num_heads: int = 1
+    num_heads: Annotated[int, Divides("hidden_dim")] = 1
     project: bool = False
     input_feeding: bool = False
     dropout: float = 0.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def problems(self) -> Iterator[str]:
+        """Say what its attention has no use for, or where nothing of the source reaches it."""
         if self.input_feeding and self.attention != "luong":
-            raise UserError(f"RNNDecoderConfig.input_feeding: only with attention 'luong', not {self.attention!r}")
+            yield f"input_feeding: only with attention 'luong', not {self.attention!r}"
         if self.attention == "none" and self.initial_state == "zero":
-            raise UserError(
-                "RNNDecoderConfig.initial_state: with 'zero' and attention 'none' nothing of the source reaches the "
-                "decoder; use 'copy' or 'project'"
-            )
-        if self.hidden_dim % self.num_heads:
-            raise UserError(
-                f"RNNDecoderConfig.num_heads: {self.num_heads} does not divide hidden_dim {self.hidden_dim}"
+            yield (
+                "initial_state: with 'zero' and attention 'none' nothing of the source reaches the decoder; use 'copy' "
+                "or 'project'"
             )
 
     recurrent: ClassVar[bool] = True
@@ -182,17 +178,35 @@ class RNNDecoderConfig(Checked):
         most = longest if SCORES[self.score].counts_keys else self.max_source_length
         return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout, max_source_length=most)
 
-    def check_partner(self, encoder: RNNEncoderConfig | TransformerConfig, *, tie_output: bool) -> None:
-        """Make sure that it can begin from an encoder's last state and attend to its states.
-
-        Raises:
-            UserError: it cannot; the message says what can.
-        """
-        self._check_start(encoder)
-        if self._attends and not self.project:
-            self._check_attention(encoder.output_dim)
-        if tie_output:
-            self._check_tie(encoder.output_dim)
+    def problems_with(self, encoder: RNNEncoderConfig | TransformerConfig, *, tie_output: bool) -> Iterator[str]:
+        """Say why it cannot begin from an encoder's last state, attend to its states, or write by its embedding."""
+        width = encoder.output_dim
+        if self.initial_state == "copy":
+            where = "decoder.initial_state: 'copy'"
+            if not encoder.recurrent:
+                yield f"{where} needs an RNN encoder; use 'project'"
+            shapes = {"width": (width, self.hidden_dim), "num_layers": (encoder.num_layers, self.num_layers)}
+            for what, (theirs, ours) in shapes.items():
+                if theirs != ours:
+                    yield (
+                        f"{where} needs equal shapes, but {what} is {theirs} in the encoder and {ours} in the decoder; "
+                        "use 'project'"
+                    )
+        if self._attends and not self.project:  # takes the states as they come
+            if width % self.num_heads:
+                yield f"decoder.num_heads: {self.num_heads} does not divide the encoder's width {width}"
+            if SCORES[self.score].equal_widths and width != self.hidden_dim:
+                yield (
+                    f"decoder.score: {self.score!r} needs equal widths, but the encoder's is {width} and the decoder's "
+                    f"{self.hidden_dim}; use 'general', or project"
+                )
+        if tie_output and not self.can_tie:  # the output reads the state, and what of the source is joined to it
+            seen = {"none": 0, "peeky": width, "textbook": self.hidden_dim if self.project else width}[self.attention]
+            if self.hidden_dim + seen != self.embed_dim:
+                yield (
+                    f"tie_output: with attention {self.attention!r} the output reads width {self.hidden_dim + seen}, "
+                    f"the embedding has {self.embed_dim}"
+                )
 
     def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
@@ -254,41 +268,3 @@ class RNNDecoderConfig(Checked):
         return MultiHeadAttention(
             self.hidden_dim, source_dim, num_heads=self.num_heads, score=score, project=self.project
         )
-
-    def _check_start(self, encoder: RNNEncoderConfig | TransformerConfig) -> None:
-        """Copying the encoder's state needs one of the same shape."""
-        if self.initial_state != "copy":
-            return
-        where = "EncoderDecoderConfig.decoder.initial_state: 'copy'"
-        if not encoder.recurrent:
-            raise UserError(f"{where} needs an RNN encoder; use 'project'")
-        for what, theirs, ours in (
-            ("width", encoder.output_dim, self.hidden_dim),
-            ("num_layers", encoder.num_layers, self.num_layers),
-        ):
-            if theirs != ours:
-                raise UserError(
-                    f"{where} needs equal shapes, but {what} is {theirs} in the encoder and {ours} in the decoder; "
-                    "use 'project'"
-                )
-
-    def _check_attention(self, width: int) -> None:
-        """Attention without projections takes states as they come: their widths have to fit the heads and the score."""
-        if width % self.num_heads:
-            raise UserError(
-                f"EncoderDecoderConfig.decoder.num_heads: {self.num_heads} does not divide the encoder's width {width}"
-            )
-        if SCORES[self.score].equal_widths and width != self.hidden_dim:
-            raise UserError(
-                f"EncoderDecoderConfig.decoder.score: {self.score!r} needs equal widths, but the encoder's is {width} "
-                f"and the decoder's {self.hidden_dim}; use 'general', or project"
-            )
-
-    def _check_tie(self, width: int) -> None:
-        """A tied output reads vectors of the embedding's width; luong and bahdanau have a layer that makes such."""
-        seen = {"none": 0, "peeky": width, "textbook": self.hidden_dim if self.project else width}
-        if not self.can_tie and self.hidden_dim + seen[self.attention] != self.embed_dim:
-            raise UserError(
-                f"EncoderDecoderConfig.tie_output: with attention {self.attention!r} the output reads width "
-                f"{self.hidden_dim + seen[self.attention]}, the embedding has {self.embed_dim}"
-            )
