@@ -21,6 +21,7 @@ from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
 from selfattn.console import say
 from selfattn.errors import UserError
+from selfattn.files import writing
 from selfattn.registry import TASKS, load_plugin
 from selfattn.runs.task import Task
 
@@ -175,12 +176,11 @@ def _flush() -> None:
     if sys.stdout is None:  # closed by whoever started this
         return
     try:
-        sys.stdout.flush()
-    except OSError as error:
+        with writing("standard output", "make room and try again"):
+            sys.stdout.flush()
+    except (BrokenPipeError, UserError):
         _drop_output()
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise UserError(f"standard output: cannot be written ({error.strerror}); make room and try again") from None
+        raise
 
 
 def _drop_output() -> None:

@@ -15,6 +15,7 @@ from selfattn.console import say
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
 from selfattn.errors import SettingError, UserError
+from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
@@ -84,7 +85,9 @@ def predict_stream(
             unknown += run.unknown(taken)
             decoded = run.decode(taken, options, first=count)
             outputs = [[NOTHING] if text is None else own for text, own in zip(texts, decoded, strict=True)]
-            _write(target, _rows(outputs, count + 1 if numbered else None))
+            with writing("standard output", "make room and try again"):
+                target.write(_rows(outputs, count + 1 if numbered else None))
+                target.flush()
             count += len(chunk)
             progress.show(count)
     except KeyboardInterrupt:
@@ -232,16 +235,6 @@ def _rows(outputs: Sequence[Sequence[Output]], first: int | None) -> bytes:
             front = "" if first is None else f"{number}\t{output.score:.6f}\t"
             rows.append(front + output.text.replace("\n", " ") + "\n")
     return "".join(rows).encode()
-
-
-def _write(target: BinaryIO, data: bytes) -> None:
-    try:
-        target.write(data)
-        target.flush()
-    except BrokenPipeError:  # nobody reads any more
-        raise
-    except OSError as error:
-        raise UserError(f"standard output: cannot be written ({error.strerror}); make room and try again") from None
 
 
 class _Progress:

@@ -11,6 +11,7 @@ from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
 from selfattn.errors import UserError
+from selfattn.files import writing
 from selfattn.report.drawing.tokenizer_card import card_text
 from selfattn.report.drawing.tokenizer_svg import card_svg
 from selfattn.tokenizers.card import Card, card
@@ -69,10 +70,8 @@ def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, 
         tokenizer = SeparateTokenizer(_trained(texts.source, options), _trained(texts.target, options))
     else:
         tokenizer = _trained(texts.of("both"), options)
-    try:
+    with writing(options.out, "choose another --out"):
         tokenizer.save(options.out)
-    except OSError as error:
-        raise UserError(f"{options.out}: cannot be written ({error.strerror}); choose another --out") from None
     return _cards(tokenizer, texts, "both", _MEASURED, 5)
 
 
@@ -176,7 +175,5 @@ def show(cards: dict[str, Card], svg: Path | None) -> None:
         print(f"{name}\n{card_text(one)}" if name else card_text(one), end="")
         if svg is not None:
             path = svg.with_name(f"{svg.stem}-{name}{svg.suffix}") if name else svg
-            try:
+            with writing(path, "name another file"):
                 path.write_text(card_svg(one, name) + "\n", encoding="utf-8")
-            except OSError as error:
-                raise UserError(f"{path}: cannot be written ({error.strerror}); name another file") from None

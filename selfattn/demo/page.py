@@ -18,7 +18,7 @@ from markupsafe import Markup
 from selfattn import __version__
 from selfattn.demo.payload import payload
 from selfattn.errors import UserError
-from selfattn.files import write_text
+from selfattn.files import write_text, writing
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.words.catalogue import LANGS, read_catalogue
 from selfattn.runs.run import Run
@@ -57,10 +57,8 @@ def write_demo(
     if not runs:
         raise UserError("a demo needs at least one run; give the directory of a trained model")
     page = render_demo(runs, lang, examples, half=half)
-    try:
+    with writing(out, "choose another place"):
         write_text(out, page)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another place") from None
 
 
 def render_demo(

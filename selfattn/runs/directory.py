@@ -27,7 +27,7 @@ from torch import nn
 
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, write, write_jsonl
 from selfattn.errors import UserError
-from selfattn.files import sha256_of, write_atomically
+from selfattn.files import sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
@@ -130,13 +130,11 @@ class RunDirectory:
         """
         check_is_free(path)
         run = cls(path)
-        try:
+        with writing(path, "choose another `out`"):
             path.mkdir(parents=True, exist_ok=True)
             tokenizer.save(path / TOKENIZER)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another `out`") from None
-        write(path / CONFIG, {"schema": SCHEMA} | encode(config))
-        run.write_record(record)
+            write(path / CONFIG, {"schema": SCHEMA} | encode(config))
+            run.write_record(record)
         return run
 
     def write_record(self, record: RunRecord) -> None:
