@@ -124,7 +124,7 @@ def score(run: Path, /, *, data: Files, columns: Names = (), json_: Json = False
         json_: print a summary of all pairs, with the perplexity, as one JSON object instead.
     """
     from selfattn.data.readers.pair_files import chosen_columns, read_pairs
-    from selfattn.runs.pair_outputs import score_lines, score_summary
+    from selfattn.runs.evaluate import score_lines, score_summary
     from selfattn.runs.run import load
 
     loaded = load(run)
@@ -168,7 +168,7 @@ def align(
         reverse: a run of the other direction; both alignments are then also put together.
         json_: print the report on the gold as one JSON object.
     """
-    from selfattn.runs.pair_outputs import align_against_gold, align_lines, gold_json, gold_lines
+    from selfattn.runs.evaluate import align_against_gold, align_lines, gold_json, gold_lines
     from selfattn.runs.run import load
 
     if bool(data) == (gold is not None):

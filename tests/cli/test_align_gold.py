@@ -10,7 +10,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.alignment.gold_files import GoldPair
 from selfattn.evaluation.alignment.pharaoh import Links
 from selfattn.evaluation.alignment.word_alignment import Way
-from selfattn.runs.pair_outputs import align_against_gold, gold_json, gold_lines
+from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
 from selfattn.runs.run import Run
 
 GOLD = [
