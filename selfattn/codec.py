@@ -47,6 +47,7 @@ _BOUNDS = {  # where the bound stands in pydantic's findings
     "too_long": ("a length of at most", "max_length"),
 }
 _CHECKSUM = "checksum"
+_DEPTH, _DIGITS = 50, 300  # more than any file of the project has; a number beyond them is no float
 _ONE_OF_SEVERAL = {"str": "text", "int": "a whole number", "float": "a finite number", "bool": "true or false"}
 
 
@@ -181,6 +182,43 @@ def read(kind: type[T], path: Path, *, advice: str) -> T:
     return decode(kind, read_json(path, advice=advice), file=path, advice=advice)
 
 
+def parse(data: bytes) -> Any:
+    """Read JSON from whoever it comes: not deeper than people write it, with numbers that a computer has.
+
+    Raises:
+        ValueError: these bytes are no such JSON.
+
+    Example:
+        >>> parse(b"[1, 2.5]")
+        [1, 2.5]
+        >>> parse(b"[" * 100 + b"]" * 100)
+        Traceback (most recent call last):
+        ValueError: nested too deep
+    """
+    try:
+        values = json.loads(data.decode(), parse_int=_whole_number)
+        deep = _is_deeper(values, _DEPTH)
+    except RecursionError:
+        deep = True
+    if deep:
+        raise ValueError("nested too deep")
+    return values
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    return levels == 0 or any(
+        _is_deeper(item, levels - 1) for item in (value.values() if isinstance(value, dict) else value)
+    )
+
+
 def read_json(path: Path, *, advice: str) -> Any:
     """Read a JSON file as plain values, unchecked.
 
@@ -189,14 +227,13 @@ def read_json(path: Path, *, advice: str) -> Any:
     """
     data = read_bytes(path, advice=advice)
     try:
-        values = json.loads(data.decode())
+        values = parse(data)
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; {advice}") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: is not JSON ({error.msg}); {advice}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, nesting without end
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
-        raise UserError(f"{path}: is not JSON that can be read ({reason}); {advice}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: is not JSON that can be read ({error}); {advice}") from None
     if isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != _digest(values):
         raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {advice}")
     return values
@@ -211,8 +248,8 @@ def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
     found = []
     for number, line in enumerate(read_bytes(path, advice=advice).removesuffix(b"\n").split(b"\n"), 1):
         try:
-            data = json.loads(line.decode())
-        except (ValueError, RecursionError):
+            data = parse(line)
+        except ValueError:
             raise UserError(f"{path}:{number}: is not a line of JSON; {advice}") from None
         found.append(decode(kind, data, file=f"{path}:{number}", advice=advice))
     return found

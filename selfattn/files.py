@@ -65,6 +65,8 @@ def read_bytes(path: Path, *, advice: str) -> bytes:
         UserError: there is none, or it cannot be read.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe may never end
+            raise UserError(f"{path}: is not a file; {advice}")
         return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; {advice}") from None

@@ -29,6 +29,16 @@ T = TypeVar("T")
 GROUP = "selfattn.plugins"  # of entry points, by which installed packages offer parts
 
 
+def is_name(text: str) -> bool:
+    """Whether something can be called so: a part, a model of a comparison, and a directory that is named after it.
+
+    Example:
+        >>> [is_name(text) for text in ("rnn-2", "../rnn", "", "a" * 300)]
+        [True, False, False, False]
+    """
+    return len(text) <= 100 and text.replace("-", "").replace("_", "").replace(" ", "").isalnum()
+
+
 class Registry(Generic[T]):
     """Parts of one kind by name, in the order in which they came.
 
@@ -50,8 +60,8 @@ class Registry(Generic[T]):
         Raises:
             UserError: the name is taken by another part, or cannot be one.
         """
-        if not name or not name.replace("-", "").replace("_", "").replace(" ", "").isalnum():
-            raise UserError(f"{self.what} {name!r}: a name is made of letters, digits, - and _")
+        if not is_name(name):
+            raise UserError(f"{self.what} {name!r}: a name is made of at most 100 letters, digits, - and _")
         # The project's modules register when they are imported, in whatever order; a stranger's come after all of them.
         is_own = str(sys._getframe(1).f_globals.get("__name__")).startswith("selfattn.")
 

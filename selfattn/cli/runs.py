@@ -179,7 +179,7 @@ def align(
         asked = read_pairs(*data, columns=chosen_columns(columns))
         _print(align_lines(load(run), asked, layer=layer, head=head, shift=shift))
         return
-    from selfattn.evaluation.alignment.gold_files import read_gold
+    from selfattn.evaluation.alignment.links import read_gold
 
     if columns:
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")

@@ -12,7 +12,7 @@ from selfattn.cli.options import given, joined, options_of
 from selfattn.console import say
 from selfattn.runs.task import Task
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import is_main_process
+from selfattn.training.distributed.launch import is_main_process
 
 _TRAINING = "Training (where not given, as the recipe says)"
 

@@ -11,7 +11,7 @@ from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.metrics.word_recall import WordRecall
 from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
 from selfattn.evaluation.statistics.significance import estimate_counts
-from selfattn.figures.buckets import Bucket, BucketGroup
+from selfattn.figures.quality import Bucket, BucketGroup
 
 _MOST_FIELDS = 12
 _RARE = "share of the references' words that the outputs have, by how often training shows the word"

@@ -15,8 +15,7 @@ from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.texts import Output
-from selfattn.evaluation.alignment.attention_gold import Gold, gold_from_spans
-from selfattn.evaluation.alignment.attention_scores import best_head, score_attention
+from selfattn.evaluation.alignment.attention_scores import Gold, best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.word_alignment import align_words
 from selfattn.evaluation.cost.decoding import NO_END, decoding_times, disk_size, greedy_to_length, peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops, machine_peak
@@ -25,8 +24,7 @@ from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.figures.alignment import ModelAlignment
-from selfattn.figures.attention import AttentionMap, ModelAttention, ShownAttention
+from selfattn.figures.attention import AttentionMap, ModelAlignment, ModelAttention, ShownAttention
 from selfattn.figures.cost import Cost, DecodingCost
 from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq

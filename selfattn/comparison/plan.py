@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Le, MinLen
 
-from selfattn.codec import Plain, decode, encode, read_json, write
+from selfattn.codec import Plain, decode, encode, read_json, short, write
 from selfattn.errors import SettingError, UserError
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
@@ -21,7 +21,7 @@ from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.presets import PRESETS, get_preset
-from selfattn.registry import check_plugins, loaded_plugins
+from selfattn.registry import check_plugins, is_name, loaded_plugins
 from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
@@ -32,6 +32,7 @@ else:
     Lang = Literal[LANGS]
 
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
+MOST_SEEDS = 10_000
 
 
 PLAN = "comparison.json"
@@ -92,6 +93,8 @@ class CompareOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"`{name}`: expected a whole number of at least 1, got {value}")
+        if self.seeds is not None and self.seeds > MOST_SEEDS:
+            raise SettingError(f"`seeds`: expected at most {MOST_SEEDS}, got {self.seeds}")
         if self.tune < 0:
             raise SettingError(f"`tune`: expected a whole number of at least 0, got {self.tune}")
         if self.budget is not None and self.match is None:
@@ -154,7 +157,7 @@ class Plan(Plain):
     task: str
     command: str
     quick: bool
-    seeds: Annotated[int, Ge(1)]
+    seeds: Annotated[int, Ge(1), Le(MOST_SEEDS)]
     models: Annotated[Mapping[str, Planned], MinLen(1)]
     few: tuple[Annotated[int, Ge(1)], ...]
     headline: Headline = field(default_factory=Headline)
@@ -163,6 +166,13 @@ class Plan(Plain):
     floor: Floor | None = None
     tuned: bool = True
     plugins: tuple[str, ...] = field(default_factory=loaded_plugins)
+
+    def __post_init__(self) -> None:
+        for name in self.models:
+            if not is_name(name):  # runs lie in directories that are named after it
+                raise SettingError(
+                    f"the name of a model is made of at most 100 letters, digits, - and _, found {short(name)}"
+                )
 
     def runs(self) -> list[tuple[str, int, int | None]]:
         """List every run: model, seed, and on how few pairs; seed after seed."""
@@ -189,7 +199,7 @@ def read_plan(out: Path) -> Plan:
     data = read_json(path, advice=_ADVICE)
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise UserError(f"{path}: not the plan of a comparison that this version can read; {_ADVICE}")
-    check_plugins(tuple(data.get("plugins", ())), str(path))
+    check_plugins(decode(tuple[str, ...], data.get("plugins", []), file=path, advice=_ADVICE), str(path))
     plan = decode(Plan, {"plugins": []} | data, file=path, advice=_ADVICE)
     for model in plan.models.values():
         config_from_dict(dict(model.config), str(path))
@@ -284,6 +294,6 @@ def _named(text: str) -> tuple[str, str]:
     name, equals, preset = text.partition("=")
     if not equals:
         return text, text
-    if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-        raise SettingError(f"`models` {text}: expected name=model, the name of letters, digits, - and _")
+    if not is_name(name) or not name.isascii() or " " in name:
+        raise SettingError(f"`models` {text}: expected name=model, the name of at most 100 letters, digits, - and _")
     return name, preset

@@ -27,12 +27,10 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.latency import median_ms
-from selfattn.figures.alignment import ModelAlignment
-from selfattn.figures.attention import ShownAttention
+from selfattn.figures.attention import ModelAlignment, ShownAttention
 from selfattn.figures.cost import Cost
-from selfattn.figures.curves import Curve, Point
 from selfattn.figures.gates import Gate
-from selfattn.figures.quality import Headline
+from selfattn.figures.quality import Curve, Headline, Point
 from selfattn.files import sha256_of, writing
 from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run

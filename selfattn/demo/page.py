@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Sequence
-from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from selfattn import __version__
@@ -20,19 +14,15 @@ from selfattn.demo.payload import payload
 from selfattn.errors import UserError
 from selfattn.files import write_text, writing
 from selfattn.report.drawing.palette import Signs
+from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.words.catalogue import LANGS, read_catalogue
 from selfattn.runs.run import Run
 
-_HOME = resources.files("selfattn.demo")
+_HOME = "selfattn.demo"
 
 
 def write_demo(
-    runs: Sequence[Run],
-    out: Path,
-    lang: str = "en",
-    examples: Sequence[tuple[str, str]] = (),
-    *,
-    half: bool = False,
+    runs: Sequence[Run], out: Path, lang: str = "en", examples: Sequence[tuple[str, str]] = (), *, half: bool = False
 ) -> None:
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
@@ -78,12 +68,11 @@ def render_demo(
         raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
     for model, sign in zip(models, Signs(names).values(), strict=True):
         model |= {"colour": sign.colour, "path": sign.path}
-    words = {known: read_catalogue(_HOME / "words" / known / "page.po") for known in LANGS}
+    words = {known: read_catalogue(resources.files(_HOME) / "words" / known / "page.po") for known in LANGS}
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
-    script = _asset("engine.js") + _asset("page.js")
-    style = resources.files("selfattn.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
-    style += _asset("page.css")
+    script = asset("engine.js", _HOME) + asset("page.js", _HOME)
+    style = asset("report.css") + asset("page.css", _HOME)
     context = {
         "lang": lang,
         "origin": sorted({run.config.task for run in runs}),
@@ -91,13 +80,13 @@ def render_demo(
         "w": words[lang],
         "version": __version__,
         "style": Markup(style),
-        "style_hash": _hash(style),
+        "style_hash": digest(style),
         "script": Markup(script),
-        "script_hash": _hash(script),
-        "data": Markup(_json({"words": words, "version": __version__, "examples": list(examples)})),
-        "models": [Markup(_json(model)) for model in models],
+        "script_hash": digest(script),
+        "data": embedded({"words": words, "version": __version__, "examples": list(examples)}),
+        "models": [embedded(model) for model in models],
     }
-    return _template().render(context) + "\n"
+    return templates(_HOME).get_template("page.html.j2").render(context) + "\n"
 
 
 def _names(runs: Sequence[Run]) -> list[str]:
@@ -118,25 +107,3 @@ def _holds_in_half(run: Run, examples: Sequence[tuple[str, str]]) -> bool:
     after = run.predict(texts)
     run.model.load_state_dict(exact)
     return after == before
-
-
-def _json(data: Any) -> str:
-    """JSON that cannot end its script element."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@cache
-def _asset(name: str) -> str:
-    return (_HOME / "templates" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> Template:
-    loader = PackageLoader("selfattn.demo", "templates")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("page.html.j2")

@@ -1,8 +1,9 @@
-"""How good: a score with its interval, the metric that decides, and what intervals are."""
+"""How good: a score with its interval, the metric that decides, parts of the test, and how a model came so far."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -61,3 +62,60 @@ class IntervalMethod(Plain):
     level: Share
     method: str
     over: Over
+
+
+@dataclass(frozen=True)
+class Bucket(Plain):
+    """A part of the test items: how many there are, and each model's quality on them (of the group's metric)."""
+
+    name: str
+    items: int
+    models: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BucketGroup(Plain):
+    """One way to divide the test items.
+
+    Args:
+        name: `format`, `length`, `field`, `years`, `unseen formats`, `few examples`, `rare words`, ...
+        buckets: in the order to show them.
+        metric: what is measured, by default the share that is exactly right.
+        kind: see `Headline`.
+        note: how items come into these buckets, in one sentence.
+        better: see `Headline`.
+    """
+
+    name: str
+    buckets: tuple[Bucket, ...]
+    metric: str = "exact_match"
+    kind: Unit = "share"
+    note: str = ""
+    better: Better = "higher"
+
+
+@dataclass(frozen=True)
+class Point(Plain):
+    """One validation during training; losses are nats a token, `tokens` are target tokens seen so far.
+
+    Args:
+        flops: floating-point operations of training so far.
+        valid: the headline metric on the validation items.
+    """
+
+    epoch: float
+    step: int
+    tokens: int | None = None
+    seconds: float | None = None
+    flops: float | None = None
+    train_loss: float | None = None
+    valid_loss: float | None = None
+    valid: float | None = None
+
+
+@dataclass(frozen=True)
+class Curve(Plain):
+    """The learning curve of one run."""
+
+    seed: int
+    points: tuple[Point, ...] = ()

@@ -1,14 +1,22 @@
-"""Read the record of a comparison; whatever is broken is one line that names the file and the field."""
+"""Read the record of a comparison; whatever is broken is one line that names the file and the field.
+
+Types and bounds stand in the record itself. Here is what they cannot say: figures that agree with each other, maps of
+the right shape, known names.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from selfattn import codec
 from selfattn.codec import FieldError
 from selfattn.errors import UserError
-from selfattn.figures.checks import check
-from selfattn.figures.record import SCHEMA, Record
+from selfattn.figures.attention import AttentionExample
+from selfattn.figures.quality import BucketGroup, Estimate, Headline
+from selfattn.figures.record import SCHEMA, Model, Record
 
 _ADVICE = "the fields are listed in docs/results-json.md"
 
@@ -23,7 +31,10 @@ def read_record(path: str | Path) -> Record:
         The checked record.
 
     Raises:
-        UserError: the file is missing, is not JSON, or a field is missing, unknown, of another type or contradictory.
+        UserError: the file is missing, is not JSON, or a field is missing, unknown, of another type or contradictory:
+            a name is used twice or belongs to nobody; an interval does not hold its mean; a quality lies outside 0 to 1
+            (points: to 100); a run belongs to no seed; a curve runs backwards; a map has another shape than its tokens;
+            a gold span lies outside its text; the date cannot be read.
     """
     data = codec.read_json(Path(path), advice="give the results.json of a comparison")
     return record_from_dict(data, str(path))
@@ -53,7 +64,108 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
             found = f"found {data['schema']!r}, and this version reads {SCHEMA} only"
             raise FieldError("schema", f"{found}; make it again: `selfattn report RUN... --out DIR`")
         record = codec.checked(Record, data)
-        check(record)
+        for where, problem in _contradictions(record):
+            raise FieldError(where, problem)
     except FieldError as error:
         raise UserError(f"{file}: {error.where or 'record'}: {error.problem}; {_ADVICE}") from None
     return record
+
+
+_SIDES = ("first", "second")
+Problems = Iterator[tuple[str, str]]  # where, and what is wrong there
+
+
+def _contradictions(record: Record) -> Problems:
+    """What is wrong with a record whose fields are each as their type says."""
+    try:
+        datetime.fromisoformat(record.created)
+    except ValueError:
+        yield "created", f"expected an ISO 8601 date and time, found {record.created!r}"
+    names = [model.name for model in record.models]
+    for k, model in enumerate(record.models):
+        if model.name in names[:k]:
+            yield f"models[{k}].name", f"{model.name!r} stands twice"
+        yield from _of_model(model, record.headline, f"models[{k}]")
+    yield from _unknown_names(record, set(names))
+    for k, test in enumerate(record.pairs):
+        if test.low > test.high:
+            yield f"pairs[{k}].low", f"{test.low} lies above {test.high}"
+    for k, group in enumerate(record.buckets):
+        for j, bucket in enumerate(group.buckets):
+            for name, estimate in bucket.models.items():
+                yield from _of_estimate(estimate, group, f"buckets[{k}].buckets[{j}].models.{name}")
+    without = {model.name for model in record.models if not model.attention}
+    for k, example in enumerate(record.attention.examples):
+        yield from _of_example(example, without, f"attention.examples[{k}]")
+
+
+def _unknown_names(record: Record, known: set[str]) -> Problems:
+    """Models that are named beside their list and do not stand in it."""
+    problem = "is not the name of a model of this record"
+    named = [(f"pairs[{k}].{side}", getattr(test, side)) for k, test in enumerate(record.pairs) for side in _SIDES]
+    named += [(f"gates[{k}].model", gate.model) for k, gate in enumerate(record.gates) if gate.model]
+    yield from ((where, f"{name!r} {problem}") for where, name in named if name not in known)
+    keyed: list[tuple[str, Mapping[str, object]]] = [("matching.counts", record.matching.counts)]
+    for k, group in enumerate(record.buckets):
+        keyed += [(f"buckets[{k}].buckets[{j}].models", bucket.models) for j, bucket in enumerate(group.buckets)]
+    keyed += [(f"attention.examples[{k}].models", one.models) for k, one in enumerate(record.attention.examples)]
+    keyed += [(f"differences[{k}].predictions", one.predictions) for k, one in enumerate(record.differences)]
+    yield from ((f"{where}.{name}", problem) for where, found in keyed for name in found if name not in known)
+
+
+def _of_model(model: Model, headline: Headline, where: str) -> Problems:
+    for name, metric in model.metrics.items():
+        yield from _of_estimate(metric, headline if name == headline.metric else None, f"{where}.metrics.{name}")
+        if metric.runs and len(metric.runs) != len(model.seeds):
+            problem = f"expected one value a seed ({len(model.seeds)}), found {len(metric.runs)}"
+            yield f"{where}.metrics.{name}.runs", problem
+    for k, curve in enumerate(model.curves):
+        if curve.seed not in model.seeds:
+            yield f"{where}.curves[{k}].seed", f"{curve.seed} is not among the model's seeds"
+        steps = [point.step for point in curve.points]
+        if steps != sorted(steps):
+            yield f"{where}.curves[{k}].points", "steps run backwards"
+        for j, point in enumerate(curve.points):
+            yield from _of_range(point.valid, headline, f"{where}.curves[{k}].points[{j}].valid")
+    if sum(trial.chosen for trial in model.tuning) > 1:
+        yield f"{where}.tuning", "more than one trial is chosen"
+    best = model.alignment and model.alignment.best
+    if model.alignment and best and best not in {(one.layer, one.head) for one in model.alignment.heads}:
+        yield f"{where}.alignment.best", f"{list(best)} is not among the heads"
+
+
+def _of_estimate(estimate: Estimate, of: Headline | BucketGroup | None, where: str) -> Problems:
+    if (estimate.low is None) != (estimate.high is None):
+        yield f"{where}.{'low' if estimate.low is None else 'high'}", "expected both ends of the interval, or none"
+    if estimate.low is not None and estimate.high is not None:
+        slack = 1e-9 * max(1.0, abs(estimate.mean))
+        if not estimate.low - slack <= estimate.mean <= estimate.high + slack:
+            yield f"{where}.mean", f"{estimate.mean} lies outside [{estimate.low}, {estimate.high}]"
+    for value in (estimate.mean, *estimate.runs):  # the ends of an interval may lie outside of what can be
+        yield from _of_range(value, of, where)
+
+
+def _of_range(value: float | None, of: Headline | BucketGroup | None, where: str) -> Problems:
+    """Hold a score against what its metric can be; what counts errors may be above its unit's end."""
+    if value is not None and of is not None:
+        top = math.inf if of.better == "lower" else {"share": 1, "points": 100}[of.kind]
+        if not 0 <= value <= top:
+            yield where, f"{value} lies outside 0 to {top}"
+
+
+def _of_example(example: AttentionExample, without: set[str], where: str) -> Problems:
+    for k, gold in enumerate(example.gold):
+        texts = (("source", gold.source, example.source), ("target", gold.target, example.target))
+        for side, (start, end), text in texts:
+            if not 0 <= start <= end <= len(text):
+                yield f"{where}.gold[{k}].{side}", f"[{start}, {end}] lies outside the text"
+    for name, shown in example.models.items():
+        place = f"{where}.models.{name}.maps"
+        if name in without and shown.maps:
+            yield place, "the model is said to have no attention"
+        source, target = len(shown.source_tokens), len(shown.target_tokens)
+        shapes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, target)}
+        for k, one in enumerate(shown.maps):
+            rows, columns = shapes[one.kind]
+            if len(one.weights) != rows or any(len(row) != columns for row in one.weights):
+                yield f"{place}[{k}].weights", f"expected {rows} rows of {columns} weights"

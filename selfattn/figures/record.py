@@ -9,14 +9,11 @@ from typing import Annotated, Literal
 from annotated_types import Ge, MinLen
 
 from selfattn.codec import Plain
-from selfattn.figures.alignment import ModelAlignment
-from selfattn.figures.attention import Attention
-from selfattn.figures.buckets import BucketGroup
+from selfattn.figures.attention import Attention, ModelAlignment
 from selfattn.figures.cost import Cost, Timing
-from selfattn.figures.curves import Curve
 from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Headline, IntervalMethod, Unit
+from selfattn.figures.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Unit
 
 SCHEMA = 2
 

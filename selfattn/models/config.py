@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
+_MOST, _MOST_LAYERS = 2**20, 1000  # of a size: far more than any machine serves, and yet soon said
+
+
 @dataclass(frozen=True)
 class Divides:
     """Annotation of a number that divides another field: ``num_heads: Annotated[int, Divides("dim")]``.
@@ -57,6 +60,8 @@ class Checked:
             value, notes = getattr(self, name), getattr(annotation, "__metadata__", ())
             if problem := _problem(value, annotation.__origin__ if notes else annotation, notes):
                 yield f"{name}: {problem}"
+            elif isinstance(value, int) and value > (most := _MOST_LAYERS if name == "num_layers" else _MOST):
+                yield f"{name}: expected at most {most}, got {value}"
             for note in notes:
                 if isinstance(note, Divides) and value is not None and (whole := getattr(self, note.whole)) % value:
                     yield f"{name}: {value} does not divide {note.whole} {whole}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,14 +44,10 @@ def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> Rep
     """
     out = Path(out_dir)
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
-    texts = {
-        files.results: results_json(record),
-        files.markdown: render_markdown(record, lang),
-        files.html: render_html(record, lang),
-    }
+    texts = (results_json(record), render_markdown(record, lang), render_html(record, lang))
     with writing(out, _ADVICE):
         out.mkdir(parents=True, exist_ok=True)
-    for path, content in texts.items():
+    for path, content in zip((files.results, files.markdown, files.html), texts, strict=True):
         with writing(path, _ADVICE):
             write_text(path, content)
     return files
@@ -65,21 +60,16 @@ def results_json(record: Record) -> str:
 
 def _dump(value: Any, indent: str) -> str:
     """JSON that puts a list or object on one line where it fits, and a list of plain values always."""
-    if not isinstance(value, (list, dict)) or not any(isinstance(item, (list, dict)) for item in _items(value)):
-        flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        if not isinstance(value, dict) or len(indent) + len(flat) <= _LINE:
-            return flat
     inner = indent + "  "
     if isinstance(value, list):
         ends, parts = "[]", [_dump(item, inner) for item in value]
-    else:
+    elif isinstance(value, dict):
         ends = "{}"
         parts = [f"{json.dumps(key, ensure_ascii=False)}: {_dump(item, inner)}" for key, item in value.items()]
+    else:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
     line = f"{ends[0]}{', '.join(parts)}{ends[1]}"
-    if "\n" not in line and len(indent) + len(line) <= _LINE:
+    plain = isinstance(value, list) and not any(isinstance(item, (list, dict)) for item in value)
+    if plain or ("\n" not in line and len(indent) + len(line) <= _LINE):
         return line
     return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
-
-
-def _items(value: list[Any] | dict[str, Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value

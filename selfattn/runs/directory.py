@@ -16,12 +16,13 @@ checksums of the others, by which reading finds damage; a run of before there we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
@@ -33,7 +34,7 @@ from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import is_main_process
+from selfattn.training.distributed.launch import is_main_process
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 1
@@ -162,11 +163,11 @@ class RunDirectory:
     def _check(self, name: str) -> None:
         """Hold a file against its checksum, or the files of a folder; where the record has none, it is as it is."""
         known = self.record().files if (self.path / RECORD).exists() else {}
-        for file, checksums in known.items():
-            path = self.path / file
-            if (file == name or file.startswith(f"{name}/")) and sha256_of(path) not in checksums:
+        for file in (self.path / name, *(self.path / name).rglob("*")):
+            checksums = known.get(file.relative_to(self.path).as_posix())
+            if checksums is not None and sha256_of(file) not in checksums:
                 raise UserError(
-                    f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
+                    f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
                 )
 
     def config(self) -> RunConfig:
@@ -203,15 +204,28 @@ class RunDirectory:
         """Write the weights, in place of those that are there."""
         self._put(WEIGHTS, lambda path: save_model(model, str(path)))
 
-    def load_weights(self, model: nn.Module) -> None:
-        """Read the weights into a model of the same configuration.
+    def count_weights(self) -> int:
+        """Say how many numbers the weights are, without reading them.
 
         Raises:
-            UserError: the file is missing, broken, or of another model; its numbers are of another type, or not finite.
+            UserError: the file is missing or broken.
         """
         path = self.path / WEIGHTS
         if not path.is_file():
             raise UserError(f"{path}: no such file; the run ended before its first epoch, or lost it: {_ADVICE}")
+        try:
+            with safe_open(path, "pt") as file:
+                return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{path}: not a whole safetensors file ({error}); {_ADVICE}") from None
+
+    def load_weights(self, model: nn.Module) -> None:
+        """Read the weights into a model of the same configuration.
+
+        Raises:
+            UserError: the file is broken, or of another model; its numbers are of another type, or not finite.
+        """
+        path = self.path / WEIGHTS
         try:
             kept = {name: tensor.dtype for name, tensor in load_file(path).items()}
             load_model(model, path)

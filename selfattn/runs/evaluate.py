@@ -13,7 +13,7 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts
-from selfattn.evaluation.alignment.gold_files import GoldPair
+from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
 from selfattn.registry import METRICS
 from selfattn.runs.run import Run

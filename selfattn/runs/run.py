@@ -20,12 +20,12 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
-from selfattn.models.build import build
+from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, RunConfig, RunDirectory
+from selfattn.runs.directory import CONFIG, WEIGHTS, RunConfig, RunDirectory
 from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
@@ -246,6 +246,14 @@ def load(path: str | os.PathLike[str], *, device: DeviceName = "cpu") -> Run:
     """
     directory = RunDirectory(Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
+    count = directory.count_weights()
+    with torch.device("meta"):  # before memory is taken for a model that cannot be the one
+        asked, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
+    if asked > count:
+        raise UserError(
+            f"{directory.path / WEIGHTS}: not the weights of the model in {CONFIG} (it has {asked:,} numbers, the file "
+            f"{count:,}); restore the file or train again"
+        )
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
     model.to(choose_device(device)).eval()

@@ -38,7 +38,7 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
-    from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.evaluation.alignment.links import GoldPair
     from selfattn.figures.record import Subject
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet

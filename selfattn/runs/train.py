@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from selfattn.codec import parse
 from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import DeviceName, TrainingConfig
-from selfattn.training.distributed.parallel import process_count
+from selfattn.training.distributed.launch import process_count
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
@@ -143,7 +143,7 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
         if colon and owner != model:
             continue
         try:
-            value = json.loads(text)
+            value = parse(text.encode())
         except ValueError:
             value = text
         values[(rest if colon else name).strip()] = value

@@ -13,7 +13,7 @@ from selfattn.data.pairs import Pair
 from selfattn.data.shuffling import repeated
 from selfattn.data.splits import Splits
 from selfattn.decoding.texts import decode_texts
-from selfattn.evaluation.alignment.gold_files import GoldPair
+from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.overlap import overlap
 from selfattn.evaluation.metrics.metric import score_outputs
 from selfattn.evaluation.metrics.word_recall import words_of

@@ -19,7 +19,7 @@ from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
-    from selfattn.evaluation.alignment.gold_files import GoldPair
+    from selfattn.evaluation.alignment.links import GoldPair
     from selfattn.figures.record import Subject
     from selfattn.tokenizers.protocol import Tokenizer
 
@@ -322,7 +322,7 @@ class Translation(Task):
         """The sentences with links that were given."""
         if self.test_options.gold is None:
             return ()
-        from selfattn.evaluation.alignment.gold_files import read_gold
+        from selfattn.evaluation.alignment.links import read_gold
 
         return read_gold(self.test_options.gold, sentences=self.test_options.sentences, base=self.test_options.base)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
@@ -19,18 +19,16 @@ from selfattn.streams import generator
 from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.checkpoints.state import TrainingState
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Processes
-from selfattn.training.distributed.replica import Replica
+from selfattn.training.distributed.parallel import Processes, Replica
 from selfattn.training.epochs import Group, cut_epoch
 from selfattn.training.observer import EpochReport, Observer, StepReport
-from selfattn.training.optim.averaging import NoAverage, make_average
+from selfattn.training.optim.averaging import Average, make_average
 from selfattn.training.optim.optimizer import make_optimizer
 from selfattn.training.optim.weights import put_into
 from selfattn.training.step import Stepper, check_finite
 from selfattn.training.validation import Criterion, validation_loss
 
 Status = Literal["finished", "target reached", "stopped early", "interrupted"]
-_STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,7 @@ class _Loop:
         self.observers, self.checkpoints, self.processes = observers, checkpoints, replica.processes
         model = replica.trained
         optimizer, coins = make_optimizer(model, config), generator(config.seed, "forcing/0")
-        average = make_average(model, config) if replica.is_needed else NoAverage(model)
+        average = make_average(model, config) if replica.is_needed else Average(model)
         self.state = TrainingState(replica, optimizer, average, coins)
         self.stepper = Stepper(replica, optimizer, config, coins)
         self.restored: Checkpoint | None = None
@@ -187,9 +185,7 @@ class _Loop:
 
     def _status(self) -> Status | None:
         """Why the training is at its end; None where it is not. The first process decides."""
-        found = self._reason() if self.processes.is_main else None
-        number = self.processes.decide(-1 if found is None else _STATUSES.index(found))
-        return None if number < 0 else _STATUSES[number]
+        return self.processes.decide(self._reason() if self.processes.is_main else None)
 
     def _reason(self) -> Status | None:
         config, progress, reports = self.config, self.state.progress, self.state.reports
@@ -220,18 +216,12 @@ class _Loop:
                 self._step(group)
                 if every and progress.step % every == 0:
                     return
-                if self._is_due():
+                if self.checkpoints is not None and self.processes.decide(self.checkpoints.is_due(progress.step)):
                     self._save()
             else:
                 self._end_epoch()
                 if not every:
                     return
-
-    def _is_due(self) -> bool:
-        """Whether this process has a part in a checkpoint now."""
-        if self.checkpoints is None or not self.replica.is_needed:
-            return False
-        return self.replica.agree(self.checkpoints.is_due(self.state.progress.step))
 
     def _begin_epoch(self) -> Iterator[Group]:
         """Return what is left of an epoch, with the random streams where they belong."""
@@ -317,7 +307,7 @@ class _Loop:
         """Go on from the checkpoint, where there is one."""
         if self.checkpoints is None:
             return
-        data = self.processes.broadcast_bytes(self.checkpoints.read() if self.processes.is_main else None)
+        data = self.processes.decide(self.checkpoints.read() if self.processes.is_main else None)
         if data is None:
             return
         restored, state = self.checkpoints.parse(data), self.state

@@ -14,7 +14,7 @@ from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.replica import Replica
+from selfattn.training.distributed.parallel import Replica
 from selfattn.training.objective.loss import batch_loss, logits_loss
 from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
 from selfattn.training.optim.schedule import lr_factor
@@ -72,19 +72,17 @@ class Stepper:
             place = f"{number}/{self.processes.rank}"
             torch.manual_seed(seed_for(config.seed, f"dropout/step/{place}"))
             self.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
-        counts = [int(batch.target_mask.sum()) for batch in group]
-        tokens = sum(counts)
+        tokens = sum(int(batch.target_mask.sum()) for batch in group)
         self.optimizer.zero_grad(set_to_none=True)
         value = 0.0
         for batch in group:
-            own = self.replica.rows_of(batch)
-            if own is not None:
-                rows, count = own
-                loss = self.replica.loss(partial(self._loss, rows.to(self.device), number, total_steps))
-                share = count / tokens  # exactly 1 for a single batch in a single process
-                value += loss.item() * share
-                (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-        value = self.replica.reduce_gradients(value)
+            rows, count = self.processes.rows_of(batch)
+            compute = partial(self._loss, rows.to(self.device), number, total_steps)
+            loss = self.replica.loss(compute, is_last=batch is group[-1])
+            share = count / tokens  # exactly 1 for a single batch in a single process
+            value += loss.item() * share
+            (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        value = self.processes.sum(value)
         check_finite("loss", value, number, epoch, lr)
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.replica.trained.parameters(), config.clip_norm)

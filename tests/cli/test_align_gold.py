@@ -7,8 +7,7 @@ import json
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment.gold_files import GoldPair
-from selfattn.evaluation.alignment.pharaoh import Links
+from selfattn.evaluation.alignment.links import GoldPair, Links
 from selfattn.evaluation.alignment.word_alignment import Way
 from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
 from selfattn.runs.run import Run

@@ -124,7 +124,7 @@ def test_the_text_of_a_tsv_is_kept_as_it_is(tmp_path: Path) -> None:
         ("pairs.tsv", b"a\t \n", "pairs.tsv:1: the target is empty"),
         ("pairs.tsv.gz", b"a\tb\n\n", "pairs.tsv.gz:2: the source is empty"),
         ("pairs.jsonl", b"{\n", "pairs.jsonl:1: not valid JSON"),
-        ("pairs.jsonl", b"[" * 100_000, "pairs.jsonl:1: not valid JSON (nested too deeply)"),
+        ("pairs.jsonl", b"[" * 100_000, "pairs.jsonl:1: not valid JSON (nested too deep)"),
         ("pairs.jsonl", b'["a", "b"]\n', "pairs.jsonl:1: not a JSON object"),
         (
             "pairs.jsonl",

@@ -1,10 +1,10 @@
-"""Pharaoh files, the alignment error rate, and one alignment out of two."""
+"""Gold links, the alignment error rate, and one alignment out of two."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from selfattn.decoding.alignment import Link
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
-from selfattn.evaluation.alignment.pharaoh import Links, format_links, parse_links, read_links, write_links
+from selfattn.evaluation.alignment.links import Links, parse_links, read_gold
 
 positions = st.tuples(st.integers(0, 6), st.integers(0, 4))
 some_links = st.frozensets(positions, max_size=12)
@@ -173,18 +173,6 @@ def test_links_are_read_from_either_base() -> None:
     assert parse_links("2-1 2p1").possible == {(2, 1)}  # a sure link is possible anyway
 
 
-@given(gold_links, st.sampled_from((0, 1)))
-def test_links_survive_being_written(links: Links, base: Any) -> None:
-    assert parse_links(format_links(links, base=base), base=base) == links
-
-
-@given(sentences=st.lists(gold_links, min_size=1, max_size=5), base=st.sampled_from((0, 1)))
-def test_files_survive(sentences: list[Links], base: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("links") / "gold"
-    write_links(path, sentences, base=base)
-    assert read_links(path, base=base) == sentences
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -195,35 +183,18 @@ def test_files_survive(sentences: list[Links], base: Any, tmp_path_factory: pyte
     ],
 )
 def test_a_broken_line_is_told_by_its_number(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "gold"
+    path, sentences = tmp_path / "gold", tmp_path / "sentences"
     path.write_text(text, encoding="utf-8")
+    sentences.write_text("a b c ||| a b c\n" * text.count("\n"))
     with pytest.raises(UserError, match=message):
-        read_links(path)
+        read_gold(path, sentences=sentences, base=0)
 
 
-def test_a_wrong_base_is_found_out(tmp_path: Path) -> None:
-    path = tmp_path / "gold"
-    path.write_text("1-1 2-2\n0-1\n")
-    with pytest.raises(UserError, match=r":2: 0-1: a position below 1; does this file count from 0\?"):
-        read_links(path, base=1)
-    with pytest.raises(
-        UserError, match=r":1: 2-2: outside its sentences of 2 and 2 words; does this file count from 1\?"
-    ):
-        read_links(path, lengths=[(2, 2), (2, 2)])
-    with pytest.raises(UserError, match="2 lines for 3 sentence pairs"):
-        read_links(path, lengths=[(2, 2)] * 3)
-
-
-def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read"):
-        read_links(tmp_path / "none")
-    with pytest.raises(UserError, match="cannot be read"):
-        read_links(tmp_path)
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe0-0")
-    with pytest.raises(UserError, match="not a text in UTF-8"):
-        read_links(tmp_path / "bytes")
-    with pytest.raises(UserError, match="cannot be written"):
-        write_links(tmp_path / "no" / "folder", [Links()])
+def test_a_wrong_base_is_found_out() -> None:
+    with pytest.raises(UserError, match=r"0-1: a position below 1; does this file count from 0\?"):
+        parse_links("0-1", base=1)
+    with pytest.raises(UserError, match=r"2-2: outside its sentences of 2 and 2 words; does this file count from 1\?"):
+        parse_links("1-1 2-2", lengths=(2, 2))
 
 
 # --- the real gold ----------------------------------------------------------------------------------------------------
@@ -240,12 +211,10 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
 def test_real_gold_has_the_counts_of_its_description(
     shared_data: Callable[[str], Path], name: str, pairs: int, tokens: tuple[int, int], sure: int, only_possible: int
 ) -> None:
-    lines = shared_data(f"alignments/{name}/{name}.src-tgt").read_text(encoding="utf-8").splitlines()
-    sides = [line.split("|||") for line in lines]
-    lengths = [(len(source.split()), len(target.split())) for source, target in sides]
-    assert (sum(source for source, _ in lengths), sum(target for _, target in lengths)) == tokens
-    path = shared_data(f"alignments/{name}/{name}.gold")
-    gold = read_links(path, base=1, lengths=lengths)
+    sentences, path = (shared_data(f"alignments/{name}/{name}.{ending}") for ending in ("src-tgt", "gold"))
+    found = read_gold(path, sentences=sentences, base=1)
+    assert (sum(len(pair.source) for pair in found), sum(len(pair.target) for pair in found)) == tokens
+    gold = [pair.links for pair in found]
     assert len(gold) == pairs
     assert sum(len(links.sure) for links in gold) == sure
     assert sum(len(links.possible - links.sure) for links in gold) == only_possible
@@ -254,7 +223,7 @@ def test_real_gold_has_the_counts_of_its_description(
     shifted = [{(source + 1, target) for source, target in links.sure} for links in gold]
     assert (count_alignment(shifted, gold).aer or 0) > 0.4
     with pytest.raises(UserError, match=r"does this file count from 1\?"):
-        read_links(path, base=0, lengths=lengths)
+        read_gold(path, sentences=sentences, base=0)
 
 
 @pytest.mark.parametrize("language", ["bg", "da", "es", "et", "hu", "it", "nl", "pt", "ru", "sl"])

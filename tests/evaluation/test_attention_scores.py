@@ -17,11 +17,18 @@ from selfattn.data.dates.source import DateSource
 from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.alignment import alignments
-from selfattn.evaluation.alignment.attention_gold import Gold, characters, gold_from_links, gold_from_spans, to_words
-from selfattn.evaluation.alignment.attention_scores import best_head, diagonal_counts, score_attention
+from selfattn.evaluation.alignment.attention_scores import (
+    Gold,
+    best_head,
+    characters,
+    diagonal_counts,
+    gold_from_spans,
+    score_attention,
+)
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, count_alignment
-from selfattn.evaluation.alignment.pharaoh import Links
-from selfattn.figures.alignment import HeadAlignment, ModelAlignment
+from selfattn.evaluation.alignment.links import Links
+from selfattn.evaluation.alignment.word_alignment import to_words
+from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
@@ -61,6 +68,15 @@ def score(maps: Sequence[Tensor], gold: Gold) -> ModelAlignment:
     found = score_attention(Fixed(*(weights[None] for weights in maps)), [example], [gold], pad_id=0, bos_id=1)
     assert found is not None
     return found
+
+
+def gold_from_links(links: Links, source_tokens: int, target_tokens: int) -> Gold:
+    """Gold where every target token but ``<eos>`` is judged."""
+    sure, possible = (torch.zeros(target_tokens, source_tokens, dtype=torch.bool) for _ in range(2))
+    for some, matrix in ((links.sure, sure), (links.possible, possible)):
+        for source, target in some:
+            matrix[target, source] = True
+    return Gold(sure, possible, torch.arange(target_tokens) < target_tokens - 1)
 
 
 # Two source words and <eos>, two target words and <eos>; the first comes from the second, the second from the first.
@@ -261,5 +277,3 @@ def test_gold_must_fit() -> None:
         score_attention(model, [example], [CROSSED], pad_id=0, bos_id=1)
     with pytest.raises(ValueError, match="at least one; got 1 and 0"):
         score_attention(model, [], [CROSSED], pad_id=0, bos_id=1)
-    with pytest.raises(ValueError, match="link 2-0 is outside sentences of 2 and 2 words"):
-        gold_from_links(Links(frozenset({(2, 0)})), 3, 3)

@@ -11,10 +11,8 @@ import torch
 from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link, align_examples
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment.attention_gold import to_words
-from selfattn.evaluation.alignment.gold_files import GoldPair, read_gold
-from selfattn.evaluation.alignment.pharaoh import Links
-from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, word_links
+from selfattn.evaluation.alignment.links import GoldPair, Links, read_gold
+from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, to_words, word_links
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps, Seq2Seq

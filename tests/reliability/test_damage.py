@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from safetensors.torch import load_file, save_file
 
 from selfattn.codec import encode
 from selfattn.comparison import testing
-from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
@@ -25,21 +23,6 @@ from selfattn.training.checkpoints.checkpoint import CheckpointFile
 RUN = "runs/plain-seed0"
 TEXTS = ["4 March 2031", "12/05/1999"]
 REPORTS = ("report.html", "report.md", "results.json")  # made of the others, and read by no command
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small comparison of one model; do not change it."""
-    out = tmp_path_factory.mktemp("comparison") / "whole"
-    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
-    settings = ("encoder.hidden_dim=8", "decoder.hidden_dim=8")
-    compare("dates", models=("plain=rnn-plain",), quick=True, out=out, test_items=4, set=settings, **training)
-    return out
-
-
-@pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "comparison"))
 
 
 def all_that_is_read(comparison: Path) -> list[Any]:

@@ -65,6 +65,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
     first, second = results(tmp_path)
     check_curve(first, tmp_path)
     alone = program.losses_of_presets(Processes())
@@ -79,10 +80,10 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
     assert [done.stderr.count(f"{model} 3/3") for model in ("transformer", "no-dropout")] == [2, 1]
 
 
-def test_a_sum_of_gradients_needs_no_second_process() -> None:
-    model = torch.nn.Linear(2, 3)
-    assert Processes().reduce_gradients(model, 0.5) == 0.5
-    assert model.weight.grad is None
+def test_one_process_decides_and_adds_up_alone() -> None:
+    alone = Processes()
+    assert (alone.sum(0.5), alone.decide("stop")) == (0.5, "stop")
+    alone.check_same("settings")
 
 
 HOSTS = ("selfattn-a", "selfattn-b")

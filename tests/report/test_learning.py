@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.figures.curves import Curve, Point
+from selfattn.figures.quality import Curve, Point
 from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import Model, Record
 from selfattn.report.sections.learning import band_note, mean_curve, reached, reached_table, spendings, threshold

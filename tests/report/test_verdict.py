@@ -19,7 +19,7 @@ from selfattn.figures.record import NO_SUBJECT, Record
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.sections.statistics import pair_table
 from selfattn.report.verdict.comparability import badges, obstacles
-from selfattn.report.verdict.ranking import PairOutcome, interval_outcome, quality, ranked, relation, turned
+from selfattn.report.verdict.ranking import PairOutcome, interval_outcome, quality, ranked, relation
 from selfattn.report.verdict.verdict import question, standing, verdict
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
@@ -69,7 +69,7 @@ def with_pair(record: Record, **changes: Any) -> Record:
     pairs = []
     for test in record.pairs:
         if {test.first, test.second} == {"transformer", "rnn-attention"}:
-            test = test if test.first == "transformer" else turned(test)
+            test = test if test.first == "transformer" else test.turned()
             test = dataclasses.replace(test, **changes)
         pairs.append(test)
     return dataclasses.replace(record, pairs=tuple(pairs))
@@ -119,7 +119,7 @@ def test_tests_decide_before_intervals_whichever_model_they_name_first(rich: Rec
     found = relation(apart, rnn, transformer).test
     assert found is not None
     assert (found.first, found.second) == ("rnn-attention", "transformer")
-    assert turned(turned(found)) == found
+    assert found.turned().turned() == found
 
 
 def test_a_pair_without_a_test_is_not_judged(rich: Record) -> None:

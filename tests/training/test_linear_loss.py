@@ -43,7 +43,7 @@ def test_equals_pytorch_whatever_the_chunks(n: int, d: int, v: int, smoothing: f
     gradients = torch.autograd.grad(expected, inputs)
     with pytest.MonkeyPatch.context() as patch:
         for elements in (1, 2 * v, 100 * v):  # one token at a time, two, all
-            patch.setattr(linear_loss, "_ELEMENTS", elements)
+            patch.setattr(linear_loss._Tokens, "elements", elements)
             found = linear_cross_entropy(*inputs, target, label_smoothing=smoothing)
             torch.testing.assert_close(found, expected)
             torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
@@ -98,7 +98,7 @@ def test_r_drop_equals_the_two_losses_whatever_the_chunks(n: int, d: int, v: int
     gradients = torch.autograd.grad(expected, inputs)
     with pytest.MonkeyPatch.context() as patch:
         for elements in (1, 4 * v, 100 * v):  # a token in both passes at a time, two, all
-            patch.setattr(linear_loss, "_ELEMENTS_OF_PAIRS", elements)
+            patch.setattr(linear_loss._Pairs, "elements", elements)
             found = linear_cross_entropy(*inputs, target, label_smoothing=smoothing, r_drop=3.0)
             torch.testing.assert_close(found, expected)
             torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)

@@ -20,7 +20,7 @@ from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEnco
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.replica import Replica
+from selfattn.training.distributed.parallel import Replica
 from selfattn.training.loop import Outcome, train_model
 from selfattn.training.objective import loss
 from selfattn.training.objective.loss import divergence, token_loss

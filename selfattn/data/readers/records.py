@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from selfattn.codec import parse
 from selfattn.data.readers.lines import count_lines, lines_of
 from selfattn.errors import SettingError, UserError
 
@@ -256,8 +257,8 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
             yield RawPair(number, "", "")
             continue
         try:
-            record = json.loads(_text(line))
-        except (ValueError, RecursionError) as error:
+            record = parse(_text(line).encode())
+        except ValueError as error:
             yield BadRecord(number, f"not valid JSON ({_json_problem(error)})")
             continue
         if not isinstance(record, dict):
@@ -272,8 +273,7 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
 def _json_problem(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg}, column {error.colno}"
-    # Else a number that is longer than Python converts.
-    return "nested too deeply" if isinstance(error, RecursionError) else "a number of too many digits"
+    return str(error)
 
 
 def _book(path: Path) -> Iterator[RawPair | BadRecord]:

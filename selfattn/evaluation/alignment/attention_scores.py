@@ -8,19 +8,71 @@ which reads it. Which of them points to where the token came from depends on the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from selfattn.data.batches import batches
 from selfattn.data.examples import Example
+from selfattn.data.pairs import Span
 from selfattn.decoding.inputs import evaluating
-from selfattn.evaluation.alignment.attention_gold import Gold
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
-from selfattn.figures.alignment import HeadAlignment, ModelAlignment
+from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """Where the tokens of one target come from.
+
+    Attributes:
+        sure: bool ``[t s]``, links that an alignment must have.
+        possible: bool ``[t s]``, links that it may have, the sure ones among them; attention there counts as right.
+        judged: bool ``[t]``, target tokens that are scored; for the others gold says nothing.
+    """
+
+    sure: Tensor
+    possible: Tensor
+    judged: Tensor
+
+
+def gold_from_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequence[Range]) -> Gold:
+    """Make gold from fields whose place in both texts is known.
+
+    Within a field every target token may attend to every source token, and has to attend to none: all links are
+    possible, none is sure, and the alignment error rate is 1 minus the precision. Tokens outside all fields are not
+    judged.
+
+    Args:
+        spans: the fields, in characters.
+        source: for each source token the characters it stands for, half-open; empty for ``<eos>``.
+        target: the same for the target.
+
+    Example:
+        >>> gold = gold_from_spans([Span("day", (0, 2), (1, 2))], characters(2), characters(2))
+        >>> gold.possible.int().tolist(), gold.judged.tolist()
+        ([[0, 0, 0], [1, 1, 0], [0, 0, 0]], [False, True, False])
+    """
+    possible = torch.zeros(len(target), len(source), dtype=torch.bool)
+    for span in spans:
+        rows = torch.tensor([_overlap(place, span.target) for place in target])
+        columns = torch.tensor([_overlap(place, span.source) for place in source])
+        possible |= rows[:, None] & columns
+    return Gold(torch.zeros_like(possible), possible, possible.any(dim=1))
+
+
+def characters(length: int) -> list[Range]:
+    """Give the place of every token of a text of so many characters, one token each, and of ``<eos>`` behind them.
+
+    Example:
+        >>> characters(2)
+        [(0, 1), (1, 2), (2, 2)]
+    """
+    return [(place, min(place + 1, length)) for place in range(length + 1)]
 
 
 def best_head(found: ModelAlignment, *, shifted: bool = False) -> tuple[int, int]:
@@ -71,7 +123,6 @@ def score_attention(
 
     Example:
         >>> from selfattn.data.pairs import Span
-        >>> from selfattn.evaluation.alignment.attention_gold import characters, gold_from_spans
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
@@ -88,19 +139,12 @@ def score_attention(
                 f"gold of {tuple(right.possible.shape)} for {len(example.target)} target and {len(example.source)} "
                 "source tokens"
             )
-    device = next(model.parameters()).device
     sums: dict[int, Tensor] = {}
-    with evaluating(model):
-        for batch in batches(
-            examples, batch_size=batch_size, max_tokens=None, pad_id=pad_id, bos_id=bos_id, generator=None
-        ):
-            moved = batch.to(device)
-            maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
-            for layer, weights in enumerate(maps):
-                for row, index in enumerate(batch.indices):
-                    t, s = gold[index].possible.shape
-                    added = _sums(weights[row, :, :t, :s].double().cpu(), gold[index])
-                    sums[layer] = added + sums[layer] if layer in sums else added
+    for layer, place, shares in source_shares(
+        model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=batch_size, dtype=torch.float64
+    ):
+        added = _sums(shares, gold[place])
+        sums[layer] = added + sums[layer] if layer in sums else added
     if not sums:
         return None
     scores = {layer: [_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()}
@@ -121,7 +165,6 @@ def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
 
     Example:
         >>> from selfattn.data.pairs import Span
-        >>> from selfattn.evaluation.alignment.attention_gold import characters, gold_from_spans
         >>> spans = [Span("day", (0, 2), (0, 1)), Span("year", (2, 4), (3, 4))]
         >>> diagonal_counts([gold_from_spans(spans, characters(4), characters(4))]).aer
         0.0
@@ -135,12 +178,42 @@ def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
     return total
 
 
-def _sums(weights: Tensor, gold: Gold) -> Tensor:
-    """Score one example: for each head ``[h t s]``, and last for their mean, sums over its target ``[h + 1, 16]``."""
-    heads = torch.cat([weights, weights.mean(dim=0, keepdim=True)])
-    mass = heads.sum(dim=-1, keepdim=True)
-    shares = torch.where(mass > 0, heads / mass, 0.0)
-    rows, length = heads.shape[1:]
+def source_shares(
+    model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int, batch_size: int, dtype: torch.dtype
+) -> Iterator[tuple[int, int, Tensor]]:
+    """Let a model write given targets and give its attention to their sources, each row as shares of its sum.
+
+    Args:
+        model: any model of the protocol; put into evaluation mode meanwhile.
+        examples: sources and right targets.
+        pad_id: padding token.
+        bos_id: what targets begin with.
+        batch_size: examples read together.
+        dtype: to compute in.
+
+    Returns:
+        For each layer and example their numbers, and of every head and behind them of their mean ``[h + 1, t s]``;
+        a row without attention to the source is 0.
+    """
+    device = next(model.parameters()).device
+    with evaluating(model):
+        for batch in batches(
+            examples, batch_size=batch_size, max_tokens=None, pad_id=pad_id, bos_id=bos_id, generator=None
+        ):
+            moved = batch.to(device)
+            maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
+            for layer, weights in enumerate(maps):
+                for row, place in enumerate(batch.indices):
+                    t, s = len(examples[place].target), len(examples[place].source)
+                    own = weights[row, :, :t, :s].to(dtype).cpu()
+                    heads = torch.cat([own, own.mean(dim=0, keepdim=True)])
+                    mass = heads.sum(dim=-1, keepdim=True)
+                    yield layer, place, torch.where(mass > 0, heads / mass, 0.0)
+
+
+def _sums(shares: Tensor, gold: Gold) -> Tensor:
+    """Sum over the target of one example ``[h + 1, 16]``, for each head and their mean ``[h + 1, t s]``."""
+    rows, length = shares.shape[1:]
     entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
     of_rows = [entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
     judged = gold.judged.nonzero()[:, 0]
@@ -179,3 +252,7 @@ def _score(layer: int, sums: list[float]) -> HeadAlignment:
         entropy_share=entropy_share / rows,
         eos_share=eos / rows,
     )
+
+
+def _overlap(first: Range, second: Range) -> bool:
+    return max(first[0], second[0]) < min(first[1], second[1])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Literal, get_args
 
 from selfattn.decoding.alignment import Link
-from selfattn.evaluation.alignment.pharaoh import Links
+from selfattn.evaluation.alignment.links import Links
 
 Method = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 
@@ -42,12 +43,7 @@ class AlignmentCounts:
     in_possible: int = 0
 
     def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
-        return AlignmentCounts(
-            self.links + other.links,
-            self.sure + other.sure,
-            self.in_sure + other.in_sure,
-            self.in_possible + other.in_possible,
-        )
+        return AlignmentCounts(*map(add, astuple(self), astuple(other)))
 
     @property
     def precision(self) -> float | None:

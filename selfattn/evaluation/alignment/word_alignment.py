@@ -17,14 +17,12 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import batches
 from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link
-from selfattn.decoding.inputs import evaluating
-from selfattn.evaluation.alignment.attention_gold import to_words
+from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
-from selfattn.evaluation.alignment.gold_files import GoldPair
-from selfattn.figures.alignment import HeadAlignment, ModelAlignment
+from selfattn.evaluation.alignment.links import GoldPair, turned
+from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -104,7 +102,7 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
         ValueError: a sentence is longer than the model can read.
 
     Example:
-        >>> from selfattn.evaluation.alignment.pharaoh import Links
+        >>> from selfattn.evaluation.alignment.links import Links
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -114,27 +112,13 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
         >>> len(found), sorted(k for _, k in found[Way(0, None, False)][0])
         (10, [0, 1, 2])
     """
-    device = next(model.parameters()).device
     sides = [(_Side.of(pair.source, tokenizer), _Side.of(pair.target, tokenizer)) for pair in pairs]
     examples = [Example(source.ids, target.ids) for source, target in sides]
     found: dict[Way, dict[int, set[Link]]] = {}
-    with evaluating(model):
-        for batch in batches(
-            examples,
-            batch_size=_BATCH_SIZE,
-            max_tokens=None,
-            pad_id=tokenizer.pad_id,
-            bos_id=tokenizer.bos_id,
-            generator=None,
-        ):
-            moved = batch.to(device)
-            maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
-            for layer, weights in enumerate(maps):
-                for row, place in enumerate(batch.indices):
-                    source, target = sides[place]
-                    here = weights[row, :, : len(target.ids), : len(source.ids)].float().cpu()
-                    for way, links in _read(here, source, target, layer).items():
-                        found.setdefault(way, {})[place] = links
+    ids = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id}
+    for layer, place, shares in source_shares(model, examples, **ids, batch_size=_BATCH_SIZE, dtype=torch.float32):
+        for way, links in _read(shares, *sides[place], layer).items():
+            found.setdefault(way, {})[place] = links
     return {way: [links[place] for place in range(len(pairs))] for way, links in found.items()}
 
 
@@ -162,14 +146,14 @@ def report_alignment(
     ahead = _directed(forward, gold, way, along)
     behind, symmetrised = None, {}
     if backward is not None:
-        turned = {way: [_turned(links) for links in some] for way, some in backward.items()}
-        along = [_turned(diagonal(len(pair.target), len(pair.source))) for pair in gold]
-        behind = _directed(turned, gold, backward_way, along)
-        both = list(zip(forward[ahead.chosen], turned[behind.chosen], strict=True))
+        reverse = {way: [turned(links) for links in some] for way, some in backward.items()}
+        along = [turned(diagonal(len(pair.target), len(pair.source))) for pair in gold]
+        behind = _directed(reverse, gold, backward_way, along)
+        both = list(zip(forward[ahead.chosen], reverse[behind.chosen], strict=True))
         for method in get_args(Method):
             joined = [symmetrise(one, other, method) for one, other in both]
             symmetrised[method] = count_alignment(joined, [pair.links for pair in gold])
-    sure, possible = (sum(len(links) for links in kind) for kind in zip(*map(_kinds, gold), strict=True))
+    sure, possible = sum(len(pair.links.sure) for pair in gold), sum(len(pair.links.possible) for pair in gold)
     return AlignmentReport(len(gold), sure, possible, ahead, behind, symmetrised)
 
 
@@ -209,13 +193,35 @@ def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) 
     )
 
 
+def to_words(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> Tensor:
+    """Turn attention between tokens into attention between words.
+
+    Attention to a word is the sum over its tokens, attention from a word the mean over its tokens (Clark et al. 2019,
+    section 4.1), so that every row stays a distribution. Where one token covers two words, it is the first
+    one's; the second has no token of its own, and its row and column are 0.
+
+    Args:
+        weights: ``[.. t s]``.
+        source_words: for each source token the number of its word, from 0, never falling; ``<eos>`` is a word.
+        target_words: the same for the target.
+
+    Returns:
+        ``[.. words of the target, words of the source]``.
+
+    Example:
+        >>> weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.25, 0.75]])
+        >>> to_words(weights, [0, 0, 1], [0, 0]).tolist()
+        [[0.5, 0.5]]
+    """
+    source, target = (torch.nn.functional.one_hot(torch.tensor(words)) for words in (source_words, target_words))
+    summed = weights @ source.to(weights)
+    # The clamp keeps a word without a token from a division by 0.
+    return (target.to(weights) / target.sum(dim=0).clamp(min=1).to(weights)).T @ summed
+
+
 def _error(counts: AlignmentCounts) -> float:
     """The alignment error rate, as something to choose by."""
     return math.inf if counts.aer is None else counts.aer
-
-
-def _turned(links: set[Link]) -> set[Link]:
-    return {(source, target) for target, source in links}
 
 
 def _directed(
@@ -229,10 +235,6 @@ def _directed(
     counts = {way: count_alignment(some, right) for way, some in links.items()}
     chosen = min(counts, key=lambda way: _error(counts[way])) if way is None else way
     return Directed(counts, chosen, way is None, count_alignment(along, right))
-
-
-def _kinds(pair: GoldPair) -> tuple[frozenset[Link], frozenset[Link]]:
-    return pair.links.sure, pair.links.possible
 
 
 @dataclass(frozen=True)
@@ -251,17 +253,14 @@ class _Side:
         return cls([*tokenizer.encode(text), tokenizer.eos_id], [*numbers, len(words)])
 
 
-def _read(weights: Tensor, source: _Side, target: _Side, layer: int) -> dict[Way, set[Link]]:
-    """Read the attention ``[h t s]`` of one layer to one sentence as links, in every way."""
-    heads = torch.cat([weights, weights.mean(dim=0, keepdim=True)])
-    mass = heads.sum(dim=-1, keepdim=True)
-    shares = torch.where(mass > 0, heads / mass, 0.0)
+def _read(shares: Tensor, source: _Side, target: _Side, layer: int) -> dict[Way, set[Link]]:
+    """Read the attention ``[h + 1, t s]`` of one layer to one sentence as links, in every way."""
     found = {}
     for shifted in (False, True):
         # The row of <eos> comes to the front of the first step's, and its word is dropped below.
         rows = shares.roll(-1, dims=1) if shifted else shares
         most, places = to_words(rows, source.words, target.words)[:, :-1, :-1].max(dim=-1)
         for head, (is_link, to) in enumerate(zip((most > 0).tolist(), places.tolist(), strict=True)):
-            way = Way(layer, head if head < len(weights) else None, shifted)
+            way = Way(layer, head if head < len(shares) - 1 else None, shifted)
             found[way] = {(place, word) for word, place in enumerate(to) if is_link[word]}
     return found

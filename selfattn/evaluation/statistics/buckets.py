@@ -12,8 +12,7 @@ from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.metrics.word_recall import WordRecall, Words, seen_in_training
 from selfattn.evaluation.statistics.significance import estimate_counts
-from selfattn.figures.buckets import Bucket
-from selfattn.figures.quality import Estimate
+from selfattn.figures.quality import Bucket, Estimate
 
 Bins = Sequence[tuple[int, int | None]]
 

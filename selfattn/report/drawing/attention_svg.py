@@ -8,11 +8,12 @@ its value on hover. The same input gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import SupportsFloat
 
 from selfattn.data.pairs import Span
-from selfattn.report.drawing.svg import picture
 from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order, width
+from selfattn.report.pages import picture
 
 _CELL, _ROW = 19, 21  # px
 
@@ -103,18 +104,12 @@ def _outlines(
     """For every stretch of rows of a span its place, its name, and the boxes around its columns."""
     rows, columns = gold_cells(span, source, target)
     places = _stretches([place for place, k in enumerate(order) if k in columns])
-    for first, last in _stretches(rows):
-        height = _ROW * (last - first + 1.0)
-        boxes = [(left + _CELL * start, _CELL * (end - start + 1.0), height) for start, end in places]
+    for first, size in _stretches(rows):
+        boxes = [(left + _CELL * start, float(_CELL * count), float(_ROW * size)) for start, count in places]
         yield top + _ROW * first, span.field, boxes
 
 
 def _stretches(places: Sequence[int]) -> list[tuple[int, int]]:
-    """First and last of every run of neighbours in a sorted sequence."""
-    found: list[tuple[int, int]] = []
-    for place in places:
-        if found and place == found[-1][1] + 1:
-            found[-1] = (found[-1][0], place)
-        else:
-            found.append((place, place))
-    return found
+    """First and length of every run of neighbours in a sorted sequence."""
+    runs = [list(run) for _, run in groupby(enumerate(places), key=lambda one: one[1] - one[0])]
+    return [(run[0][1], len(run)) for run in runs]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import SupportsFloat
 
 from rich.console import Group, RenderableType
@@ -45,40 +46,31 @@ def attention_text(
     """
     rows = weight_rows(weights, source_tokens, target_tokens, "attention_text")
     source, target = [shown(token) for token in source_tokens], [shown(token) for token in target_tokens]
-    label = max(map(width, target), default=0)
-    best = max(map(width, source), default=0)
-    sizes = [max((width(char) for char in token), default=1) or 1 for token in source]
-    blocks = []
-    for start, end in _blocks(sizes, columns - label - best - 9):
-        blocks.append(_block(rows, source, target, sizes, range(start, end), label))
-    return Group(*blocks)
+    label, best = (max(map(width, tokens), default=0) for tokens in (target, source))
+    sizes = [max(map(width, token), default=1) or 1 for token in source]
+    return Group(*(_block(rows, source, target, sizes, k, label) for k in _blocks(sizes, columns - label - best - 9)))
 
 
-def _blocks(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
-    """Cut the source into stretches that fit."""
-    start, used = 0, 0
+def _blocks(sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Cut the places of the source into stretches that fit."""
+    found: list[list[int]] = []
     for k, size in enumerate(sizes):
-        if used + size > room and k > start:
-            yield start, k
-            start, used = k, 0
-        used += size
-    if len(sizes) > start:
-        yield start, len(sizes)
+        if found and sum(sizes[place] for place in found[-1]) + size <= room:
+            found[-1].append(k)
+        else:
+            found.append([k])
+    return found
 
 
 def _block(
-    rows: list[list[float]], source: list[str], target: list[str], sizes: list[int], places: range, label: int
+    rows: list[list[float]], source: list[str], target: list[str], sizes: list[int], places: list[int], label: int
 ) -> Text:
     text = Text(no_wrap=True)
     stacks = [_characters(source[k]) for k in places]
     tallest = max(map(len, stacks))
-    for line in range(tallest):
-        text.append(" " * (label + 1))
-        for stack, k in zip(stacks, places, strict=True):
-            skipped = tallest - len(stack)
-            char = stack[line - skipped] if line >= skipped else ""
-            text.append(char + " " * (sizes[k] - width(char)))
-        text.append("\n")
+    for line in zip(*([""] * (tallest - len(stack)) + stack for stack in stacks), strict=True):
+        chars = (char + " " * (sizes[k] - width(char)) for char, k in zip(line, places, strict=True))
+        text.append(f"{' ' * (label + 1)}{''.join(chars)}\n")
     for row, token in zip(rows, target, strict=True):
         text.append(token + " " * (label - width(token) + 1), style="bold")
         for k in places:
@@ -92,10 +84,6 @@ def _block(
 
 def _characters(token: str) -> list[str]:
     """The characters of a token, accents kept with their letters, at most as many as are written down a column."""
-    found: list[str] = []
-    for char in token:
-        if found and width(char) == 0:
-            found[-1] += char
-        else:
-            found.append(char)
+    firsts = [k for k, char in enumerate(token) if k == 0 or width(char)]
+    found = [token[start:end] for start, end in pairwise([*firsts, len(token)])]
     return found if len(found) <= _TALLEST else [*found[: _TALLEST - 1], "…"]

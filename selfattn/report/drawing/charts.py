@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from selfattn.figures.quality import Estimate
 from selfattn.report.blocks import Chart, ChartLine, Column, Drawn, Row, Table
 from selfattn.report.drawing.numbers import value_text
 from selfattn.report.drawing.palette import Sign
 from selfattn.report.drawing.scale import Scale, even_ticks
-from selfattn.report.drawing.svg import number
+from selfattn.report.pages import number
 from selfattn.report.words.messages import message
 
 MOST_BANDS = 8  # more would cover each other
@@ -21,14 +22,29 @@ _LABEL = 17  # least distance of two direct labels, px
 
 
 @dataclass(frozen=True)
-class Label:
-    """The name of a line beside its end: where it ends (a share of the width, px), and where the name stands (px)."""
+class DrawnLine:
+    """Where a line stands, and its name beside its end.
+
+    Args:
+        name: of the line.
+        sign: likewise.
+        band: points on a box of 1000 by 1000; empty where no band is drawn.
+        points: likewise, of the line itself.
+        spots: places (share of the width, px) and what each tells on hover.
+        label: where the name stands, px.
+    """
 
     name: str
     sign: Sign
-    x: float
-    y: float
-    place: float
+    band: str
+    points: str
+    spots: list[tuple[float, float, str]]
+    label: float
+
+    @property
+    def end(self) -> tuple[float, float]:
+        """The place of the last spot."""
+        return self.spots[-1][:2]
 
 
 @dataclass(frozen=True)
@@ -39,19 +55,13 @@ class Curves:
         height: px.
         rules: lines across with their marks: px from the top.
         ticks: below, with their marks: shares of the width.
-        labels: the names of the lines.
-        bands: points on a box of 1000 by 1000, by sign.
-        lines: likewise.
-        spots: by sign a place (share of the width, px) and what it tells on hover.
+        lines: with their bands and names.
     """
 
     height: int
     rules: list[tuple[float, str]]
     ticks: list[tuple[float, str]]
-    labels: list[Label]
-    bands: list[tuple[Sign, str]]
-    lines: list[tuple[Sign, str]]
-    spots: list[tuple[Sign, list[tuple[float, float, str]]]]
+    lines: list[DrawnLine]
 
 
 def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
@@ -65,35 +75,33 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
     def down(quality: float) -> float:
         return height * (1 - scale.place(quality))
 
-    def place(x: float, quality: float) -> str:
-        return f"{number(1000 * x / highest)},{number(1000 * (1 - scale.place(quality)))}"
+    def points(places: Iterable[tuple[float, float]]) -> str:
+        return " ".join(f"{number(1000 * x / highest)},{number(1000 * (1 - scale.place(y)))}" for x, y in places)
 
-    bands, lines, spots, ends = [], [], [], []
-    for line in drawn:
-        sign = sign_of[line.name]
+    labels = _apart([down(line.spots[-1].y) for line in drawn], height)
+    lines = []
+    for line, label in zip(drawn, labels, strict=True):
         around = [(s.x, s.low, s.high) for s in line.spots if s.low is not None and s.high is not None]
-        if around and len(drawn) <= MOST_BANDS:
-            edge = [place(x, high) for x, _, high in around] + [place(x, low) for x, low, _ in reversed(around)]
-            bands.append((sign, " ".join(edge)))
-        lines.append((sign, " ".join(place(spot.x, spot.y) for spot in line.spots)))
-        tips = [f"{line.name} · {show(s.x)} · {value_text(s.y, scale.kind)}" for s in line.spots]
-        spots.append((sign, [(s.x / highest, down(s.y), tip) for s, tip in zip(line.spots, tips, strict=True)]))
-        ends.append((down(line.spots[-1].y), line.spots[-1].x / highest, line.name))
+        edge = [(x, high) for x, _, high in around] + [(x, low) for x, low, _ in reversed(around)]
+        band = points(edge) if len(drawn) <= MOST_BANDS else ""
+        tips = (f"{line.name} · {show(s.x)} · {value_text(s.y, scale.kind)}" for s in line.spots)
+        spots = [(s.x / highest, down(s.y), tip) for s, tip in zip(line.spots, tips, strict=True)]
+        path = points((spot.x, spot.y) for spot in line.spots)
+        lines.append(DrawnLine(line.name, sign_of[line.name], band, path, spots, label))
     near = scale.floor is not None and scale.floor < 0.01
     rules = [(down(quality), mark) for quality, mark in (*(((0.5, "50"),) if near else ()), *scale.ticks)]
     ticks = [(x / highest, "0" if x == 0 else show(x)) for x in even_ticks(highest, count=4)]
-    return Curves(height, rules, ticks, _direct_labels(ends, height, sign_of), bands, lines, spots)
+    return Curves(height, rules, ticks, lines)
 
 
-def _direct_labels(ends: list[tuple[float, float, str]], height: float, sign_of: Mapping[str, Sign]) -> list[Label]:
-    """Names at the right edge beside the ends of their lines, pushed apart where they would overlap."""
-    order = sorted(ends, key=lambda end: end[0])
-    places: list[float] = []
-    for y, _, _ in order:
-        places.append(max(y, places[-1] + _LABEL) if places else y)
+def _apart(ends: list[float], height: float) -> list[float]:
+    """Where names stand at the right edge beside the ends of their lines, pushed apart where they would overlap."""
+    order = sorted(range(len(ends)), key=ends.__getitem__)
+    places = list(accumulate((ends[k] for k in order), lambda above, end: max(end, above + _LABEL)))
     if places[-1] > height:
         places = [min(place, height - _LABEL * k) for k, place in zip(range(len(places))[::-1], places, strict=True)]
-    return [Label(name, sign_of[name], x, y, at) for (y, x, name), at in zip(order, places, strict=True)]
+    at = dict(zip(order, places, strict=True))
+    return [at[k] for k in range(len(ends))]
 
 
 def label_margin(lines: Sequence[ChartLine]) -> int:
@@ -133,11 +141,11 @@ def chart_table(chart: Chart) -> Table:
     highest = max((spot.x for line in lines for spot in line.spots), default=0.0)
     head = message("chart.across", unit=chart.unit, most=chart.show(highest))
     columns = (Column("", numeric=False), Column(head, numeric=False), Column(message("chart.last")))
-    rows = []
-    for line in lines:
-        last = value_text(line.spots[-1].y, chart.scale.kind)
-        rows.append(Row((line.name, Drawn(spark(line, chart.scale, highest)), last), line.name))
-    return Table(chart.name, columns, tuple(rows))
+    drawn = (
+        (line, spark(line, chart.scale, highest), value_text(line.spots[-1].y, chart.scale.kind)) for line in lines
+    )
+    rows = tuple(Row((line.name, Drawn(text), last), line.name) for line, text, last in drawn)
+    return Table(chart.name, columns, rows)
 
 
 def spark(line: ChartLine, scale: Scale, highest: float, columns: int = 28) -> str:

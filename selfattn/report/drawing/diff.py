@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import Literal
 
 
@@ -28,22 +29,13 @@ def pieces(prediction: str, target: str) -> tuple[Piece, ...]:
         >>> [(p.kind, p.text) for p in pieces("208", "2008")]
         [('same', '20'), ('missing', '0'), ('same', '8')]
     """
-    found: list[Piece] = []
-
-    def add(kind: Literal["same", "wrong", "missing"], text: str) -> None:
-        if found and found[-1].kind == kind:
-            found[-1] = Piece(kind, found[-1].text + text)
-        elif text:
-            found.append(Piece(kind, text))
-
     if len(prediction) == len(target):
-        for said, meant in zip(prediction, target, strict=True):
-            add("same" if said == meant else "wrong", said)
-        return tuple(found)
+        runs = groupby(zip(prediction, target, strict=True), key=lambda pair: pair[0] == pair[1])
+        return tuple(Piece("same" if same else "wrong", "".join(said for said, _ in run)) for same, run in runs)
+    found: list[Piece] = []
     for tag, i, j, m, n in SequenceMatcher(None, prediction, target, autojunk=False).get_opcodes():
         if tag == "equal":
-            add("same", prediction[i:j])
+            found.append(Piece("same", prediction[i:j]))
         else:
-            add("wrong", prediction[i:j])
-            add("missing", target[m:n])
-    return tuple(found)
+            found += [Piece("wrong", prediction[i:j]), Piece("missing", target[m:n])]
+    return tuple(piece for piece in found if piece.text)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SHAPES = ("circle", "square", "triangle", "diamond", "down", "plus", "cross")
-GLYPHS = {"circle": "●", "square": "■", "triangle": "▲", "diamond": "◆", "down": "▼", "plus": "✚", "cross": "✖"}
 COLOURS = 7  # the page's style sheet names them --m0 to --m6, for light and for dark
 ANSI = ("blue", "red", "green", "magenta", "yellow", "cyan", "white")
 _PATHS = {
@@ -18,6 +16,8 @@ _PATHS = {
     "plus": "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
     "cross": "M-4.8,-2.7L-2.7,-4.8L0,-2.1L2.7,-4.8L4.8,-2.7L2.1,0L4.8,2.7L2.7,4.8L0,2.1L-2.7,4.8L-4.8,2.7L-2.1,0z",
 }
+SHAPES = tuple(_PATHS)
+_GLYPHS = dict(zip(SHAPES, "●■▲◆▼✚✖", strict=True))
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Sign:
     @property
     def glyph(self) -> str:
         """The shape as one character of text."""
-        return GLYPHS[self.shape]
+        return _GLYPHS[self.shape]
 
 
 class Signs(dict[str, Sign]):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from selfattn.report.drawing.svg import picture
 from selfattn.report.drawing.tokenizer_card import figures
 from selfattn.report.drawing.tokens import drawn, shown, visual_order, width, wrapped
+from selfattn.report.pages import picture
 from selfattn.tokenizers.card import Card, Segmentation
 
 _WIDTH, _MARGIN, _LABEL, _LINE, _COLUMN, _PAD, _ROW = 760, 16, 170, 22, 8, 5, 28  # px

@@ -8,8 +8,10 @@ W1-W7, N1-N2, I1-I2, L2 and L4, applied to whole tokens.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import groupby
 
 SPECIAL = {"<eos>": "⏎", "<bos>": "⊢", "<pad>": "∅", "<unk>": "□"}
 _INVISIBLE = {
@@ -21,6 +23,20 @@ _RIGHT_JOINING = frozenset("آأؤإاةدذرزوٱڈڑژےۓ")
 _NOT_JOINING = frozenset("ء،؛؟٠١٢٣٤٥٦٧٨٩")
 _ZWJ = "\u200d"
 _MIRRORED = dict(zip("()[]{}<>«»‹›", ")(][}{><»«›‹", strict=True))
+_DIRECTED = ("L", "R", "AL", "AN", "EN")
+# A line as one letter a token: its bidirectional class, O for those that the algorithm holds for neutral.
+_LETTERS = {"L": "L", "R": "R", "AL": "A", "EN": "E", "AN": "N", "ES": "S", "CS": "C", "ET": "T", "NSM": "M"}
+_RULES = (  # in which stretches which letters become which other
+    (r"A[^LRA]*", "E", "N"),  # W2
+    (r"A", "A", "R"),  # W3
+    (r"(?<=E)[SC](?=E)", "[SC]", "E"),  # W4
+    (r"(?<=N)C(?=N)", "C", "N"),
+    (r"T*E[ET]*", "T", "E"),  # W5
+    (r"[^LREN]", ".", "O"),  # W6
+    (r"L[^R]*", "E", "L"),  # W7
+    (r"(?<=L)O+(?=L)", "O", "L"),  # N1
+    (r"(?<=[REN])O+(?=[REN])", "O", "R"),
+)
 
 
 def shown(token: str) -> str:
@@ -68,12 +84,8 @@ def width(text: str) -> int:
         >>> width("年a"), width("e\\u0301")
         (3, 1)
     """
-    columns = 0
-    for char in text:
-        if unicodedata.combining(char) or unicodedata.category(char) in ("Cf", "Mn", "Me"):
-            continue
-        columns += 2 if unicodedata.east_asian_width(char) in "WF" else 1
-    return columns
+    taking = (c for c in text if not unicodedata.combining(c) and unicodedata.category(c) not in ("Cf", "Mn", "Me"))
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in taking)
 
 
 def wrapped(items: Sequence[str], columns: int, between: str = " ") -> list[str]:
@@ -116,17 +128,10 @@ def visual_order(tokens: Sequence[str]) -> list[int]:
         >>> visual_order(["a", "b"]), visual_order(["א", "ב", "1", "2"])
         ([0, 1], [2, 3, 1, 0])
     """
-    levels = _line_levels(tokens)
-    order = list(range(len(tokens)))
+    levels, order = _line_levels(tokens), list(range(len(tokens)))
     for level in range(max(levels, default=0), 0, -1):  # L2
-        start = None
-        for place in range(len(order) + 1):
-            inside = place < len(order) and levels[order[place]] >= level
-            if inside and start is None:
-                start = place
-            elif not inside and start is not None:
-                order[start:place] = order[start:place][::-1]
-                start = None
+        stretches = [(inside, list(run)) for inside, run in groupby(order, lambda k: levels[k] >= level)]  # noqa: B023
+        order = [k for inside, run in stretches for k in (run[::-1] if inside else run)]
     return order
 
 
@@ -135,9 +140,12 @@ def _line_levels(tokens: Sequence[str]) -> list[int]:
     kinds = [_kind(token) for token in tokens]
     if not {"R", "AL", "AN"} & set(kinds):
         return [0] * len(kinds)
-    first = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")  # P2, P3
-    base = 0 if first == "L" else 1
-    return _levels(_weak(kinds, base), base)
+    base = "L" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") == "L" else "R"  # P2, P3
+    line = f"{base}{''.join(_LETTERS.get(kind, 'O') for kind in kinds)}{base}"
+    line = re.sub("(.)M+", lambda found: found[1] * len(found[0]), line)  # W1
+    for stretch, letters, other in (*_RULES, ("O", "O", base)):  # N2
+        line = _turned(line, stretch, letters, other)
+    return [{"R": 1, "L": 0 if base == "L" else 2}.get(letter, 2) for letter in line[1:-1]]  # I1, I2
 
 
 def _kind(token: str) -> str:
@@ -145,56 +153,9 @@ def _kind(token: str) -> str:
     if token in SPECIAL or not token:
         return "ON"
     kinds = [unicodedata.bidirectional(char) for char in token]
-    return next((kind for kind in kinds if kind in ("L", "R", "AL", "AN", "EN")), kinds[0])
+    return next((kind for kind in kinds if kind in _DIRECTED), kinds[0])
 
 
-def _weak(kinds: list[str], base: int) -> list[str]:
-    out = list(kinds)
-    strong = "L" if base == 0 else "R"
-    for k, kind in enumerate(out):
-        if kind == "NSM":  # W1
-            out[k] = out[k - 1] if k else strong
-        if out[k] in ("L", "R", "AL"):
-            strong = out[k]
-        elif out[k] == "EN" and strong == "AL":  # W2
-            out[k] = "AN"
-    for k in range(1, len(out) - 1):  # W4
-        before, after = out[k - 1], out[k + 1]
-        if before == after and ((out[k] == "ES" and before == "EN") or (out[k] == "CS" and before in ("EN", "AN"))):
-            out[k] = before
-    for line in (range(len(out)), range(len(out) - 1, -1, -1)):  # W5
-        previous = ""
-        for k in line:
-            if out[k] == "ET" and previous == "EN":
-                out[k] = "EN"
-            previous = out[k]
-    strong = "L" if base == 0 else "R"
-    for k, kind in enumerate(out):  # W3, W6, W7
-        if kind in ("L", "R", "AL"):
-            strong = "L" if kind == "L" else "R"
-            out[k] = strong
-        elif kind == "EN" and strong == "L":
-            out[k] = "L"
-        elif kind not in ("EN", "AN"):
-            out[k] = "ON"
-    return out
-
-
-def _levels(kinds: list[str], base: int) -> list[int]:
-    embedding = "L" if base == 0 else "R"
-    resolved = list(kinds)
-    k = 0
-    while k < len(resolved):  # N1, N2
-        if resolved[k] != "ON":
-            k += 1
-            continue
-        end = k
-        while end < len(resolved) and resolved[end] == "ON":
-            end += 1
-        before = embedding if k == 0 else "L" if resolved[k - 1] == "L" else "R"
-        after = embedding if end == len(resolved) else "L" if resolved[end] == "L" else "R"
-        resolved[k:end] = [before if before == after else embedding] * (end - k)
-        k = end
-    odd = {"L": 2, "R": 1, "EN": 2, "AN": 2}
-    even = {"L": 0, "R": 1, "EN": 2, "AN": 2}
-    return [(odd if base else even)[kind] for kind in resolved]  # I1, I2
+def _turned(line: str, stretch: str, letters: str, other: str) -> str:
+    """The line with other letters in the stretches that a pattern finds."""
+    return re.sub(stretch, lambda found: re.sub(letters, other, found[0]), line)

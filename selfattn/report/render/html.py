@@ -1,15 +1,11 @@
-"""The report as one HTML file: no network, no other file, readable without JavaScript."""
+"""The report as one HTML file: no network, no other file, readable without JavaScript.
+
+The page can change its language: every text on it is registered in all languages under an id.
+"""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from functools import cache
-from importlib import resources
-from typing import Any
-
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from selfattn.figures.record import Record
 from selfattn.report.blocks import AttentionExplorer
@@ -17,11 +13,11 @@ from selfattn.report.contents import contents
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.svg import templates
+from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.render.explorer import explorer_data, still_maps
-from selfattn.report.render.translator import Translator
 from selfattn.report.sections.first_screen import first_screen
 from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue
+from selfattn.report.words.messages import Message, Said
 
 
 def render_html(record: Record, lang: str = SOURCE) -> str:
@@ -40,10 +36,9 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     maps = next((block for part in parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
     explorer = explorer_data(maps, signs) if maps else {"total": 0, "models": [], "examples": []}
     words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
-    data = {"langs": LANGS, "words": words, "explorer": explorer}
-    script = _asset("page.js") + _asset("explorer.js")
+    script = asset("page.js") + asset("explorer.js")
     context = {
-        "langs": LANGS,
+        "langs": {lang: catalogue(lang)["language"] for lang in LANGS},
         "lang": lang,
         "w": translator,
         "signs": signs,
@@ -53,11 +48,11 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
         "margin_of": label_margin,
         "still": [(name, said, Markup(svg)) for name, said, svg in still_maps(maps)] if maps else [],
         "explorer": explorer,
-        "css": Markup(_asset("report.css")),
+        "css": Markup(asset("report.css")),
         "script": Markup(script),
-        "script_hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "script_hash": digest(script),
         # Called at the end of the page, for only then its words are known.
-        "data": lambda: _json({"texts": translator.table} | data),
+        "data": lambda: embedded({"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}),
         "version": record.environment.get("selfattn", ""),
         "verdict": verdict,
         "first": below,
@@ -66,12 +61,50 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     return templates().get_template("report.html.j2").render(context) + "\n"
 
 
-def _json(data: Any) -> Markup:
-    """JSON that cannot end its script element."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e"))
+class Translator:
+    """Puts messages into HTML in one language and remembers them in every language, for the page's own switch.
 
+    Args:
+        lang: the language that the page opens in.
 
-@cache
-def _asset(name: str) -> str:
-    return resources.files("selfattn.report").joinpath("templates", name).read_text(encoding="utf-8")
+    Example:
+        >>> w = Translator("en")
+        >>> print(w("col.items"))
+        <span data-w="0">items</span>
+        >>> w.table
+        [('items', '항목 수')]
+    """
+
+    def __init__(self, lang: str) -> None:
+        self.lang = lang
+        self._ids: dict[tuple[str, ...], int] = {}
+
+    def __call__(self, key: str, **values: str | int | Message) -> Markup:
+        """A message by its key, as a span."""
+        return self.text(Message(key, values))
+
+    def text(self, text: Said) -> Markup:
+        """A message as a span; any other text as it is."""
+        if not isinstance(text, Message):
+            return escape(text)
+        return Markup('<span data-w="{}">{}</span>').format(self.id(text), text.say(self.lang))
+
+    def attr(self, name: str, text: Said) -> Markup:
+        """An attribute whose value is a message, or any other text."""
+        if not isinstance(text, Message):
+            return Markup('{}="{}"').format(name, text)
+        return Markup('{}="{}" data-wa="{} {}"').format(name, text.say(self.lang), name, self.id(text))
+
+    def key(self, name: str, key: str) -> Markup:
+        """An attribute whose value is a message without values, by its key."""
+        return self.attr(name, Message(key))
+
+    def id(self, message: Message) -> int:
+        """The id under which the page finds the message in every language."""
+        texts = tuple(message.say(lang) for lang in LANGS)
+        return self._ids.setdefault(texts, len(self._ids))
+
+    @property
+    def table(self) -> list[tuple[str, ...]]:
+        """All registered messages by id, one text a language in the order of `LANGS`."""
+        return list(self._ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from selfattn.figures.alignment import HeadAlignment, ModelAlignment
+from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Folded, Paragraph, Row, Table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from selfattn.figures.buckets import Bucket, BucketGroup
+from selfattn.figures.quality import Bucket, BucketGroup
 from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Cell, Column, Heading, Paragraph, Quality, Row, Strip, Table

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from selfattn.evaluation.statistics.student import t_quantile
-from selfattn.figures.curves import Point
-from selfattn.figures.quality import Unit
+from selfattn.figures.quality import Point, Unit
 from selfattn.figures.record import Model, Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Chart, ChartLine, Charts, Column, Heading, Paragraph, Row, Spot, Table

@@ -10,7 +10,7 @@ from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
 from selfattn.report.verdict.comparability import comparable
 from selfattn.report.verdict.names import metric_kind, metric_name
-from selfattn.report.verdict.ranking import OUTCOMES, ranked, turned
+from selfattn.report.verdict.ranking import OUTCOMES, ranked
 from selfattn.report.words.messages import Message, message
 
 
@@ -41,7 +41,7 @@ def pair_table(record: Record, metric: str) -> Table:
     """The tests of all pairs on a metric; the model with the better mean stands first."""
     place = {model.name: k for k, model in enumerate(ranked(record))}
     tests = [test for test in record.pairs if test.metric == metric]
-    tests = [test if place[test.first] < place[test.second] else turned(test) for test in tests]
+    tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "points"
     heads = ("pairs.first", "pairs.second", f"pairs.difference.{kind}", "pairs.p", "pairs.holm", "pairs.word")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import get_args
 
 from selfattn.figures.pairs import PairTest, Word
 from selfattn.figures.quality import Better, Estimate
@@ -13,7 +13,6 @@ from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 
 _LISTED = 5  # models that a sentence names with their figures
-_TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
 
 
 class PairOutcome(StrEnum):
@@ -26,12 +25,7 @@ class PairOutcome(StrEnum):
     UNKNOWN = "unknown"  # one of the two, its interval, or the test was not measured
 
 
-OUTCOMES: dict[Word, PairOutcome] = {
-    "better": PairOutcome.BETTER,
-    "worse": PairOutcome.WORSE,
-    "no difference seen": PairOutcome.SAME,
-    "too few seeds to tell": PairOutcome.FEW,
-}
+OUTCOMES: dict[Word, PairOutcome] = dict(zip(get_args(Word), PairOutcome, strict=False))  # the words in their order
 
 
 @dataclass(frozen=True)
@@ -99,26 +93,13 @@ def interval_outcome(first: Estimate | None, second: Estimate | None, better: Be
     return PairOutcome.BETTER if (first.low > second.high) == (better == "higher") else PairOutcome.WORSE
 
 
-def turned(test: PairTest) -> PairTest:
-    """The same test, said of the second model."""
-    return dataclasses.replace(
-        test,
-        first=test.second,
-        second=test.first,
-        difference=-test.difference,
-        low=-test.high,
-        high=-test.low,
-        word=_TURNED.get(test.word, test.word),
-    )
-
-
 def relation(record: Record, first: Model, second: Model) -> Relation:
     """How the first stands to the second in the headline metric."""
     if not record.pairs:
         return Relation(interval_outcome(quality(record, first), quality(record, second), record.headline.better))
     for test in record.pairs:
         if test.metric == record.headline.metric and {test.first, test.second} == {first.name, second.name}:
-            test = test if test.first == first.name else turned(test)
+            test = test if test.first == first.name else test.turned()
             return Relation(OUTCOMES[test.word], test)
     return Relation(PairOutcome.UNKNOWN)
 

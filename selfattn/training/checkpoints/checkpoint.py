@@ -18,9 +18,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from selfattn.codec import Plain, decode, encode
+from selfattn.codec import Plain, decode, encode, parse
 from selfattn.errors import UserError
-from selfattn.files import write_atomically, writing
+from selfattn.files import read_bytes, write_atomically, writing
 from selfattn.training.checkpoints.progress import Progress
 from selfattn.training.observer import EpochReport
 
@@ -109,12 +109,7 @@ class CheckpointFile:
 
     def read(self) -> bytes | None:
         """Return the file as it is; None where there is none."""
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be read ({error.strerror}); restore it or train again") from None
+        return read_bytes(self.path, advice=_ADVICE) if self.path.exists() else None
 
     def parse(self, data: bytes) -> Checkpoint:
         """Read a checkpoint.
@@ -124,9 +119,8 @@ class CheckpointFile:
         """
         try:
             tensors = safetensors.torch.load(data)
-            header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-            metadata = header["__metadata__"]
-            values = json.loads(metadata[_KEY])
+            metadata = parse(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+            values = parse(metadata[_KEY].encode())
             version = values["version"]
             if metadata.get(_CHECKSUM, checksum := _digest(metadata[_KEY], tensors)) != checksum:
                 raise ValueError("its checksum differs: it was changed or damaged after it was written")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from selfattn.training.checkpoints.checkpoint import Checkpoint
 from selfattn.training.checkpoints.progress import Progress
-from selfattn.training.distributed.replica import Replica
+from selfattn.training.distributed.parallel import Replica
 from selfattn.training.observer import EpochReport
 from selfattn.training.optim.averaging import Average
 from selfattn.training.optim.weights import Weights, named_weights, put_into

@@ -22,17 +22,14 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from selfattn.data.batches import Batch
 from selfattn.errors import UserError
 from selfattn.layers import TransformerBlock
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training.distributed.parallel import Processes
-from selfattn.training.distributed.replica import Replica
+from selfattn.training.distributed.parallel import HOST, LossOf, Processes, Replica
 from selfattn.training.optim.averaging import Average
 from selfattn.training.optim.weights import Weights, named_weights, put_into
 
 _TORCH = "2.13"  # the version that this was tested with; before it, FSDP does not look into dataclasses
-_HOST = torch.device("cpu")
 
 
 class Shard(Replica):
@@ -64,30 +61,10 @@ class Shard(Replica):
             for storage in storages:
                 storage.resize_(0)
 
-    def agree(self, decision: bool) -> bool:
-        """Return the first process's decision: all have a part in everything."""
-        return bool(self.processes.decide(int(decision)))
-
-    def rows_of(self, batch: Batch) -> tuple[Batch, int]:
-        """Return the rows that this process reads and how many tokens they count for.
-
-        One without rows reads the first, which counts for nothing: weights can only be put together by all.
-        """
-        own = super().rows_of(batch)
-        if own is not None:
-            return own
-        first = Processes(0, len(batch.indices)).rows_of(batch)
-        assert first is not None
-        return first, 0
-
-    def loss(self, compute: Callable[[Seq2Seq], Tensor]) -> Tensor:
+    def loss(self, compute: Callable[[Seq2Seq], Tensor], *, is_last: bool = True) -> Tensor:
         """Return a loss of the trained model, computed where weights that do not belong to a block are whole."""
         loss: Tensor = self._root(compute)
         return loss
-
-    def reduce_gradients(self, loss: float) -> float:
-        """Return the sum of the losses; gradients were added up in the backward pass."""
-        return self.processes.sum(loss)
 
     @contextmanager
     def shown(self, average: Average) -> Iterator[None]:
@@ -103,18 +80,14 @@ class Shard(Replica):
         try:
             yield
         finally:
-            self.whole.to(_HOST)
-
-    def snapshot(self) -> Weights:
-        """Return a copy of the whole model's present weights, in the host's memory."""
-        return {name: tensor.to(_HOST, copy=True) for name, tensor in named_weights(self.whole).items()}
+            self.whole.to(HOST)
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> Weights:
         """Return whole tensors in the first process's host memory, and nothing in the others."""
         found: Weights = {}
         for name, whole in _wholes(tensors):
             if self.processes.is_main:
-                found[name] = whole.to(_HOST)
+                found[name] = whole.to(HOST)
         return found
 
     def part(self, tensor: Tensor, like: Tensor | None) -> Tensor:
@@ -133,18 +106,7 @@ class Shard(Replica):
         super().finish(None, agreed=agreed)
 
 
-class _Root(nn.Module):
-    """What is gathered for a whole step, and computes all that reads it: a loss may read weights as well."""
-
-    def __init__(self, model: Seq2Seq) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, compute: Callable[[Seq2Seq], Tensor]) -> Tensor:
-        return compute(self.model)
-
-
-def _sharded(model: Seq2Seq, device: torch.device, count: int) -> _Root:
+def _sharded(model: Seq2Seq, device: torch.device, count: int) -> LossOf:
     """Cut a model's weights in place."""
     # A block's project_memory() gives views, which nobody changes in place.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
@@ -152,7 +114,7 @@ def _sharded(model: Seq2Seq, device: torch.device, count: int) -> _Root:
     for block in _units(model):
         fully_shard(block, mesh=mesh)
         register_fsdp_forward_method(block, "project_memory")
-    root = _Root(model)
+    root = LossOf(model)
     fully_shard(root, mesh=mesh)
     for module in root.modules():
         if isinstance(module, FSDPModule):  # a sum, not a mean: the loss is divided by the tokens of all processes

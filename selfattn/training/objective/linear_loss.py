@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-# Of the logits that exist at once: small enough to stay in memory that is used again and again.
-_ELEMENTS = 2**22
-_ELEMENTS_OF_PAIRS = 2**20  # here several tensors of that size do
 
 
 def linear_cross_entropy(
@@ -54,50 +51,46 @@ def linear_cross_entropy(
     if r_drop and len(target) % 2:
         raise ValueError(f"r_drop needs every token twice, got {len(target)} tokens")
     kind = states.device.type
-    low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     with torch.autocast(kind, enabled=False):
         states = states.to(weight.dtype)
-        wanted = torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)
-        if not wanted:
-            return _tokens(states, weight, bias, target, label_smoothing, r_drop, low).loss()
-        loss: Tensor = _LinearCrossEntropy.apply(states, weight, bias, target, label_smoothing, r_drop, low)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        tokens = (_Pairs if r_drop else _Tokens)(states, weight, bias, target, label_smoothing, r_drop, low)
+        if not (torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)):
+            return tokens.loss()
+        loss: Tensor = _LinearCrossEntropy.apply(tokens, states, weight, bias)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         return loss
 
 
+@dataclass(frozen=True, eq=False)
 class _Tokens:
-    """Tokens in chunks, with the sums over them."""
+    """Tokens in chunks, with the sums over them; ``low`` is the dtype of the two products."""
 
-    passes = 1
+    states: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    target: Tensor
+    smoothing: float
+    r_drop: float
+    low: torch.dtype
 
-    def __init__(
-        self,
-        states: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        target: Tensor,
-        label_smoothing: float,
-        low: torch.dtype | None,
-    ) -> None:
-        self.states, self.weight, self.bias, self.target = states, weight, bias, target
-        self.smoothing = label_smoothing
-        low = low or weight.dtype
-        self.low_states, self.low_weight = states.to(low), weight.to(low)
-        self.low_bias = None if bias is None else bias.to(low)
-        self.chunk = max(1, _ELEMENTS // weight.shape[0])
+    passes: ClassVar = 1
+    elements: ClassVar = 2**22  # of logits that exist at once: few enough for memory that is used again and again
 
     def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
         """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
         total, n = self.states.new_zeros(()), len(self.target) // self.passes
-        states, target = self._by_pass(self.low_states), self._by_pass(self.target)
-        for begin in range(0, n, self.chunk):
-            place = slice(begin, begin + self.chunk)
+        states, target = self._by_pass(self.states.to(self.low)), self._by_pass(self.target)
+        weight, bias = self.weight.to(self.low), None if self.bias is None else self.bias.to(self.low)
+        chunk = max(1, self.elements // (self.passes * len(weight)))
+        for begin in range(0, n, chunk):
+            place = slice(begin, begin + chunk)
             x = states[:, place].flatten(0, 1)
-            logits = functional.linear(x, self.low_weight, self.low_bias)
+            logits = functional.linear(x, weight, bias)
             value, slope = self.loss_and_slope(logits, target[:, place].flatten()[:, None], total.dtype)
             total = total + value
             if gradients is not None:
                 to_states, to_weight, to_bias = gradients
-                self._by_pass(to_states)[:, place] = self._by_pass(slope @ self.low_weight).to(total.dtype)
+                self._by_pass(to_states)[:, place] = self._by_pass(slope @ weight).to(total.dtype)
                 to_weight += slope.T @ x
                 if to_bias is not None:
                     to_bias += slope.new_ones(len(slope)) @ slope  # a sum over the first axis would copy to float32
@@ -145,21 +138,8 @@ class _Tokens:
 class _Pairs(_Tokens):
     """Tokens of two passes, the second behind the first, with the sums over them and the divergence between them."""
 
-    passes = 2
-
-    def __init__(
-        self,
-        states: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        target: Tensor,
-        label_smoothing: float,
-        low: torch.dtype | None,
-        r_drop: float,
-    ) -> None:
-        super().__init__(states, weight, bias, target, label_smoothing, low)
-        self.r_drop = r_drop
-        self.chunk = max(1, _ELEMENTS_OF_PAIRS // (2 * weight.shape[0]))
+    passes: ClassVar = 2
+    elements: ClassVar = 2**20  # here several tensors of that size exist
 
     def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Do the same with the divergence, all of it; ``logits`` are of both passes, the second behind the first."""
@@ -176,33 +156,9 @@ class _Pairs(_Tokens):
         return value + weight * (ahead + back).sum(), torch.cat(slopes).to(logits.dtype)
 
 
-def _tokens(
-    states: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    target: Tensor,
-    label_smoothing: float,
-    r_drop: float,
-    low: torch.dtype | None,
-) -> _Tokens:
-    if r_drop:
-        return _Pairs(states, weight, bias, target, label_smoothing, low, r_drop)
-    return _Tokens(states, weight, bias, target, label_smoothing, low)
-
-
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        states: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        target: Tensor,
-        label_smoothing: float,
-        r_drop: float,
-        low: torch.dtype | None,
-    ) -> Tensor:
-        tokens = _tokens(states, weight, bias, target, label_smoothing, r_drop, low)
+    def forward(ctx: Any, tokens: _Tokens, states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         to_states, to_weight = torch.zeros_like(states), torch.zeros_like(weight)
         to_bias = None if bias is None else torch.zeros_like(bias)
         loss = tokens.loss((to_states, to_weight, to_bias))
@@ -216,4 +172,4 @@ class _LinearCrossEntropy(torch.autograd.Function):
         to_states, to_weight, to_bias = ctx.saved_tensors
         factor = gradients[0] / max(1, len(to_states))
         to_bias = None if to_bias is None else to_bias * factor
-        return to_states * factor, to_weight * factor, to_bias, None, None, None, None
+        return None, to_states * factor, to_weight * factor, to_bias

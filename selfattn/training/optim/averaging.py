@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -13,8 +12,8 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.optim.weights import Weights, copy_into, copy_of, named_weights
 
 
-class Average(ABC):
-    """Weights that are validated and kept in place of those of the last step.
+class Average:
+    """Weights that are validated and kept; these are those of the last step as they are, others do better.
 
     Args:
         model: whose weights; it must stay on its device.
@@ -23,23 +22,20 @@ class Average(ABC):
     def __init__(self, model: nn.Module) -> None:
         self.now = named_weights(model)  # the model's own tensors, which follow every step
 
-    @abstractmethod
     def stepped(self) -> None:
         """Take in the weights after a step."""
 
-    @abstractmethod
     def validating(self) -> None:
         """Take in the weights before a validation."""
 
-    @abstractmethod
     def weights(self) -> Weights | None:
         """Return the average; None where the model's own weights are meant."""
+        return None
 
-    @abstractmethod
     def tensors(self) -> Weights:
         """Return everything that has to be kept to go on later."""
+        return {}
 
-    @abstractmethod
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from what :meth:`tensors` gave."""
 
@@ -56,27 +52,6 @@ class Average(ABC):
             yield
         finally:
             copy_into(self.now, own)
-
-
-class NoAverage(Average):
-    """The weights of the last step, as they are."""
-
-    def stepped(self) -> None:
-        """Keep nothing."""
-
-    def validating(self) -> None:
-        """Keep nothing."""
-
-    def weights(self) -> Weights | None:
-        """Return None: the model's own."""
-        return None
-
-    def tensors(self) -> Weights:
-        """Return nothing."""
-        return {}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Have nothing to restore."""
 
 
 class ExponentialAverage(Average):
@@ -116,9 +91,6 @@ class ExponentialAverage(Average):
             if tensor.is_floating_point():
                 self.mean[name].lerp_(tensor, share)
 
-    def validating(self) -> None:
-        """Have nothing to do: every step counts already."""
-
     def weights(self) -> Weights:
         """Return the moving average."""
         return self.mean
@@ -148,9 +120,6 @@ class LastAverage(Average):
         super().__init__(model)
         self.count = count
         self.kept: list[Weights] = []
-
-    def stepped(self) -> None:
-        """Have nothing to do: only validations count."""
 
     def validating(self) -> None:
         """Keep the weights, and forget those that are too old."""
@@ -182,4 +151,4 @@ def make_average(model: nn.Module, config: TrainingConfig) -> Average:
     """Make what ``config.average`` asks for, beginning with the model's present weights."""
     if config.average == "ema":
         return ExponentialAverage(model, config.ema_decay)
-    return LastAverage(model, config.average_last) if config.average == "last" else NoAverage(model)
+    return LastAverage(model, config.average_last) if config.average == "last" else Average(model)

@@ -1,12 +1,20 @@
-"""Pictures and pages from the report's templates: text escaped, numbers without noise, the same bytes each time."""
+"""Pictures and pages from templates: text escaped, numbers without noise, the same bytes each time."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from functools import cache
-from typing import TYPE_CHECKING
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+HOME = "selfattn.report"
 
 
 def number(value: float) -> str:
@@ -31,11 +39,11 @@ def xml_text(line: str) -> str:
 
 
 @cache
-def templates() -> Environment:
-    """The templates of the report; `number`, `percent` and `xml_text` are filters in them."""
+def templates(package: str = HOME) -> Environment:
+    """The templates of a package, the report's by default; `number`, `percent` and `xml_text` are filters in them."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader = PackageLoader("selfattn.report", "templates")
+    loader = PackageLoader(package, "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "percent": percent, "xml_text": xml_text}
     return found
@@ -45,3 +53,20 @@ def picture(template: str, **values: object) -> str:
     """One picture of its own, from `TEMPLATE.svg.j2`, in one line."""
     drawn = templates().get_template(f"{template}.svg.j2").render(values)
     return "".join(line.strip() for line in drawn.split("\n"))
+
+
+@cache
+def asset(name: str, package: str = HOME) -> str:
+    """A style sheet or a script that stands beside the templates of a package, as text."""
+    return resources.files(package).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def embedded(data: Any) -> Markup:
+    """JSON that cannot end its script element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def digest(text: str) -> str:
+    """The hash by which a page's content security policy lets a script or a style sheet in."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,192 @@
+"""Gold word alignments: links between the words of a sentence pair, and the files in which they are handed around.
+
+A line has the links of one pair: ``i-j`` for a sure link and ``ipj`` for a possible one, source before target, as the
+Moses tools and the shared task on word alignment have it (Mihalcea and Pedersen 2003). Files count words from 0 or from
+1; in memory they are always counted from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from selfattn.data.readers.lines import read_text_lines
+from selfattn.decoding.alignment import Link
+from selfattn.errors import UserError
+
+Base = Literal[0, 1]
+
+_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+_BETWEEN = "|||"
+_ADVICE = "give sentences with gold links"
+
+
+@dataclass(frozen=True)
+class Links:
+    """The gold links of one sentence pair, as (source, target) positions from 0.
+
+    Attributes:
+        sure: links that an alignment must have.
+        possible: links that it may have; the sure ones are always among them.
+
+    Example:
+        >>> Links(frozenset({(0, 0)}), frozenset({(1, 0)})).possible == {(0, 0), (1, 0)}
+        True
+    """
+
+    sure: frozenset[Link] = frozenset()
+    possible: frozenset[Link] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "possible", self.possible | self.sure)
+
+
+def parse_links(
+    line: str, *, base: Base = 0, lengths: tuple[int, int] | None = None, where: str = "alignment"
+) -> Links:
+    """Read the links of one sentence pair.
+
+    Args:
+        line: links with spaces between; none at all is fine.
+        base: what the first word is counted as; default 0.
+        lengths: words of the source and the target; default unknown.
+        where: what to call the place in an error message.
+
+    Raises:
+        UserError: something is not a link, or it leads outside the sentences.
+
+    Example:
+        >>> links = parse_links("1-1 2p1", base=1)
+        >>> sorted(links.sure), sorted(links.possible)
+        ([(0, 0)], [(0, 0), (1, 0)])
+    """
+    kinds: dict[str, set[Link]] = {"-": set(), "p": set()}
+    for text in line.split():
+        found = _LINK.fullmatch(text)
+        if found is None:
+            raise UserError(f"{where}: {text!r} is not a link; write i-j (sure) or ipj (possible), such as 0-2")
+        link = int(found[1]) - base, int(found[3]) - base
+        if min(link) < 0:
+            raise UserError(f"{where}: {text}: a position below {base}; does this file count from 0?")
+        if lengths is not None and not (link[0] < lengths[0] and link[1] < lengths[1]):
+            hint = "" if base else "; does this file count from 1?"
+            raise UserError(f"{where}: {text}: outside its sentences of {lengths[0]} and {lengths[1]} words{hint}")
+        kinds[found[2]].add(link)
+    return Links(frozenset(kinds["-"]), frozenset(kinds["p"]))
+
+
+@dataclass(frozen=True)
+class GoldPair:
+    """A sentence pair with its gold links.
+
+    Attributes:
+        source: its words.
+        target: likewise.
+        links: between them, as positions from 0.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    links: Links
+
+    def turned(self) -> GoldPair:
+        """Return the pair with source and target exchanged."""
+        sure, possible = (frozenset(turned(some)) for some in (self.links.sure, self.links.possible))
+        return GoldPair(self.target, self.source, Links(sure, possible))
+
+
+def turned(links: Iterable[Link]) -> set[Link]:
+    """Return links with source and target exchanged."""
+    return {(target, source) for source, target in links}
+
+
+def read_gold(path: str | Path, *, sentences: str | Path | None = None, base: Base | None = None) -> list[GoldPair]:
+    """Read sentence pairs and their links.
+
+    Two forms are known. In one file: source, target and links with tabs between. In two: ``source ||| target`` in the
+    one, links in the other, line by line. Sentences are words with spaces between; links are as
+    `parse_links` expects them.
+
+    Args:
+        path: the file with the links.
+        sentences: the file with the sentences, where there are two; default none.
+        base: what the first word is counted as; default what the file shows: a link to 0 can only be counted from 0, a
+            link to the length of its sentence only from 1.
+
+    Raises:
+        UserError: a file cannot be read or is not as described, the two have not as many lines, or the links leave
+            open what they count from.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "gold.tsv")
+        ...     _ = file.write_text("a dog\\tein Hund\\t1-1 2-2\\n")
+        ...     pairs = read_gold(file)
+        >>> pairs[0].target, sorted(pairs[0].links.sure)
+        (('ein', 'Hund'), [(0, 0), (1, 1)])
+    """
+    path = Path(path)
+    rows = list(_rows(path, sentences))
+
+    def read(base: Base) -> list[GoldPair]:
+        return [
+            GoldPair(
+                source,
+                target,
+                parse_links(links, base=base, lengths=(len(source), len(target)), where=f"{path}:{number}"),
+            )
+            for number, (source, target, links) in enumerate(rows, 1)
+        ]
+
+    if base is not None:
+        return read(base)
+    found: list[list[GoldPair]] = []
+    errors: list[UserError] = []
+    for guess in (0, 1):
+        try:
+            found.append(read(guess))
+        except UserError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    if len(found) == 2 and found[0] != found[1]:
+        raise UserError(f"{path}: the links could count from 0 or from 1; say which")
+    return found[0]
+
+
+def _rows(path: Path, sentences: str | Path | None) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
+    """Give the words of both sides and the links of every pair."""
+    for where, (source, target, links) in _one_file(path) if sentences is None else _two_files(path, sentences):
+        # Only spaces part words here: a no-break space may stand inside one.
+        words = [tuple(word for word in side.strip().split(" ") if word) for side in (source, target)]
+        if not all(words):
+            raise UserError(f"{where}: a sentence without a word; leave the pair out, with its links")
+        yield words[0], words[1], links
+
+
+def _one_file(path: Path) -> Iterator[tuple[str, list[str]]]:
+    for number, line in enumerate(read_text_lines(path, _ADVICE), 1):
+        cells = line.split("\t")
+        if len(cells) != 3:
+            raise UserError(
+                f"{path}:{number}: {len(cells)} columns, expected source, target and links with tabs between; where "
+                "the sentences stand in a file of their own, name it, too"
+            )
+        yield f"{path}:{number}", cells
+
+
+def _two_files(path: Path, sentences: str | Path) -> Iterator[tuple[str, list[str]]]:
+    texts, links = read_text_lines(Path(sentences), _ADVICE), read_text_lines(path, _ADVICE)
+    if len(texts) != len(links):
+        raise UserError(
+            f"{sentences} has {len(texts)} lines and {path} {len(links)}; one line of links a pair is needed"
+        )
+    for number, (text, some) in enumerate(zip(texts, links, strict=True), 1):
+        sides = text.split(_BETWEEN)
+        if len(sides) != 2:
+            raise UserError(f"{sentences}:{number}: expected source {_BETWEEN} target")
+        yield f"{sentences}:{number}", [*sides, some]

@@ -1,0 +1,122 @@
+"""Files that somebody else made: nothing is written outside their directory, and one line says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.comparison.plan import read_to_resume
+from selfattn.errors import UserError
+
+RUN = "runs/plain-seed0"
+Cli = Callable[..., Any]
+Change = Callable[[Any], Any]
+
+
+def forged(path: Path, change: Change) -> None:
+    """Change a JSON file, and take away the checksums, as whoever forges it would."""
+    values = json.loads(path.read_text())
+    values.pop("checksum", None)
+    path.write_text(json.dumps(change(values)))
+    record = path.parent / "run.json"
+    if path != record and record.exists():
+        forged(record, lambda known: {name: known[name] for name in known if name != "files"})
+
+
+@pytest.mark.parametrize("name", ["../../../outside", "/tmp/outside", "a/b", "..", "", "x" * 300])
+def test_a_plan_names_no_directory_but_its_own(cli: Cli, copy: Path, name: str) -> None:
+    before = sorted(copy.parent.rglob("*"))
+    forged(copy / "comparison.json", lambda plan: plan | {"models": {name: plan["models"]["plain"]}})
+    done = cli("report", copy, "--out", copy.parent / "report")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "comparison.json: content: the name of a model is made of at most 100 letters" in done.err
+    with pytest.raises(UserError, match="the name of a model is made of at most 100 letters"):
+        read_to_resume(copy, "selfattn compare dates")  # before any work is done
+    assert sorted(copy.parent.rglob("*")) == before
+
+
+JSON_FILES = (
+    "comparison.json",
+    *(f"{RUN}/{name}" for name in ("config.json", "run.json", "test.json", "tokenizer/char.json")),
+)
+LINES = tuple(f"{RUN}/{name}" for name in ("metrics.jsonl", "test.jsonl"))
+HOSTILE = {
+    "deep": "[" * 100_000 + "]" * 100_000,
+    "rather deep": '{"a":' * 400 + "1" + "}" * 400,
+    "digits": "9" * 5000,
+    "fewer digits": "9" * 4000,
+    "beyond a float": "9" * 400,
+    "infinite": "1e999",
+    "nan": "NaN",
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("name", [*JSON_FILES, *LINES])
+def test_hostile_json_is_one_line(cli: Cli, copy: Path, name: str, hostile: str) -> None:
+    path = copy / name
+    values = json.loads(path.read_text().splitlines()[0] if name in LINES else path.read_text())
+    texts = [hostile, '{"x": ' + hostile + "}"]
+    for key in values:  # each value in turn
+        kept = {other: value for other, value in values.items() if other not in (key, "checksum", "files")}
+        texts.append(json.dumps(kept)[:-1] + f', "{key}": {hostile}}}')
+    for text in texts:
+        path.write_text(text)
+        done = cli("report", copy, "--out", copy.parent / "report")
+        if "tokenizer" in name or (name.endswith(("config.json", "run.json")) and done.code == 0):
+            done = cli("predict", copy / RUN)
+        assert done.code in (0, 2)
+        assert done.code == 0 or (done.err.count("\n") == 1 and len(done.err) < 1000)
+
+
+def test_a_pipe_is_not_waited_for(cli: Cli, copy: Path) -> None:
+    for name in ("config.json", "run.json", "tokenizer/char.json"):
+        kept = (copy / RUN / name).read_bytes()
+        (copy / RUN / name).unlink()
+        os.mkfifo(copy / RUN / name)
+        done = cli("predict", copy / RUN)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert f"{name}: is not a file; " in done.err
+        (copy / RUN / name).unlink()
+        (copy / RUN / name).write_bytes(kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("hidden_dim", 10_000_000, "expected at most 1048576, got 10000000"),
+        ("num_layers", 10**9, "expected at most 1000, got 1000000000"),
+        ("hidden_dim", 1_000_000, "not the weights of the model in config.json (it has "),
+        ("num_layers", 1000, "not the weights of the model in config.json (it has "),
+    ],
+)
+def test_a_model_larger_than_its_weights_is_not_built(cli: Cli, copy: Path, name: str, value: int, reason: str) -> None:
+    def larger(config: Any) -> Any:
+        config["model"]["encoder"][name] = config["model"]["decoder"][name] = value
+        return config
+
+    forged(copy / RUN / "config.json", larger)
+    done = cli("predict", copy / RUN)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert reason in done.err
+
+
+def test_seeds_without_end_are_refused(cli: Cli, copy: Path) -> None:
+    forged(copy / "comparison.json", lambda plan: plan | {"seeds": 10**12})
+    done = cli("report", copy, "--out", copy.parent / "report")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "comparison.json: seeds: expected at most 10000, found 1000000000000; " in done.err
+
+
+@pytest.mark.parametrize("task", ["lm", "translation"])
+def test_a_run_of_another_task_is_one_line_or_an_answer(cli: Cli, copy: Path, task: str) -> None:
+    forged(copy / RUN / "config.json", lambda config: config | {"task": task})
+    for command in (("predict",), ("evaluate",), ("attention", "1 May 2030")):
+        done = cli(command[0], copy / RUN, *command[1:], stdin="1 May 2030\n")
+        assert done.code in (0, 2)
+        assert done.err.count("\n") <= 1
