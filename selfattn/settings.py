@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, option
 from selfattn.registry import loaded_plugins
 
 Settings = Mapping[str, Any]
@@ -87,15 +87,14 @@ def command_line(command: str, given: Settings) -> str:
 
 def _options(given: Settings) -> Iterator[str]:
     for name, value in given.items():
-        option = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
         if value is True:
-            yield option
+            yield option(name)
         elif name == "set":  # settings of models may hold commas
-            yield from (f"{option} {shlex.quote(one)}" for one in value)
+            yield from (f"{option(name)} {shlex.quote(one)}" for one in value)
         else:
             is_files = isinstance(value, tuple) and any(isinstance(one, Path) for one in value)
             is_list = isinstance(value, tuple | list)
             texts = map(str, value) if is_files else [",".join(map(str, value)) if is_list else str(value)]
-            yield " ".join([option, *map(shlex.quote, texts)])
+            yield " ".join([option(name), *map(shlex.quote, texts)])

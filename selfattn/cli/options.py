@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter, Token
 
+from selfattn.errors import option
+
 
 def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(name for token in tokens for name in token.value.split(",") if name)
@@ -35,10 +37,10 @@ def _whole_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:
 # Without the converter cyclopts would round 1.5 to 2.
 Whole = Annotated[int, Parameter(converter=_whole_number)]
 MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
+# Names given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], Parameter(converter=_split_commas, n_tokens=1)]
-"""Names given as ``a,b,c``, or by naming the option again."""
+# Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pair_files.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")]
-"""Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pair_files.read_pairs`."""
 
 _TYPES: dict[Any, Any] = {
     int: Whole,
@@ -122,20 +124,10 @@ def joined(*kinds: type[Any], fields: Sequence[Any] = ()) -> type[Any]:
     return Parameter(name="*")(found)
 
 
-def given(options: Any) -> dict[str, Any]:
-    """Return what was given: the fields that are not as they are by default."""
-    defaults = {field.name: field.default for field in dataclasses.fields(options)}
-    return {name: value for name, value in vars(options).items() if value != defaults[name]}
-
-
 def _as_help(docstring: str, names: Sequence[str], leave_out: Sequence[str]) -> str:
     """A docstring of the library as help: options by their names there, and without references to the code."""
     text = re.sub(r"[;,]? see\s+:\w+:`[^`]*`", "", docstring)
     for name in leave_out:  # else it would be that of another's field of this name
         text = re.sub(rf"(?ms)^        {name}: .*?(?=^(        \w|$))", "", text)
-    text = re.sub("``(.*?)``", lambda found: _option(found[1]) if found[1] in names else found[1], text)
+    text = re.sub("``(.*?)``", lambda found: option(found[1]) if found[1] in names else found[1], text)
     return text.partition("    Raises:")[0].partition("    Example:")[0]
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

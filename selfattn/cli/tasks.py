@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfattn.cli.options import given, joined, options_of
+from selfattn.cli.options import joined, options_of
 from selfattn.console import say
 from selfattn.runs.task import Task
+from selfattn.settings import changed
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.launch import is_main_process
 
@@ -73,7 +74,7 @@ def _command(
     usual = inspect.Parameter.empty if has_required else kind()
 
     def command(*, options: Any = usual) -> None:
-        work(given(options), options.out)
+        work(changed(options), options.out)
 
     command.__doc__ = inspect.cleandoc(text or "")
     command.__annotations__["options"] = kind  # what cyclopts reads
