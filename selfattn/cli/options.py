@@ -40,7 +40,7 @@ MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
 # Names given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], Parameter(converter=_split_commas, n_tokens=1)]
 # Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pair_files.read_pairs`.
-Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")]
+Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 _TYPES: dict[Any, Any] = {
     int: Whole,
@@ -99,14 +99,10 @@ def options_of(
         type_ = type_ if field.name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
         if heading is not None:
             type_ = Annotated[type_, Parameter(group=heading)]
-        if type_ is bool or typing.get_args(type_)[:1] == (bool,):
-            type_ = Annotated[type_, Parameter(negative="")]
+        default: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
         if field.name in changed:
-            made.append((field.name, type_, dataclasses.field(default=changed[field.name], kw_only=True)))
-        else:
-            made.append((field.name, type_, dataclasses.field(
-                default=field.default, default_factory=field.default_factory, kw_only=True
-            )))  # fmt: skip
+            default = {"default": changed[field.name]}
+        made.append((field.name, type_, dataclasses.field(**default, kw_only=True)))
     found = joined(fields=made)
     found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
     return found
