@@ -10,6 +10,8 @@ from pathlib import Path
 
 from selfattn.errors import UserError
 
+LOCK = ".lock"
+
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` make a file beside ``path``, then move it into place: readers see the old file or the new one.
@@ -42,6 +44,31 @@ def write_text(path: Path, text: str) -> None:
         OSError: the disk does not take it; what was there is still there.
     """
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+
+
+@contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Hold a directory for this process alone, made where there is none; whoever only reads it does not ask.
+
+    The system lets go of it however the process ends; the file ``.lock`` stays and means nothing by itself.
+
+    Raises:
+        UserError: another process holds it, or it cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise UserError(f"{folder}: another process is at work here; wait for it, or choose another `out`") from None
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another `out`") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def sha256_of(path: Path) -> str:

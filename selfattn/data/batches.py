@@ -5,6 +5,7 @@ Axis letters: b batch, s source length, t target length.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -151,14 +152,13 @@ def batches(
         >>> sorted(index for batch in shuffled for index in batch.indices)
         [0, 1, 2, 3, 4]
     """
-    _check("batches", batch_size=batch_size, max_tokens=max_tokens, window=window)
+    bounds = _Bounds("batches", batch_size, max_tokens, window=window)
     if generator is None:
-        groups = list(_cut(range(len(examples)), examples, batch_size, max_tokens))
+        groups = list(bounds.cut(range(len(examples)), examples))
     else:
-        order = torch.randperm(len(examples), generator=generator).tolist()
-        windows = _windows(order, examples, batch_size, max_tokens, window)
-        groups = [group for part in windows for group in _cut_by_length(part, examples, batch_size, max_tokens)]
-        groups = _shuffled(groups, generator)
+        windows = bounds.windows(_order(len(examples), generator), examples, window)
+        groups = [group for part in windows for group in bounds.cut_by_length(part, examples)]
+        groups = [groups[place] for place in _order(len(groups), generator)]
     return (collate([examples[index] for index in group], pad_id, bos_id, group) for group in groups)
 
 
@@ -200,104 +200,89 @@ def stream_batches(
         >>> [batch.indices for batch in stream]
         [[0, 1], [2, 3], [4]]
     """
-    _check("stream_batches", batch_size=batch_size, max_tokens=max_tokens, buffer=buffer)
+    bounds = _Bounds("stream_batches", batch_size, max_tokens, buffer=buffer)
     stream = iter(examples)
-    if generator is None:
-        cuts = _in_order(stream, batch_size, max_tokens, buffer)
-    else:
-        cuts = _in_random_order(stream, batch_size, max_tokens, buffer, generator)
+    cuts = bounds.in_order(stream, buffer) if generator is None else bounds.at_random(stream, buffer, generator)
     return (
         collate([held[place] for place in group], pad_id, bos_id, [start + place for place in group])
         for start, held, group in cuts
     )
 
 
-def _check(function: str, *, batch_size: int | None, max_tokens: int | None, **window: int) -> None:
-    if batch_size is None and max_tokens is None:
-        raise ValueError(f"{function} needs batch_size, max_tokens or both")
-    for name, number in {"batch_size": batch_size, "max_tokens": max_tokens, **window}.items():
-        if number is not None and number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
-
-
-def _windows(
-    order: Iterable[int], examples: Sequence[Example], batch_size: int | None, max_tokens: int | None, window: int
-) -> Iterator[list[int]]:
-    """Cut the order where `window` batches should be full, padding not counted."""
-    part: list[int] = []
-    tokens = 0
-    for index in order:
-        part.append(index)
-        tokens += sum(_lengths(examples[index]))
-        rows_full = batch_size is not None and len(part) >= window * batch_size
-        if rows_full or (max_tokens is not None and tokens >= window * max_tokens):
-            yield part
-            part, tokens = [], 0
-    if part:
-        yield part
-
-
-def _cut(
-    order: Iterable[int], examples: Sequence[Example], batch_size: int | None, max_tokens: int | None
-) -> Iterator[list[int]]:
-    """Cut the order into batches, each as large as the bounds allow."""
-    group: list[int] = []
-    source = target = 0
-    for index in order:
-        lengths = _lengths(examples[index])
-        longest = max(source, lengths[0]), max(target, lengths[1])
-        too_many = batch_size is not None and len(group) == batch_size
-        too_large = max_tokens is not None and (len(group) + 1) * sum(longest) > max_tokens
-        if group and (too_many or too_large):
-            yield group
-            group, longest = [], lengths
-        group.append(index)
-        source, target = longest
-    if group:
-        yield group
-
-
-def _cut_by_length(
-    order: Iterable[int], examples: Sequence[Example], batch_size: int | None, max_tokens: int | None
-) -> Iterator[list[int]]:
-    return _cut(sorted(order, key=lambda index: _lengths(examples[index])), examples, batch_size, max_tokens)
-
-
 def _lengths(example: Example) -> tuple[int, int]:
     return len(example.source), len(example.target)
 
 
-def _shuffled(groups: list[list[int]], generator: torch.Generator) -> list[list[int]]:
-    return [groups[place] for place in torch.randperm(len(groups), generator=generator).tolist()]
+def _order(count: int, generator: torch.Generator) -> list[int]:
+    order: list[int] = torch.randperm(count, generator=generator).tolist()
+    return order
 
 
 _Cut = tuple[int, list[Example], list[int]]  # how many examples came before a window, the window, places in it
 
 
-def _in_order(stream: Iterator[Example], batch_size: int | None, max_tokens: int | None, buffer: int) -> Iterator[_Cut]:
-    start, held = 0, list(islice(stream, buffer))
-    while held:
-        *full, last = _cut(range(len(held)), held, batch_size, max_tokens)
-        yield from ((start, held, group) for group in full)
-        start, held = start + last[0], held[last[0] :]
-        # The end of the window cut the last group short, not a bound: it is filled up from what comes, if there is
-        # room in the window and anything comes.
-        more = list(islice(stream, buffer - len(held)))
-        if not more:
-            yield start, held, list(range(len(held)))
-            start, held = start + len(held), list(islice(stream, buffer))
-        held += more
+class _Bounds:
+    """How large a batch may be, and all that is cut by it."""
 
+    def __init__(self, function: str, batch_size: int | None, max_tokens: int | None, **window: int) -> None:
+        if batch_size is None and max_tokens is None:
+            raise ValueError(f"{function} needs batch_size, max_tokens or both")
+        for name, number in {"batch_size": batch_size, "max_tokens": max_tokens, **window}.items():
+            if number is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
+        self.rows, self.tokens = batch_size or math.inf, max_tokens or math.inf
 
-def _in_random_order(
-    stream: Iterator[Example], batch_size: int | None, max_tokens: int | None, buffer: int, generator: torch.Generator
-) -> Iterator[_Cut]:
-    start = 0
-    while held := list(islice(stream, buffer)):
-        order = torch.randperm(len(held), generator=generator).tolist()
-        groups = list(_cut_by_length(order, held, batch_size, max_tokens))
-        yield from ((start, held, group) for group in _shuffled(groups, generator))
-        start += len(held)
+    def windows(self, order: Iterable[int], examples: Sequence[Example], window: int) -> Iterator[list[int]]:
+        """Cut the order where `window` batches should be full, padding not counted."""
+        part: list[int] = []
+        tokens = 0
+        for index in order:
+            part.append(index)
+            tokens += sum(_lengths(examples[index]))
+            if len(part) >= window * self.rows or tokens >= window * self.tokens:
+                yield part
+                part, tokens = [], 0
+        if part:
+            yield part
+
+    def cut(self, order: Iterable[int], examples: Sequence[Example]) -> Iterator[list[int]]:
+        """Cut the order into batches, each as large as the bounds allow."""
+        group: list[int] = []
+        source = target = 0
+        for index in order:
+            lengths = _lengths(examples[index])
+            longest = max(source, lengths[0]), max(target, lengths[1])
+            if group and (len(group) == self.rows or (len(group) + 1) * sum(longest) > self.tokens):
+                yield group
+                group, longest = [], lengths
+            group.append(index)
+            source, target = longest
+        if group:
+            yield group
+
+    def cut_by_length(self, order: Iterable[int], examples: Sequence[Example]) -> Iterator[list[int]]:
+        return self.cut(sorted(order, key=lambda index: _lengths(examples[index])), examples)
+
+    def in_order(self, stream: Iterator[Example], buffer: int) -> Iterator[_Cut]:
+        start, held = 0, list(islice(stream, buffer))
+        while held:
+            *full, last = self.cut(range(len(held)), held)
+            yield from ((start, held, group) for group in full)
+            start, held = start + last[0], held[last[0] :]
+            # The end of the window cut the last group short, not a bound: it is filled up from what comes, if there is
+            # room in the window and anything comes.
+            more = list(islice(stream, buffer - len(held)))
+            if not more:
+                yield start, held, list(range(len(held)))
+                start, held = start + len(held), list(islice(stream, buffer))
+            held += more
+
+    def at_random(self, stream: Iterator[Example], buffer: int, generator: torch.Generator) -> Iterator[_Cut]:
+        start = 0
+        while held := list(islice(stream, buffer)):
+            groups = list(self.cut_by_length(_order(len(held), generator), held))
+            yield from ((start, held, groups[place]) for place in _order(len(groups), generator))
+            start += len(held)
 
 
 def _padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

@@ -27,22 +27,16 @@ _Item = TypeVar("_Item")
 
 
 class Splits(ABC):
-    """Pairs in three parts that share nothing that they need not."""
+    """Pairs in three parts that share nothing that they need not.
 
-    @property
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """What makes the same data again, as plain JSON values."""
+    Args:
+        settings: what makes the same data again, as plain JSON values.
+        name: what the data are called where a figure is of their test part.
+        notes: what is to be said of the data once they are used; default nothing.
+    """
 
-    @property
-    def name(self) -> str:
-        """What the data are called where a figure is of their test part."""
-        return "test part"
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What is to be said of the data once they are used; nothing where nothing was done to them."""
-        return ()
+    def __init__(self, settings: Mapping[str, Any], name: str, notes: Sequence[str] = ()) -> None:
+        self.settings, self.name, self.notes = dict(settings), name, notes
 
     @abstractmethod
     def sample(self) -> Sequence[Pair]:
@@ -69,57 +63,73 @@ class Splits(ABC):
         return None
 
 
-class GeneratedSplits(Splits):
+class EndlessSplits(Splits):
+    """Pairs without end: every epoch is new, and validation and test are the same for every seed.
+
+    Args:
+        settings: see `Splits`.
+        name: see `Splits`.
+        seed: of the training pairs.
+    """
+
+    endless: str
+    """What an error says of them, such as ``"the pairs are endless"``."""
+
+    def __init__(self, settings: Mapping[str, Any], name: str, seed: int) -> None:
+        super().__init__(settings, name)
+        self.seed = seed
+
+    @abstractmethod
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
+        """So many pairs of a part; those for validation and test differ from each other."""
+
+    def train(self, epoch: int, count: int | None) -> list[Pair]:
+        """Pairs that no epoch before had by design; `count` must be given."""
+        return self.draw("train", self.seed, epoch, self._given(count, "items_per_epoch"))
+
+    def validation(self, count: int) -> list[Pair]:
+        """The first pairs of the part ``valid``."""
+        return self.draw("valid", 0, 0, count)
+
+    def test(self, count: int | None) -> list[Pair]:
+        """The first pairs of the part ``test``; `count` must be given."""
+        return self.draw("test", 0, 0, self._given(count, "test_items"))
+
+    def _given(self, count: int | None, setting: str) -> int:
+        if count is None:
+            raise SettingError(f"{self.endless}: give `{setting}`")
+        return count
+
+
+class GeneratedSplits(EndlessSplits):
     """Pairs that a function draws, without end: the parts share no source, and every epoch is new.
 
     Args:
-        draw: makes one pair by chance.
+        make: makes one pair by chance.
         seed: of the training pairs; validation and test are the same for every seed.
         settings: what makes the same data again.
     """
 
-    def __init__(self, draw: Callable[[random.Random], Pair], seed: int, settings: Mapping[str, Any]) -> None:
-        self._draw, self._seed, self._settings = draw, seed, dict(settings)
+    endless = "the pairs are generated without end"
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What was given."""
-        return self._settings
-
-    @property
-    def name(self) -> str:
-        """That they are generated."""
-        return "generated pairs"
+    def __init__(self, make: Callable[[random.Random], Pair], seed: int, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings, "generated pairs", seed)
+        self._make = make
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
-        return self._pairs("train", 0, 0, _SAMPLE)
+        return self.draw("train", 0, 0, _SAMPLE)
 
-    def train(self, epoch: int, count: int | None) -> list[Pair]:
-        """New pairs for every epoch; `count` must be given."""
-        if count is None:
-            raise SettingError("the pairs are generated without end: give `items_per_epoch`")
-        return self._pairs("train", self._seed, epoch, count)
-
-    def validation(self, count: int) -> list[Pair]:
-        """Different pairs of the part for validation."""
-        return self._pairs("valid", 0, 0, count, different=True)
-
-    def test(self, count: int | None) -> list[Pair]:
-        """Different pairs of the part for the test; `count` must be given."""
-        if count is None:
-            raise SettingError("the pairs are generated without end: give `test_items`")
-        return self._pairs("test", 0, 0, count, different=True)
-
-    def _pairs(self, part: str, seed: int, epoch: int, count: int, *, different: bool = False) -> list[Pair]:
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
+        """Make pairs until so many are of the part, or nothing new has come for long."""
         chance = random.Random(seed_for(seed, f"data/{part}/{epoch}"))
         found: list[Pair] = []
         seen: set[str] = set()
         in_vain = 0
         while len(found) < count and in_vain < _IN_VAIN:
-            pair = self._draw(chance)
+            pair = self._make(chance)
             in_vain += 1
-            if _part_of(pair.source) == part and not (different and pair.source in seen):
+            if _part_of(pair.source) == part and (part == "train" or pair.source not in seen):
                 seen.add(pair.source)
                 found.append(pair)
                 in_vain = 0

@@ -6,6 +6,7 @@ model.safetensors           the weights of the best validation: averages, where 
 tokenizer/                  the vocabulary
 metrics.jsonl               one JSON object for each validation, see :class:`selfattn.training.observer.EpochReport`
 run.json                    :class:`RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
+.lock                       held while a process trains here
 last/checkpoint.safetensors the last weights and everything else that is needed to go on, see
                             :mod:`selfattn.training.checkpoints.checkpoint`
 =========================== =================================================================================
@@ -28,7 +29,7 @@ from torch import nn
 
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, write, write_jsonl
 from selfattn.errors import UserError
-from selfattn.files import sha256_of, write_atomically, writing
+from selfattn.files import LOCK, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
@@ -288,7 +289,7 @@ def check_is_free(path: Path) -> None:
             return
         if not path.is_dir():
             raise UserError(f"{path}: is a file; choose another `out`")
-        names = {found.name for found in path.iterdir()}
+        names = {found.name for found in path.iterdir()} - {LOCK}
     except OSError as error:
         raise UserError(f"{path}: cannot be looked into ({error.strerror}); choose another `out`") from None
     if names & {CONFIG, RECORD, WEIGHTS}:

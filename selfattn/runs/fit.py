@@ -18,11 +18,11 @@ from selfattn.console import say
 from selfattn.data.batches import collate
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
-from selfattn.files import writing
+from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import loaded_plugins
-from selfattn.runs.directory import CHECKPOINT, RECORD, RunConfig, RunDirectory, RunRecord
+from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run, build_model
@@ -92,14 +92,15 @@ def fit(
     # Not where the data are, which may be another place on every host.
     settings = (config.preset, config.model, config.training, config.max_length, sharded)
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
-    keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
-
-    try:
-        with ExitStack() as stack:
-            if keeper is not None:
-                progress = _Progress(label or config.preset, data.notes if notes is None else notes)
-                stack.enter_context(progress.bars)
-                observers = [keeper, progress, *observers]
+    keeper = None
+    with ExitStack() as stack:
+        if processes.is_main:
+            stack.enter_context(in_use(out))
+            keeper = _keeper(config, tokenizer, model, out, command, resume=resume)
+            progress = _Progress(label or config.preset, data.notes if notes is None else notes)
+            stack.enter_context(progress.bars)
+            observers = [keeper, progress, *observers]
+        try:
             outcome = train_model(
                 model,
                 data.epoch,
@@ -113,17 +114,17 @@ def fit(
                 processes=processes,
                 parts_on=where if sharded else None,
             )
-    except BaseException as error:
+        except BaseException as error:
+            if keeper is not None:
+                if isinstance(error, UserError) and keeper.is_untouched:
+                    shutil.rmtree(out)  # nothing has begun: the next try finds the place as this one found it
+                else:
+                    keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            raise
         if keeper is not None:
-            if isinstance(error, UserError) and keeper.is_untouched:
-                shutil.rmtree(out)  # nothing has begun: the next try finds the place as this one found it
-            else:
-                keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        raise
-    if keeper is not None:
-        with writing(out):
-            keeper.directory.save_weights(model)
-        keeper.update(status=outcome.status, train_seconds=outcome.seconds)
+            with writing(out):
+                keeper.directory.save_weights(model)
+            keeper.update(status=outcome.status, train_seconds=outcome.seconds)
     if outcome.status == "interrupted":
         raise KeyboardInterrupt(f"{out} keeps the best weights so far")
     return Run(out, config, model, tokenizer)
@@ -154,6 +155,8 @@ def _keeper(
     with writing(out):
         if not (out / RECORD).exists():  # killed before it wrote it
             directory.write_record(record)
+        if not (out / CHECKPOINT).exists():  # killed before there was anything to go on from: it begins anew
+            (out / METRICS).unlink(missing_ok=True)
     keeper.update(status="running", resumed=(*directory.record().resumed, now))
     return keeper
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from selfattn.codec import encode
 from selfattn.errors import UserError
+from selfattn.files import LOCK
 from selfattn.runs.directory import CONFIG, RECORD, TOKENIZER, RunConfig, RunDirectory
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -51,7 +52,7 @@ def clear_remains(path: Path) -> None:
         return
     for remains in (*path.glob(".*.tmp"), *path.glob("*/.*.tmp")):
         remains.unlink(missing_ok=True)
-    if [found.name for found in path.iterdir()] == [TOKENIZER]:  # killed before it wrote the settings
+    if {found.name for found in path.iterdir()} - {LOCK} == {TOKENIZER}:  # killed before it wrote the settings
         shutil.rmtree(path / TOKENIZER)
 
 

@@ -225,7 +225,7 @@ class Translation(Task):
         """Open the phrases, or read the corpus."""
         options = self.options
         if options.is_cldr:
-            from selfattn.data.phrases.splits import EmbeddedPhrases
+            from selfattn.data.phrases.source import EmbeddedPhrases
 
             return EmbeddedPhrases(options.source, options.target, seed)
         from selfattn.data.corpus.cleaning import CleaningOptions

@@ -8,10 +8,9 @@ import pytest
 from babel import Locale
 
 from selfattn.data.pairs import Pair, Span
-from selfattn.data.phrases.calendars import date_forms, interval_forms, time_forms
+from selfattn.data.phrases.calendars import Moment, date_forms, interval_forms, time_forms
 from selfattn.data.phrases.counts import currency_forms, distinct, forms_of, unit_forms
 from selfattn.data.phrases.kinds import Phrases
-from selfattn.data.phrases.moments import Moment
 from selfattn.data.phrases.names import codes
 from selfattn.data.phrases.source import CldrSource, part_of
 from selfattn.data.phrases.text import Chance, Segment, aligned_pair, fill_in, text_of

@@ -12,11 +12,10 @@ from babel.lists import format_list
 from babel.numbers import format_currency, format_decimal, format_percent
 from babel.units import format_unit
 
-from selfattn.data.phrases.calendars import LENGTHS, date_forms, glues, interval_forms, time_forms
+from selfattn.data.phrases.calendars import LENGTHS, Moment, date_forms, glues, interval_forms, time_forms
+from selfattn.data.phrases.counts import Amount, Numbers
 from selfattn.data.phrases.kinds import Phrases
-from selfattn.data.phrases.moments import Moment
 from selfattn.data.phrases.names import list_patterns
-from selfattn.data.phrases.numbers import Amount, Numbers
 from selfattn.data.phrases.text import Segment, fill_in, tables, text_of, tidy
 
 LOCALES = ["en", "ko", "de", "fr", "ja", "ru", "pl", "ar", "he", "hi", "zh", "pt", "cy", "lv"]

@@ -74,7 +74,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         assert second["presets"][name] == first["presets"][name][-1:], name  # it hears nothing and has the weights
     assert first["resumed"] is True
     assert sorted(path.name for path in (tmp_path / "curve").iterdir()) == [
-        "config.json", "last", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
+        ".lock", "config.json", "last", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
     ]  # fmt: skip
     # Each said what it had to say once.
     assert [done.stderr.count(f"{model} 3/3") for model in ("transformer", "no-dropout")] == [2, 1]

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -49,20 +49,13 @@ class CacheRecord(codec.Plain):
 
 
 def open_cached(
-    sources: Mapping[str, PairSource],
-    options: CleaningOptions,
-    settings: Mapping[str, Any],
-    held_out: int | None = None,
-    split_seed: int = 0,
+    settings: Mapping[str, Any], write: Callable[[Path], CacheRecord]
 ) -> tuple[dict[str, MappedPairs], CacheRecord]:
-    """Map a clean corpus from the cache of `datasets`; clean it and write it there first, if it is not there yet.
+    """Map a clean corpus from the cache of `datasets`; write it there first, if it is not there yet.
 
     Args:
-        sources: of ``"train"``, and of the held-out parts that are given.
-        options: what to clean.
         settings: what tells this corpus from any other, as values for JSON.
-        held_out: see `write_corpus`.
-        split_seed: see `write_corpus`.
+        write: writes the parts into a folder; see `write_corpus`.
 
     Returns:
         The pairs of each part, and what was written of them.
@@ -77,7 +70,7 @@ def open_cached(
     folder = cache / hashlib.sha256(key.encode()).hexdigest()[:32]
     if not (folder / _RECORD).is_file():
         try:
-            _fill(folder, sources, options, held_out, split_seed)
+            _fill(folder, write)
         except OSError as error:
             raise UserError(
                 f"{cache}: cannot be written ({error.strerror or error}); set HF_DATASETS_CACHE to a folder with room"
@@ -87,14 +80,12 @@ def open_cached(
         return {name: MappedPairs.open(folder / f"{name}.arrow") for name in ("train", *HELD_OUT)}, corpus
 
 
-def _fill(
-    folder: Path, sources: Mapping[str, PairSource], options: CleaningOptions, held_out: int | None, split_seed: int
-) -> None:
+def _fill(folder: Path, write: Callable[[Path], CacheRecord]) -> None:
     """Write the folder: first under another name, so that it is there with everything in it or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
     try:
-        codec.write(beside / _RECORD, write_corpus(beside, sources, options, held_out, split_seed))
+        codec.write(beside / _RECORD, write(beside))
         os.chmod(beside, 0o755)
         try:
             beside.rename(folder)

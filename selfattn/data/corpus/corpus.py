@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.data.corpus.cache import HELD_OUT, open_cached
+from selfattn.data.corpus.cache import HELD_OUT, open_cached, write_corpus
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.cleaning_report import CleaningReport
 from selfattn.data.corpus.hub import HubCorpus, hub_sources
@@ -84,7 +84,7 @@ def read_corpus(
         settings["held_out"] = held_out
     if split_seed:
         settings["split_seed"] = split_seed
-    parts, cached = open_cached(sources, options, settings, held_out, split_seed)
+    parts, cached = open_cached(settings, lambda folder: write_corpus(folder, sources, options, held_out, split_seed))
     report = cached.report
     settings |= {"length_ratio": report.length_ratio, "parts": encode(cached.parts)}
     return CleanCorpus(parts["train"], parts["valid"], parts["test"], report, settings)

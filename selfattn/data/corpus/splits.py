@@ -33,23 +33,9 @@ class CorpusPairs(Splits):
     """
 
     def __init__(self, parts: CleanCorpus, languages: tuple[str, str], seed: int) -> None:
-        self.parts, self.languages, self.seed = parts, languages, seed
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Where it lies, what was done to it, and the languages."""
-        source, target = self.languages
-        return {"kind": "corpus", "source_language": source, "target_language": target} | self.parts.settings
-
-    @property
-    def name(self) -> str:
-        """The files, or the dataset."""
-        return f"{_name(self.parts.settings)}, test part"
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What cleaning and splitting did."""
-        return self.parts.report.lines()
+        where = {"kind": "corpus", "source_language": languages[0], "target_language": languages[1]}
+        super().__init__(where | parts.settings, f"{_name(parts.settings)}, test part", parts.report.lines())
+        self.parts, self.seed = parts, seed
 
     def sample(self) -> Sequence[Pair]:
         """The first training pairs: enough to make subwords of."""

@@ -13,14 +13,14 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.pair_files import is_book_file, read_pairs
 from selfattn.data.shuffling import repeated
-from selfattn.data.splits import Splits, split_pairs
-from selfattn.errors import SettingError, UserError
+from selfattn.data.splits import EndlessSplits, Split, Splits, split_pairs
+from selfattn.errors import UserError
 
 _SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
 _PROBES = 500  # dates of years, and in formats, that training never shows
 
 
-class EmbeddedDates(Splits):
+class EmbeddedDates(EndlessSplits):
     """The endless source: every epoch is new; the days of the three parts differ.
 
     Args:
@@ -28,39 +28,20 @@ class EmbeddedDates(Splits):
         seed: of the training pairs; validation and test are the same for every seed.
     """
 
+    endless = "the embedded dates are endless"
+
     def __init__(self, locales: Sequence[str], seed: int) -> None:
+        DateSource(locales)  # which refuses what is no locale
         self.locales = tuple(locales)
-        self._train = DateSource(locales, seed=seed, split="train")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The locales."""
-        return {"kind": "embedded", "locales": list(self.locales)}
-
-    @property
-    def name(self) -> str:
-        """The locales."""
-        return f"embedded dates, {','.join(self.locales)}"
+        super().__init__({"kind": "embedded", "locales": [*locales]}, f"embedded dates, {','.join(locales)}", seed)
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
         return _sample(self.locales)
 
-    def train(self, epoch: int, count: int | None) -> list[Pair]:
-        """Pairs that no epoch before had by design; `count` must be given."""
-        if count is None:
-            raise SettingError("the embedded dates are endless: give `items_per_epoch`")
-        return self._train.pairs(count, start=epoch * count)
-
-    def validation(self, count: int) -> list[Pair]:
-        """The first pairs of the part ``valid``."""
-        return DateSource(self.locales, seed=0, split="valid").pairs(count)
-
-    def test(self, count: int | None) -> list[Pair]:
-        """The first pairs of the part ``test``; `count` must be given."""
-        if count is None:
-            raise SettingError("the embedded dates are endless: give `test_items`")
-        return DateSource(self.locales, seed=0, split="test").pairs(count)
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
+        """The next pairs of the source."""
+        return DateSource(self.locales, seed=seed, split=part).pairs(count, start=epoch * count)
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
         """Dates of years, and in formats, that training never shows."""
@@ -87,32 +68,24 @@ class FileDates(Splits):
     def __init__(
         self, files: Sequence[Path], columns: tuple[str, str] | None, seed: int, validation_items: int
     ) -> None:
-        pairs = read_pairs(*files, columns=columns)
-        self.files, self.columns, self.seed, self.validation_items = files, columns, seed, validation_items
-        self.is_book = is_book_file(*files)
+        is_book = is_book_file(*files)
+        self.seed = seed
         self._train, self._validation, self._test = split_pairs(
-            pairs, validation_items, label=", ".join(map(str, files)), book=self.is_book
+            read_pairs(*files, columns=columns), validation_items, label=", ".join(map(str, files)), book=is_book
         )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The files, by path and content, and how they were cut."""
-        first, *second = self.files
-        settings = {
+        paths = [str(file.resolve()) for file in files]
+        settings: dict[str, Any] = {
             "kind": "file",
-            "path": str(first.resolve()),
-            "sha256": file_sha256(first),
-            "split": "book" if self.is_book else "by source",
-            "validation_items": self.validation_items,
+            "path": paths[0],
+            "sha256": file_sha256(files[0]),
+            "split": "book" if is_book else "by source",
+            "validation_items": validation_items,
         }
-        if second:
-            settings |= {"target_path": str(second[0].resolve()), "target_sha256": file_sha256(second[0])}
-        return settings | ({} if self.columns is None else {"columns": list(self.columns)})
-
-    @property
-    def name(self) -> str:
-        """The files."""
-        return f"{' '.join(str(file.resolve()) for file in self.files)}, test part"
+        if len(files) == 2:
+            settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
+        if columns is not None:
+            settings["columns"] = list(columns)
+        super().__init__(settings, f"{' '.join(paths)}, test part")
 
     def sample(self) -> Sequence[Pair]:
         """The training part."""

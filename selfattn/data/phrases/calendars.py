@@ -1,15 +1,18 @@
-"""Dates, times, and intervals of either: CLDR's formats that two languages share."""
+"""Dates, times, and intervals of either: CLDR's formats that two languages share, compiled to write segments fast."""
 
 from __future__ import annotations
 
 import calendar
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, partial
+from typing import NamedTuple
 
-from selfattn.data.phrases.moments import Moment, Writer, compile_pattern
-from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segments, cut, fill_in, text_of
+from babel import Locale
+
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, PatternPiece, compile_pieces
+from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segment, Segments, cut, fill_in, text_of, tidy
 
 LENGTHS = ("full", "long", "medium", "short")
 DATE_SKELETONS = ("yMd", "yMMMEd", "yMMMM", "MMMd")
@@ -17,6 +20,100 @@ TIME_SKELETONS = ("hm", "Hm", "Hms", "hms")
 # Skeletons of intervals with the fields that may be the largest to differ.
 INTERVALS = {"yMMMd": "dMy", "yMMMEd": "dMy", "yMd": "dMy", "yMMMM": "My", "MMMd": "dM", "hm": "ahm", "Hm": "Hm"}
 _FIRST_YEAR, _YEARS = 1900, 190
+
+
+class Moment(NamedTuple):
+    """A day and a time of day; what a pattern does not write is not looked at."""
+
+    year: int = YEARS.start
+    month: int = 1
+    day: int = 1
+    weekday: int = 0
+    hour: int = 0
+    minute: int = 0
+    second: int = 0
+
+    @classmethod
+    def on(cls, day: date) -> Moment:
+        """Return the beginning of a day.
+
+        Example:
+            >>> Moment.on(date(2008, 11, 13)).weekday
+            3
+        """
+        return cls(day.year, day.month, day.day, day.weekday())
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One pattern in one language.
+
+    Args:
+        pieces: in their order.
+
+    Example:
+        >>> from selfattn.data.phrases.text import text_of
+        >>> writer = compile_pattern("d MMM y, h:mm a", Locale("en"))
+        >>> text_of(writer.write(Moment(2008, 11, 13, hour=15)))
+        '13 Nov 2008, 3:00 PM'
+    """
+
+    pieces: tuple[PatternPiece, ...]
+
+    def write(self, moment: Moment, second: frozenset[str] = frozenset()) -> Segments:
+        """Write a moment, the fields named `second` in slot 1, others in slot 0."""
+        return [
+            Segment(texts[moment[place] - first], fields, int(fields[0] in second)) if fields else Segment(texts[0])
+            for place, first, fields, texts in self._places
+        ]
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int, tuple[str, ...], tuple[str, ...]]]:
+        """Of each piece the place in a moment and the first value there, its fields and its texts."""
+        places = {name: place for place, name in enumerate(Moment._fields)} | {"period": 4, "": 0}
+        return [(places[piece.field], piece.first, piece.fields, piece.texts) for piece in self.pieces]
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The fields in their order, one for each piece that is not fixed."""
+        return tuple(piece.field for piece in self.pieces if piece.fields)
+
+    @cached_property
+    def told(self) -> frozenset[str]:
+        """All that the pattern tells."""
+        return frozenset(field for piece in self.pieces for field in piece.fields)
+
+    @cached_property
+    def signature(self) -> str:
+        """What all its texts have in common; two patterns that ever write the same text have the same one.
+
+        Example:
+            >>> compile_pattern("d. MMM y", Locale("de")).signature
+            '0. <month> 0000'
+        """
+        return "".join(map(_mark, self.pieces))
+
+
+def _mark(piece: PatternPiece) -> str:
+    """What all texts of a piece have in common."""
+    if not piece.fields:
+        return piece.texts[0]
+    if not piece.texts[-1].isdecimal():
+        return f"<{piece.field}>"
+    return "0000" if piece.field == "year" else "0"
+
+
+def compile_pattern(pattern: str, locale: Locale) -> Writer | None:
+    """Compile a CLDR pattern; None where it has fields that are not known here, or a year of two digits.
+
+    Args:
+        pattern: see `selfattn.data.dates.patterns.compile_pieces`.
+        locale: whose names are used, as Babel writes them.
+    """
+    pieces = compile_pieces(pattern, locale)
+    if pieces is None or any(piece.field == "year" and piece.first == TWO_DIGIT_YEARS.start for piece in pieces):
+        return None
+    return Writer(tuple(replace(piece, texts=tuple(map(tidy, piece.texts))) for piece in pieces))
 
 
 @dataclass(frozen=True)
@@ -54,6 +151,14 @@ class Form:
     def order(self) -> tuple[tuple[str, ...], ...]:
         """The fields of its source texts in their order, of an interval for each end."""
         return tuple(writer.order for writer in self.sides[0])
+
+    def draw(self, chance: Chance) -> tuple[Moment, ...]:
+        """Draw a day from 1900 to 2089, a time of day, or the ends of an interval."""
+        if len(self.sides[0]) == 2:
+            return _ends(self.name[-1], chance)
+        if "hour" in self.sides[0][0].told:
+            return (Moment(hour=chance.below(24), minute=chance.below(60), second=chance.below(60)),)
+        return (Moment.on(_day(chance)),)
 
     def clashes(self, moments: tuple[Moment, ...]) -> bool:
         """Whether an earlier format writes the same source text, and another target."""
@@ -134,21 +239,10 @@ def glues(locales: Locales) -> dict[str, tuple[Pattern, ...]]:
     }
 
 
-def draw_day(chance: Chance) -> date:
-    """Draw a day from 1900 to 2089: a year, a month, and a day of the month."""
-    year, month = _FIRST_YEAR + chance.below(_YEARS), 1 + chance.below(12)
-    return date(year, month, 1 + chance.below(calendar.monthrange(year, month)[1]))
-
-
-def draw_time(chance: Chance) -> Moment:
-    """Draw a time of day."""
-    return Moment(hour=chance.below(24), minute=chance.below(60), second=chance.below(60))
-
-
-def draw_single(forms: list[Form], draw: str, chance: Chance) -> Draft | None:
-    """Draw a date or a time."""
+def draw_one(forms: list[Form], chance: Chance) -> Draft | None:
+    """Draw a date, a time or an interval."""
     form = chance.pick(forms)
-    moments = (Moment.on(draw_day(chance)) if draw == "date" else draw_time(chance),)
+    moments = form.draw(chance)
     return None if form.clashes(moments) else Draft(partial(form.write, moments))
 
 
@@ -157,24 +251,23 @@ def draw_both(
 ) -> Draft | None:
     """Draw a date with a time."""
     day_form, time_form = chance.pick(dates), chance.pick(times)
-    day, time = (Moment.on(draw_day(chance)),), (draw_time(chance),)
+    day, time = day_form.draw(chance), time_form.draw(chance)
     if day_form.clashes(day) or time_form.clashes(time):
         return None
     patterns = glue.get(day_form.name) or glue["medium"]
     return Draft(lambda side: fill_in(patterns[side], [time_form.write(time, side), day_form.write(day, side)]))
 
 
-def draw_interval(forms: list[Form], chance: Chance) -> Draft | None:
-    """Draw an interval."""
-    form = chance.pick(forms)
-    moments = _ends(form.name[-1], chance)
-    return None if form.clashes(moments) else Draft(partial(form.write, moments))
+def _day(chance: Chance) -> date:
+    """Draw a year, a month, and a day of the month."""
+    year, month = _FIRST_YEAR + chance.below(_YEARS), 1 + chance.below(12)
+    return date(year, month, 1 + chance.below(calendar.monthrange(year, month)[1]))
 
 
 def _ends(letter: str, chance: Chance) -> tuple[Moment, Moment]:
     """Draw two moments, the first before the second, of which `letter` is the largest field that differs."""
     if letter in "yMd":
-        first, last = draw_day(chance), draw_day(chance)
+        first, last = _day(chance), _day(chance)
         if letter == "y":
             last = _in(first.year + 1 + chance.below(10), last.month, last.day)
         elif letter == "M":
@@ -184,10 +277,6 @@ def _ends(letter: str, chance: Chance) -> tuple[Moment, Moment]:
             early, late = _ordered(calendar.monthrange(first.year, first.month)[1], chance)
             first, last = first.replace(day=early + 1), first.replace(day=late + 1)
         return Moment.on(first), Moment.on(last)
-    return _times(letter, chance)
-
-
-def _times(letter: str, chance: Chance) -> tuple[Moment, Moment]:
     minutes = chance.below(60), chance.below(60)
     if letter == "a":
         hours = chance.below(12), 12 + chance.below(12)
@@ -198,8 +287,7 @@ def _times(letter: str, chance: Chance) -> tuple[Moment, Moment]:
         hours = _ordered(24 if letter == "H" else 12, chance)
         if letter == "h" and chance.below(2):
             hours = hours[0] + 12, hours[1] + 12
-    first, last = (Moment(hour=hour, minute=minute) for hour, minute in zip(hours, minutes, strict=True))
-    return first, last
+    return Moment(hour=hours[0], minute=minutes[0]), Moment(hour=hours[1], minute=minutes[1])
 
 
 def _ordered(count: int, chance: Chance) -> tuple[int, int]:

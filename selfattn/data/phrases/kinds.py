@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -10,20 +10,23 @@ from selfattn.data.phrases import calendars as days
 from selfattn.data.phrases.counts import (
     TIME_UNITS,
     UNITS,
+    Amount,
     Counted,
+    Numbers,
     countables,
     currency_forms,
     distinct,
+    modest,
     money_forms,
     per_pattern,
     relative_forms,
     unit_forms,
 )
 from selfattn.data.phrases.names import Name, Which, codes, list_patterns, names
-from selfattn.data.phrases.numbers import Amount, Numbers, modest
 from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segment, Segments, cut, fill_in, in_slot, tables
 
 Draw = Callable[[Chance], Draft | None]
+Patterns = tuple[Pattern, Pattern]
 
 UNIT_LENGTHS = ("long", "short")
 # Spans of time that are written together, with the most that the later ones count.
@@ -53,18 +56,17 @@ class Phrases:
         source, target = (Numbers(locale) for locale in locales)
         self.numbers = (source, target)
         self._rare = source.rare | target.rare
-        self._names = names(locales, which)
-        self._count(which)
-        self.kinds: dict[str, Draw] = {name: draw for name, draw in self._kinds() if draw}
+        self._count(codes(which)["currency"])
+        self.kinds = {name: draw for name, draw in self._kinds(names(locales, which)).items() if draw}
 
-    def _count(self, which: Which) -> None:
+    def _count(self, currencies: Iterable[str]) -> None:
         """Compile all that is counted; what is mistaken for something earlier is left out."""
         seen: dict[str, str] = {}
 
         def units(names: Iterable[str], length: str) -> list[Counted]:
             return countables(self.numbers, names, lambda n, name: unit_forms(n.locale, name, length))
 
-        def spans(direction: str, length: str) -> list[Counted]:
+        def spans(length: str, direction: str) -> list[Counted]:
             return countables(
                 self.numbers, TIME_UNITS, lambda n, name: relative_forms(n.locale, name, length, direction)
             )
@@ -73,39 +75,37 @@ class Phrases:
         self._times = {length: {item.name: item for item in units(times, length)} for length in UNIT_LENGTHS}
         self._units = distinct(units(UNITS, "long"), seen)
         long_times = distinct(self._times["long"].values(), seen)
-        currencies = codes(which)["currency"]
         named = countables(self.numbers, currencies, lambda n, name: currency_forms(n.locale, name))
         self._named = distinct(named, seen)
         self._money = distinct(countables(self.numbers, currencies, money_forms, places=True), seen)
         self._short = distinct(units(UNITS, "short"), seen)
         self._counted = [*self._units, *self._short, *long_times, *distinct(self._times["short"].values(), seen)]
-        relative = [spans(direction, length) for length in UNIT_LENGTHS for direction in ("future", "past")]
+        relative = [spans(length, direction) for length in UNIT_LENGTHS for direction in ("future", "past")]
         self._relative = distinct(chain.from_iterable(relative), seen)
-        self._per = self._rates()
 
-    def _kinds(self) -> list[tuple[str, Draw | None]]:
+    def _kinds(self, names: Mapping[str, list[Name]]) -> dict[str, Draw | None]:
         clock = f"0{self.numbers[0].decimal}0"
         dates, times = days.date_forms(self.locales), days.time_forms(self.locales, [clock])
         whole = [form for form in dates if {"year", "day"} <= form.sides[0][0].told]
         short = [form for form in times if "second" not in form.sides[0][0].told]
-        intervals = days.interval_forms(self.locales)
-        glue = days.glues(self.locales)
-        return [
-            ("date", partial(days.draw_single, dates, "date") if dates else None),
-            ("time", partial(days.draw_single, times, "time") if times else None),
-            ("date and time", partial(days.draw_both, whole, short, glue) if whole and short else None),
-            ("interval", partial(days.draw_interval, intervals) if intervals else None),
-            ("span", self._span if self._relative else None),
-            ("duration", self._duration()),
-            ("unit", partial(self._one, self._counted) if self._counted else None),
-            ("rate", self._rate if self._per else None),
-            ("currency", self._currency if self._named or self._money else None),
-            ("number", self._number),
-            ("percent", self._percent),
-            ("names", self._list()),
-            ("amounts", self._amounts()),
-            ("locale", self._locale()),
-        ]
+        lists = list_patterns(self.locales, "standard", 4)
+        things = [*self._units, *self._named, *self._money]
+        return {
+            "date": _from(days.draw_one, dates),
+            "time": _from(days.draw_one, times),
+            "date and time": _from(days.draw_both, whole, short, days.glues(self.locales)),
+            "interval": _from(days.draw_one, days.interval_forms(self.locales)),
+            "span": _from(self._span, self._relative),
+            "duration": _from(_duration, self._durations()),
+            "unit": _from(self._one, self._counted),
+            "rate": _from(_rate, self._rates()),
+            "currency": _from(self._currency, [some for some in (self._named, self._money) if some]),
+            "number": self._number,
+            "percent": self._percent,
+            "names": _from(_names, [some for some in names.values() if len(some) > 3], self._styles(lists)),
+            "amounts": _from(_amounts, things if len(things) > 2 else [], lists),
+            "locale": _from(_locale, names["language"], names["territory"], lists[2]),
+        }
 
     def _one(self, items: list[Counted], chance: Chance) -> Draft | None:
         return self._draft(chance.pick(items), modest(chance))
@@ -116,28 +116,20 @@ class Phrases:
         closed = not amount.places and amount.digits in self._rare
         return Draft(partial(item.write, amount), closed)
 
-    def _span(self, chance: Chance) -> Draft | None:
-        item = chance.pick(self._relative)
+    def _span(self, items: list[Counted], chance: Chance) -> Draft | None:
+        item = chance.pick(items)
         return self._draft(item, Amount(1 + chance.below(chance.pick((31, 366, 999)))))
 
-    def _duration(self) -> Draw | None:
-        choices = []
+    def _durations(self) -> list[tuple[list[Counted], list[int], Patterns]]:
+        """Times that are written together, with the most that each counts, and the patterns that join them."""
+        found = []
         for length, style in (("long", "unit"), ("short", "unit-short")):
-            table = self._times[length]
+            table, patterns = self._times[length], list_patterns(self.locales, style, 3)
             for some in _DURATIONS:
-                items = [table.get(f"duration-{name}") for name in some]
-                found = [item for item in items if item]
-                if len(found) == len(some) and distinct(found) == found and self._told_short(length, found):
-                    choices.append((found, [_MOST[name] for name in some[1:]], list_patterns(self.locales, style, 3)))
-        if not choices:
-            return None
-
-        def draw(chance: Chance) -> Draft:
-            items, most, patterns = chance.pick(choices)
-            amounts = [Amount(1 + chance.below(count)) for count in (99, *most)]
-            return Draft(partial(_listed, patterns[len(items)], [*zip(items, amounts, strict=True)]))
-
-        return draw
+                items = [table[f"duration-{name}"] for name in some if f"duration-{name}" in table]
+                if len(items) == len(some) and distinct(items) == items and self._told_short(length, items):
+                    found.append((items, [99, *(_MOST[name] for name in some[1:])], patterns[len(some)]))
+        return found
 
     def _told_short(self, length: str, items: list[Counted]) -> bool:
         """Whether some member is always written otherwise than in full."""
@@ -146,123 +138,103 @@ class Phrases:
             item.name in full and not {*item.samples[0]} & {*full[item.name].samples[0]} for item in items
         )
 
-    def _rates(self) -> list[tuple[Counted, tuple[Pattern, Pattern]]]:
+    def _rates(self) -> list[tuple[Counted, Patterns]]:
+        """What is counted in each unit of time, with the patterns that say so."""
         known = {name.split("-", 1)[1] for locale in self.locales for name in tables(locale)["unit_patterns"]}
         items = [item for item in self._units if item.name.split("-")[0] not in ("speed", "temperature", "angle")]
-        found: list[tuple[Counted, tuple[Pattern, Pattern]]] = []
+        found: list[tuple[Counted, Patterns]] = []
         seen: set[str] = set()
         for unit in _PER:
-            per = [per_pattern(locale, f"duration-{unit}") for locale in self.locales]
-            if not (per[0] and per[1]) or per[0] in seen:
-                continue
-            seen.add(per[0])
-            patterns = cut(per[0]), cut(per[1])
-            found += [
-                (item, patterns)
-                for item in [*items, *self._named, *self._money]
-                if f"{item.name.split('-', 1)[-1]}-per-{unit}" not in known
-            ]
+            source, target = (per_pattern(locale, f"duration-{unit}") for locale in self.locales)
+            if source and target and source not in seen:
+                seen.add(source)
+                found += [
+                    (item, (cut(source), cut(target)))
+                    for item in [*items, *self._named, *self._money]
+                    if f"{item.name.split('-', 1)[-1]}-per-{unit}" not in known
+                ]
         return found
 
-    def _rate(self, chance: Chance) -> Draft | None:
-        item, patterns = chance.pick(self._per)
-        amount = self._amount(item, chance)
-        if not item.tells(amount):
-            return None
-        return Draft(lambda side: fill_in(patterns[side], [item.write(amount, side)], ("per",)))
+    def _currency(self, kinds: list[list[Counted]], chance: Chance) -> Draft | None:
+        item = chance.pick(chance.pick(kinds))
+        return self._draft(item, _amount(item, chance))
 
-    def _amount(self, item: Counted, chance: Chance) -> Amount:
-        if item.places is None:
-            return modest(chance)
-        whole = chance.below(10 ** (1 + chance.below(5)))
-        return Amount(whole * 10**item.places + chance.below(10**item.places), item.places)
-
-    def _currency(self, chance: Chance) -> Draft | None:
-        item = chance.pick(chance.pick([some for some in (self._named, self._money) if some]))
-        return self._draft(item, self._amount(item, chance))
-
-    def _number(self, chance: Chance) -> Draft | None:
+    def _number(self, chance: Chance) -> Draft:
         places = max(0, chance.below(4) - 1)
         digits = chance.below(10 ** (2 + chance.below(5)))
         if places:
             digits = 10 * (digits % 10**5) + 1 + chance.below(9)
-        amount = Amount(digits, places)
-        return Draft(lambda side: self.numbers[side].number(amount))
+        return Draft(lambda side: self.numbers[side].number(Amount(digits, places)))
 
-    def _percent(self, chance: Chance) -> Draft | None:
+    def _percent(self, chance: Chance) -> Draft:
         places, whole = chance.below(3), chance.below(chance.pick((101, 10_000)))
         fraction = chance.below(10**places // 10 or 1) * 10 + 1 + chance.below(9) if places else 0
-        amount = Amount(whole * 10**places + fraction, places)
-        return Draft(lambda side: self.numbers[side].percent(amount))
+        return Draft(lambda side: self.numbers[side].percent(Amount(whole * 10**places + fraction, places)))
 
-    def _list(self) -> Draw | None:
-        """Lists of 2 to 4 names of one field, joined by and, or by or where the source says which."""
-        fields = [some for some in self._names.values() if len(some) > 3]
-        both = list_patterns(self.locales, "standard", 4)
+    def _styles(self, both: dict[int, Patterns]) -> list[dict[int, Patterns]]:
+        """How names are joined: by and, or a third of them by or, where the source says which."""
         either = list_patterns(self.locales, "or", 4)
-        apart = all(both[count][0] != either[count][0] for count in both)
-        styles = [both, both, either if apart else both]
-        if not fields:
-            return None
+        return [both, both, either if all(both[count][0] != either[count][0] for count in both) else both]
 
-        def draw(chance: Chance) -> Draft:
-            count = chance.pick((2, 3, 3, 4))
-            members = chance.several(chance.pick(fields), count)
-            return Draft(partial(_named, chance.pick(styles)[count], members))
 
-        return draw
+def _from(draw: Callable[..., Draft | None], *choices: object) -> Draw | None:
+    """Hand a draw what it chooses from; None where there is nothing."""
+    return partial(draw, *choices) if all(choices) else None
 
-    def _amounts(self) -> Draw | None:
-        items = [*self._units, *self._named, *self._money]
-        patterns = list_patterns(self.locales, "standard", 3)
-        if len(items) < 3:
-            return None
 
-        def draw(chance: Chance) -> Draft:
-            count = chance.pick((2, 2, 3))
-            members = [(item, self._small(item, chance)) for item in chance.several(items, count)]
-            return Draft(partial(_listed, patterns[count], members))
+def _duration(choices: list[tuple[list[Counted], list[int], Patterns]], chance: Chance) -> Draft:
+    items, most, patterns = chance.pick(choices)
+    amounts = [Amount(1 + chance.below(count)) for count in most]
+    members = [partial(item.write, amount) for item, amount in zip(items, amounts, strict=True)]
+    return Draft(partial(_joined, patterns, members))
 
-        return draw
 
-    def _small(self, item: Counted, chance: Chance) -> Amount:
+def _rate(choices: list[tuple[Counted, Patterns]], chance: Chance) -> Draft | None:
+    item, patterns = chance.pick(choices)
+    amount = _amount(item, chance)
+    if not item.tells(amount):
+        return None
+    return Draft(lambda side: fill_in(patterns[side], [item.write(amount, side)], ("per",)))
+
+
+def _amount(item: Counted, chance: Chance) -> Amount:
+    if item.places is None:
+        return modest(chance)
+    whole = chance.below(10 ** (1 + chance.below(5)))
+    return Amount(whole * 10**item.places + chance.below(10**item.places), item.places)
+
+
+def _names(fields: list[list[Name]], styles: list[dict[int, Patterns]], chance: Chance) -> Draft:
+    """Draw a list of 2 to 4 names of one field."""
+    count = chance.pick((2, 3, 3, 4))
+    members = [name.write for name in chance.several(chance.pick(fields), count)]
+    return Draft(partial(_joined, chance.pick(styles)[count], members))
+
+
+def _amounts(items: list[Counted], lists: dict[int, Patterns], chance: Chance) -> Draft:
+    """Draw a list of 2 or 3 round amounts of different things."""
+    count = chance.pick((2, 2, 3))
+    members = []
+    for item in chance.several(items, count):
         number = chance.below(10 ** (1 + chance.below(3)))
-        return Amount(number) if item.places is None else Amount(number * 10**item.places, item.places)
-
-    def _locale(self) -> Draw | None:
-        """Names of locales as Babel writes them, and two of them joined."""
-        languages, territories = self._names["language"], self._names["territory"]
-        patterns = list_patterns(self.locales, "standard", 2)
-        if not (languages and territories):
-            return None
-
-        def draw(chance: Chance) -> Draft | None:
-            some = [(chance.pick(languages), chance.pick(territories)) for _ in range(chance.pick((1, 2, 2, 2)))]
-            if len(set(some)) < len(some):
-                return None
-            return Draft(partial(_locales, patterns[2], some))
-
-        return draw
+        amount = Amount(number * 10 ** (item.places or 0), item.places or 0)
+        members.append(partial(item.write, amount))
+    return Draft(partial(_joined, lists[count], members))
 
 
-def _listed(patterns: tuple[Pattern, Pattern], members: list[tuple[Counted, Amount]], side: int) -> Segments:
-    parts = [in_slot(item.write(amount, side), slot) for slot, (item, amount) in enumerate(members)]
-    return fill_in(patterns[side], parts)
+def _locale(languages: list[Name], territories: list[Name], patterns: Patterns, chance: Chance) -> Draft | None:
+    """Draw the name of a locale as Babel writes it, or two of them joined."""
+    some = [(chance.pick(languages), chance.pick(territories)) for _ in range(chance.pick((1, 2, 2, 2)))]
+    if len(set(some)) < len(some):
+        return None
+    return Draft(partial(_joined, patterns, [partial(_locale_name, *names) for names in some]))
 
 
-def _named(patterns: tuple[Pattern, Pattern], members: list[Name], side: int) -> Segments:
-    parts = [[Segment(name.texts[side], (name.field,), slot)] for slot, name in enumerate(members)]
-    return fill_in(patterns[side], parts)
+def _locale_name(language: Name, territory: Name, side: int) -> Segments:
+    return [*language.write(side), Segment(" ("), *territory.write(side), Segment(")")]
 
 
-def _locales(patterns: tuple[Pattern, Pattern], some: list[tuple[Name, Name]], side: int) -> Segments:
-    parts = [
-        [
-            Segment(language.texts[side], ("language",), slot),
-            Segment(" ("),
-            Segment(territory.texts[side], ("territory",), slot),
-            Segment(")"),
-        ]
-        for slot, (language, territory) in enumerate(some)
-    ]
-    return parts[0] if len(parts) == 1 else fill_in(patterns[side], parts)
+def _joined(patterns: Patterns, members: Sequence[Callable[[int], Segments]], side: int) -> Segments:
+    """Put the members together, the fields of each in a slot of its own; one stays alone."""
+    parts = [in_slot(write(side), slot) for slot, write in enumerate(members)]
+    return fill_in(patterns[side], parts) if len(parts) > 1 else parts[0]

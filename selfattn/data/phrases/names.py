@@ -10,7 +10,7 @@ from babel.languages import get_territory_language_info
 from babel.localedata import locale_identifiers
 from babel.numbers import get_territory_currencies
 
-from selfattn.data.phrases.text import Pattern, cut, tidy
+from selfattn.data.phrases.text import Pattern, Segment, Segments, cut, tidy
 
 Which = Literal["common", "all"]
 
@@ -32,6 +32,10 @@ class Name(NamedTuple):
     code: str
     field: str
     texts: tuple[str, str]
+
+    def write(self, side: int) -> Segments:
+        """Write the name in the source (0) or target (1) language."""
+        return [Segment(self.texts[side], (self.field,))]
 
 
 def codes(which: Which) -> dict[str, tuple[str, ...]]:
@@ -84,27 +88,21 @@ def names(locales: tuple[Locale, Locale], which: Which) -> dict[str, list[Name]]
         "territory": [locale.territories for locale in locales],
         "language": [locale.languages for locale in locales],
         "currency": [locale.currencies for locale in locales],
+        "weekday": [locale.days["stand-alone"]["wide"] for locale in locales],
+        "month": [locale.months["stand-alone"]["wide"] for locale in locales],
     }
     seen: set[str] = set()
     found: dict[str, list[Name]] = {}
     for field, (source, target) in tables.items():
-        found[field] = [
-            Name(code, field, (tidy(source[code]), tidy(target[code])))
-            for code in wanted[field]
+        some = [
+            Name(str(code), field, (tidy(source[code]), tidy(target[code])))
+            for code in wanted.get(field) or sorted(source)
             if code in source and code in target
         ]
-    found["weekday"] = _calendar_names("weekday", [locale.days["stand-alone"]["wide"] for locale in locales])
-    found["month"] = _calendar_names("month", [locale.months["stand-alone"]["wide"] for locale in locales])
-    for field, some in found.items():
         first = {name.texts[0]: name for name in reversed(some) if name.texts[0] not in seen}
         found[field] = [name for name in some if first.get(name.texts[0]) is name]
         seen.update(first)
     return found
-
-
-def _calendar_names(field: str, tables: list[dict[int, str]]) -> list[Name]:
-    source, target = tables
-    return [Name(str(number), field, (tidy(source[number]), tidy(target[number]))) for number in sorted(source)]
 
 
 def list_patterns(locales: tuple[Locale, Locale], style: str, most: int) -> dict[int, tuple[Pattern, Pattern]]:

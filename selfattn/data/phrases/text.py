@@ -70,8 +70,7 @@ class Chance:
 
     def pick(self, items: Sequence[_Item]) -> _Item:
         """Return one of the items."""
-        self._bits, value = divmod(self._bits, len(items))
-        return items[value]
+        return items[self.below(len(items))]
 
     def several(self, items: Sequence[_Item], count: int) -> list[_Item]:
         """Return `count` different items in any order."""
@@ -151,16 +150,18 @@ def aligned_pair(source: Segments, target: Segments, tag: str) -> Pair:
         ('3일', [('number', (0, 1), (0, 1)), ('unit', (1, 6), (1, 2))])
     """
     places: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    end = 0
-    for text, fields, slot in target:
-        start, end = end, end + len(text)
-        for field in fields:
-            places.setdefault((field, slot), []).append((start, end))
+    for key, place in _places(target):
+        places.setdefault(key, []).append(place)
     spans: dict[tuple[tuple[int, int], tuple[int, int]], Span] = {}
-    end = 0
-    for text, fields, slot in source:
-        start, end = end, end + len(text)
-        for field in fields:
-            for place in places.get((field, slot), ()):
-                spans.setdefault(((start, end), place), Span(field, (start, end), place))
+    for key, here in _places(source):
+        for place in places.get(key, ()):
+            spans.setdefault((here, place), Span(key[0], here, place))
     return Pair(text_of(source), text_of(target), tag, tuple(spans.values()))
+
+
+def _places(segments: Segments) -> Iterator[tuple[tuple[str, int], tuple[int, int]]]:
+    """Every field with its slot, and the range of characters that stands for it."""
+    end = 0
+    for text, fields, slot in segments:
+        start, end = end, end + len(text)
+        yield from (((field, slot), (start, end)) for field in fields)
