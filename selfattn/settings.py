@@ -61,13 +61,11 @@ def changed(options: Any) -> dict[str, Any]:
         >>> changed(Size(height=7))
         {'height': 7}
     """
-    found = {}
-    for field in dataclasses.fields(options):
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        value = getattr(options, field.name)
-        if value != default:
-            found[field.name] = value
-    return found
+    defaults = {
+        field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        for field in dataclasses.fields(options)
+    }
+    return {name: value for name, default in defaults.items() if (value := getattr(options, name)) != default}
 
 
 def command_line(command: str, given: Settings) -> str:

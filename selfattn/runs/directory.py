@@ -39,14 +39,8 @@ from selfattn.training.distributed.launch import is_main_process
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 1
-CONFIG, WEIGHTS, TOKENIZER, METRICS, RECORD, CHECKPOINT = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer",
-    "metrics.jsonl",
-    "run.json",
-    "last/checkpoint.safetensors",
-)
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer"
+METRICS, RECORD, CHECKPOINT = "metrics.jsonl", "run.json", "last/checkpoint.safetensors"
 _ADVICE = "restore the file or train again"
 
 

@@ -62,8 +62,7 @@ class Run:
     @property
     def takes_pairs(self) -> bool:
         """Whether it was trained on pairs; a language model was not."""
-        taken: bool = TASKS[self.config.task].takes_pairs
-        return taken
+        return bool(TASKS[self.config.task].takes_pairs)
 
     def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
         """Write the output for each text.
@@ -168,15 +167,11 @@ class Run:
             maps = self.model.attention_maps(source, target_in, source_mask=torch.ones_like(source, dtype=torch.bool))
         if not maps.cross:
             raise UserError(f"{self.path}: {self.config.preset} has no attention to show; try a model that has")
-        return AttentionView(
-            source=text,
-            prediction=prediction,
-            source_tokens=token_texts(tokenizer.source, text),
-            target_tokens=token_texts(tokenizer.target, prediction),
-            weights=tuple(weights[0].float().cpu() for weights in maps.cross),
-            encoder_weights=tuple(weights[0].float().cpu() for weights in maps.encoder),
-            decoder_weights=tuple(weights[0].float().cpu() for weights in maps.decoder),
+        cross, encoder, decoder = (
+            tuple(weights[0].float().cpu() for weights in layers) for layers in (maps.cross, maps.encoder, maps.decoder)
         )
+        tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
+        return AttentionView(text, prediction, *tokens, cross, encoder, decoder)
 
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
         """Count the characters of the texts that the model does not know, in the form in which it reads them."""

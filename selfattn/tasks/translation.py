@@ -6,7 +6,7 @@ import math
 import runpy
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -15,6 +15,7 @@ from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
+from selfattn.settings import changed
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -134,9 +135,9 @@ class TranslationOptions:
             raise SettingError("`vocab_size`, `separate` and `sampling` are for subwords: add `tokenizer` bpe")
 
     def _check_cleaning(self) -> None:
-        usual = {field.name: field.default for field in fields(self)}
+        given = changed(self)
         for name in _CLEANING:
-            if self.is_cldr and getattr(self, name) != usual[name]:
+            if self.is_cldr and name in given:
                 raise SettingError(f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out")
         for name, number, least in (("held_out", self.held_out, 1), ("max_characters", self.max_characters, 0)):
             if number is not None and number < least:
