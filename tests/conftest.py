@@ -21,6 +21,9 @@ TOLERANCES = {
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
+# One training after the other, in this process, where a test does not ask for more.
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+
 settings.register_profile(
     "default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

@@ -7,10 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.jobs import Jobs
 from selfattn.comparison.matching import match_models
-from selfattn.comparison.plan import PLAN, CompareOptions, Plan, Planned, choose, read_plan, read_to_resume, run_name
+from selfattn.comparison.plan import (
+    NOT_THE_RESULT,
+    PLAN,
+    CompareOptions,
+    Plan,
+    Planned,
+    choose,
+    read_plan,
+    read_to_resume,
+    run_name,
+)
 from selfattn.comparison.record import make_record
+from selfattn.comparison.running.jobs import Jobs, jobs_of, threads
+from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
 from selfattn.errors import SettingError
@@ -50,26 +61,28 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
     made = make_task(task, of_task | of_tests)
     usual = made.usual_comparison()
     options = CompareOptions(**usual | own)
-    usual["resume"] = options.resume  # no part of the command: a resumed comparison is the same one
+    usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command: the same comes out
     given = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
     if options.metric is not None:
         made = made.decided_by(options.metric)
     command = command_line(f"compare {made.name}", given | made.given() | training)
     recipe = replace(made.recipe(options.quick), **training | {"seed": 0})
     chosen = choose(made, options)
-    jobs = Jobs(made, recipe, options)
     plan = read_to_resume(options.out, command) if options.resume else None
-    if plan is None:
-        check_out(options.out)
-        plan = make_plan(jobs, chosen, command).save(options.out)
-    if not plan.tuned:
-        plan = tune(plan, jobs).save(options.out)
-    for name, seed, few in plan.runs():
-        jobs.train_and_test(plan, name, seed, few)
+    if plan is not None:
+        options = replace(options, threads=plan.threads)
+    jobs = Jobs(made, recipe, options, command)
+    with threads(options.thread_count):
+        if plan is None:
+            check_out(options.out)
+            plan = make_plan(jobs, chosen).save(options.out)
+        if not plan.tuned:
+            plan = tune(plan, jobs).save(options.out)
+        do_all(jobs, jobs_of(plan))
     return write_comparison(options.out, options.out, options.lang)
 
 
-def make_plan(jobs: Jobs, chosen: dict[str, Planned], command: str) -> Plan:
+def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
     """Size the chosen models, and return the plan of the comparison."""
     task, options, data = jobs.task, jobs.options, jobs.training_set(0)
     examples = data.epoch(0) if options.few else ()
@@ -85,7 +98,7 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned], command: str) -> Plan:
     )
     return Plan(
         task=task.name,
-        command=command,
+        command=jobs.command,
         quick=options.quick,
         seeds=options.seed_count,
         few=options.few,
@@ -95,6 +108,7 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned], command: str) -> Plan:
         space=space(jobs.recipe) if options.tune else {},
         floor=task.stated_floor,
         tuned=not options.tune,
+        threads=options.thread_count,
     )
 
 

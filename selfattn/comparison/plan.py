@@ -5,6 +5,7 @@ stopped. Imports no torch.
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 else:
     Lang = Literal[LANGS]
 
+NOT_THE_RESULT = ("resume", "jobs")  # settings of a comparison that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
 MOST_SEEDS = 10_000
 
@@ -62,10 +64,15 @@ class CompareOptions:
         tune: try so many settings for each model first (learning rate, warm-up, dropout, label smoothing), the same
             for all, and take the best on validation.
         metric: the metric that decides, by name; where not given, the first of the task.
+        jobs: trainings side by side; where not given, one for each core, or for each GPU.
+        threads: threads of each; where not given, as OMP_NUM_THREADS says, or 1.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Fairness": ("match", "budget", "match_limit", "apart", "tune")}
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
+        "Side by side": ("jobs", "threads"),
+    }
 
     models: tuple[str, ...]
     seeds: int | None = None
@@ -82,14 +89,21 @@ class CompareOptions:
     match_limit: float = 0.02
     apart: bool = False
     tune: int = 0
+    jobs: int | None = None
+    threads: int | None = None
 
     @property
     def seed_count(self) -> int:
         """How many seeds there are."""
         return self.seeds if self.seeds is not None else 1 if self.quick else SEEDS
 
+    @property
+    def thread_count(self) -> int:
+        """How many threads each training has: models this small gain nothing from a second."""
+        return self.threads or int(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or 1)
+
     def __post_init__(self) -> None:
-        for name in ("seeds", "test_items"):
+        for name in ("seeds", "test_items", "jobs", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"`{name}`: expected a whole number of at least 1, got {value}")
@@ -151,6 +165,7 @@ class Plan(Plain):
         space: what tuning searches, setting by setting; empty where nothing is tuned.
         floor: what others reached, where the user has said so.
         tuned: whether the trials are done.
+        threads: of each training, on which the bits of its weights may depend.
         plugins: that brought parts of it.
     """
 
@@ -165,6 +180,7 @@ class Plan(Plain):
     space: Mapping[str, str] = field(default_factory=dict)
     floor: Floor | None = None
     tuned: bool = True
+    threads: Annotated[int, Ge(1)] = 1
     plugins: tuple[str, ...] = field(default_factory=loaded_plugins)
 
     def __post_init__(self) -> None:

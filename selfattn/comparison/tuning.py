@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from selfattn.comparison.jobs import Jobs
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import Plan, Planned
+from selfattn.comparison.running.jobs import Job, Jobs
+from selfattn.comparison.running.side_by_side import do_all
 from selfattn.figures.record import TuningTrial
-from selfattn.models.config import ModelConfig, override
+from selfattn.models.config import override
+from selfattn.runs.directory import RunDirectory
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
@@ -65,12 +67,12 @@ class Choice:
         """
         return dict(self.training) | ({} if self.dropout is None else {"dropout": self.dropout})
 
-    def apply(self, model: ModelConfig, training: TrainingConfig) -> tuple[ModelConfig, TrainingConfig]:
-        """Return model and training with these settings."""
+    def applied_to(self, model: Planned) -> Planned:
+        """Return a model with these settings."""
+        config = model.model
         if self.dropout is not None:
-            model = override(model, dict.fromkeys(dropout_names(model), self.dropout))
-        changes: dict[str, Any] = dict(self.training)
-        return model, replace(training, **changes)
+            config = override(config, dict.fromkeys(dropout_names(config), self.dropout))
+        return replace(model.resized(config), training=self.training)
 
 
 def choices(count: int, recipe: TrainingConfig, *, seed: int = 0) -> list[Choice]:
@@ -129,18 +131,22 @@ def tune(plan: Plan, jobs: Jobs) -> Plan:
         jobs: does the trials.
     """
     tried = choices(jobs.options.tune, jobs.recipe)
-    tuned = {}
-    for name, model in plan.models.items():
+    made = {
+        name: [
+            Job(f"tuning/{name}-trial{number}", choice.applied_to(model), tested=False)
+            for number, choice in enumerate(tried)
+        ]
+        for name, model in plan.models.items()
+    }
+    do_all(jobs, [job for own in made.values() for job in own])
+    criterion, tuned = jobs.training_set(0).criterion, {}
+    for name, own in made.items():
         trials = []
-        for number, choice in enumerate(tried):
-            config, _ = choice.apply(model.model, jobs.recipe)
-            path = jobs.options.out / "tuning" / f"{name}-trial{number}"
-            directory = jobs.train(plan, replace(model.resized(config), training=choice.training), path)
-            criterion = jobs.training_set(0).criterion
+        for job, choice in zip(own, tried, strict=True):
+            directory = RunDirectory(jobs.options.out / job.path)
             reached = max(criterion.value(report.measures) for report in directory.metrics())
             trials.append(TuningTrial(choice.to_json(), reached, directory.record().train_seconds))
         winner = max(range(len(trials)), key=lambda place: trials[place].valid)
-        config, _ = tried[winner].apply(model.model, jobs.recipe)
         marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))
-        tuned[name] = replace(model.resized(config), training=tried[winner].training, trials=marked)
+        tuned[name] = replace(own[winner].model, trials=marked)
     return replace(plan, models=tuned, tuned=True)

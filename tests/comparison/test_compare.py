@@ -52,7 +52,7 @@ def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -
 
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
-    files = ["comparison.json", "report.html", "report.md", "results.json", "runs"]
+    files = ["comparison.json", "logs", "report.html", "report.md", "results.json", "runs"]
     assert sorted(path.name for path in out.iterdir()) == files
     expected = [f"{model}-seed{seed}" for seed in ("0", "1", "0-first40") for model in MODELS]
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)

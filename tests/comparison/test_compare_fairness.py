@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison import jobs, matching
+from selfattn.comparison import matching
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import read_plan
+from selfattn.comparison.running import jobs
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError

@@ -46,7 +46,7 @@ LIBRARIES = {
     "errors": set(),
     "console": set(),
     "registry": set(),
-    "files": {"safetensors"},
+    "files": {"filelock", "safetensors"},
     "codec": {"pydantic", "pydantic_core"},
     "streams": {"torch"},
     "attention": {"torch", "einops"},

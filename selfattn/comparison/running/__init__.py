@@ -1,0 +1,1 @@
+"""Many trainings side by side: what one is, who does it, and how far all of them are."""

@@ -1,0 +1,135 @@
+"""The single jobs of a comparison: one model trained with one seed, and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from selfattn.comparison.plan import CompareOptions, Plan, Planned, run_name
+from selfattn.comparison.testing import is_tested, test_run
+from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
+from selfattn.runs.fit import fit
+from selfattn.runs.run import load
+from selfattn.runs.task import Task
+from selfattn.runs.training_set import TestSet, TrainingSet, make_test_set
+from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import Observer
+
+_DONE = ("finished", "target reached", "stopped early")  # of a run's status
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training of a comparison.
+
+    Attributes:
+        path: of the run's directory, seen from the comparison.
+        model: what is trained.
+        seed: of every random stream.
+        few: train on so many pairs only; default all there are.
+        tested: whether it is tested afterwards; default yes.
+        thorough: whether the test asks what one run of a model can answer for all.
+    """
+
+    path: str
+    model: Planned
+    seed: int = 0
+    few: int | None = None
+    tested: bool = True
+    thorough: bool = False
+
+    @property
+    def label(self) -> str:
+        """What the job is called, such as ``transformer-seed0``."""
+        return Path(self.path).name
+
+
+def jobs_of(plan: Plan) -> list[Job]:
+    """List the trainings of a plan, seed after seed."""
+    return [
+        Job(run_name(name, seed, few), plan.models[name], seed, few, thorough=not (seed or few or plan.quick))
+        for name, seed, few in plan.runs()
+    ]
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch compute with so many threads, for a while."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Jobs:
+    """Does the jobs of a comparison, and keeps the data of a seed for the next model.
+
+    Args:
+        task: of all of them.
+        recipe: how models are trained, with seed 0.
+        options: of the comparison.
+        command: that made it, for the record of every run.
+    """
+
+    def __init__(self, task: Task, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
+        self.task, self.recipe, self.options, self.command = task, recipe, options, command
+        self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}
+
+    def training_set(self, seed: int, few: int | None = None) -> TrainingSet:
+        """Return what the models of a seed are trained on."""
+        return self._of_seed(seed, few)[0]
+
+    def _of_seed(self, seed: int, few: int | None) -> tuple[TrainingSet, TestSet]:
+        if (seed, few) not in self._data:
+            recipe, quick = replace(self.recipe, seed=seed), self.options.quick
+            splits = self.task.splits(seed, recipe.validation_items)
+            items = self.options.test_items or self.task.test_items(quick)
+            data = self.task.training_set(recipe, splits, first=few, keep=True)
+            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=few)
+            self._data = {(seed, few): (data, tests)}  # the last one alone
+        return self._data[seed, few]
+
+    def is_trained(self, job: Job) -> bool:
+        """Whether nothing is left to train."""
+        path = self.options.out / job.path
+        return (path / RECORD).is_file() and RunDirectory(path).record().status in _DONE
+
+    def is_done(self, job: Job) -> bool:
+        """Whether nothing is left to do."""
+        return is_tested(self.options.out / job.path) if job.tested else self.is_trained(job)
+
+    def train_and_test(self, job: Job, observers: Sequence[Observer] = (), *, notes: bool = True) -> None:
+        """Do a job, or what is left of it.
+
+        Args:
+            job: one of this comparison.
+            observers: of its training.
+            notes: whether to say what there is to be said of the data, which is the same for every job.
+        """
+        path = self.options.out / job.path
+        data, tests = self._of_seed(job.seed, job.few)
+        if not self.is_trained(job):
+            changes: Mapping[str, Any] = job.model.training
+            training = replace(self.recipe, seed=job.seed, **changes)
+            config = RunConfig(
+                self.task.name, job.model.preset, job.model.model, training, data.settings, data.max_length
+            )
+            fit(
+                config,
+                data,
+                path,
+                command=self.command,
+                label=job.label,
+                resume=True,
+                observers=observers,
+                notes=data.notes if notes else (),
+            )
+        if job.tested and not is_tested(path):
+            test_run(load(path), self.task, tests, thorough=job.thorough)

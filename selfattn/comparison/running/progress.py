@@ -1,0 +1,268 @@
+"""How far the trainings of a comparison are: a file and a log for each, written where it is trained, shown where the
+user is.
+
+=========== ==================================================================================
+NAME.log    what the training said: a line for each validation, and why it failed if it did
+NAME.json   its :class:`Progress`, while the comparison is trained
+stop        asks every training to stop at its next step
+=========== ==================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Literal, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from selfattn.codec import Plain, read, write
+from selfattn.errors import UserError
+from selfattn.training.observer import Observer, StepReport
+
+LOGS = "logs"
+_WRITTEN, _READ, _SAID = 0.5, 0.25, 60.0  # seconds from one time to the next
+
+
+@dataclass(frozen=True)
+class Progress(Plain):
+    """How far a training is.
+
+    Attributes:
+        pid: of the process that does it.
+        state: of the job.
+        reason: why it failed.
+        first: the step that it went on from.
+        step: the last one.
+        steps: of the whole training; 0 where that is not known yet.
+        seconds: since it was begun or gone on with.
+        loss: of the last step.
+        speed: target tokens a second.
+    """
+
+    pid: int
+    state: Literal["running", "done", "failed", "interrupted"] = "running"
+    reason: str = ""
+    first: int = 0
+    step: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    loss: float = 0.0
+    speed: float = 0.0
+
+    @property
+    def expected(self) -> float | None:
+        """Seconds that the whole of it takes; None where nothing is known."""
+        if self.state == "done":
+            return self.seconds or None
+        return self.seconds * self.steps / (self.step - self.first) if self.step > self.first else None
+
+
+class Logs:
+    """The directory of logs.
+
+    Args:
+        comparison: whose it is.
+    """
+
+    def __init__(self, comparison: Path) -> None:
+        self.path = comparison / LOGS
+        self.stop = self.path / "stop"
+
+    def log(self, label: str) -> Path:
+        """Return the file that keeps what a training says."""
+        return self.path / f"{label}.log"
+
+    def file(self, label: str) -> Path:
+        """Return the file that keeps how far a training is."""
+        return self.path / f"{label}.json"
+
+    def read(self, label: str) -> Progress | None:
+        """Say how far a training is; None where it has not begun."""
+        try:
+            return read(Progress, self.file(label), advice="")
+        except UserError:
+            return None
+
+    def clear(self, labels: Sequence[str]) -> None:
+        """Forget what is known of trainings that are to be begun or gone on with."""
+        for path in (self.stop, *map(self.file, labels)):
+            path.unlink(missing_ok=True)
+
+
+class Reporter(Observer):
+    """Writes how far a training is, and stops it where that is asked for, or where its parent process is gone.
+
+    Args:
+        logs: where to.
+        label: of the training.
+    """
+
+    def __init__(self, logs: Logs, label: str) -> None:
+        self.logs, self.file = logs, logs.file(label)
+        self._progress, self._begun, self._parent = Progress(os.getpid()), time.monotonic(), os.getppid()
+        self._written = 0.0
+        self.write()
+
+    def write(self, **changes: object) -> None:
+        """Write down what has changed. A disk that does not take it stops no training."""
+        self._written = time.monotonic()
+        self._progress = replace(self._progress, seconds=self._written - self._begun, **changes)  # type: ignore[arg-type]
+        with suppress(OSError):
+            write(self.file, self._progress)
+
+    def stepped(self, report: StepReport) -> None:
+        """Write down the step, now and then.
+
+        Raises:
+            KeyboardInterrupt: the training is to stop.
+        """
+        if not self._progress.steps:
+            self._progress = replace(self._progress, first=report.step - 1)
+        elif time.monotonic() - self._written < _WRITTEN:
+            return
+        self.write(step=report.step, steps=report.total_steps, loss=report.loss, speed=report.tokens_per_second)
+        self.check()
+
+    def check(self) -> None:
+        """Stop where that is asked for.
+
+        Raises:
+            KeyboardInterrupt: it is.
+        """
+        if self.logs.stop.exists() or os.getppid() != self._parent:
+            raise KeyboardInterrupt
+
+
+class View:
+    """Shows all trainings of a comparison: a live table in a terminal, plain lines elsewhere. A context manager.
+
+    Args:
+        logs: where the trainings write.
+        labels: those that are left to do.
+        workers: how many go on at once.
+        console: where to; default standard error.
+    """
+
+    def __init__(self, logs: Logs, labels: Sequence[str], workers: int, console: Console | None = None) -> None:
+        # The stream as it is now: a training in this process has it turned into its log.
+        self.console = Console(file=sys.stderr, highlight=False) if console is None else console
+        self.logs, self.labels, self.workers = logs, labels, workers
+        self._read = {label: _size(logs.log(label)) for label in labels}  # what is there already was shown once
+        self._ended, self._done, self._said = Event(), 0, time.monotonic()
+        self._thread = Thread(target=self._watch, daemon=True)
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[text]}"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self._all = self._bars.add_task("all trainings", total=len(labels), text="")
+        self._rows: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        self._bars.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Show what is left to show, and take the table away."""
+        self._ended.set()
+        self._thread.join()
+        self._bars.stop()
+
+    def say(self, line: str) -> None:
+        """Write a line above the table."""
+        self.console.print(Text(line), soft_wrap=True)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_READ):
+            self._look()
+        self._look()
+
+    def _look(self) -> None:
+        for label in self.labels:
+            self._show_log(label)
+        known = {label: found for label in self.labels if (found := self.logs.read(label))}
+        for label, found in known.items():
+            self._show_row(label, found)
+        done = sum(found.state in ("done", "failed") for found in known.values())
+        left = f"{done} of {len(self.labels)} done" + _about(_seconds_left(self.labels, known, self.workers))
+        self._bars.update(self._all, completed=sum(map(_share, known.values())), text=left)
+        if not self.console.is_terminal and (done > self._done or time.monotonic() - self._said > _SAID):
+            self._said = time.monotonic()
+            if 0 < done < len(self.labels) or done == self._done:
+                self.say(f"trainings: {left}")
+        self._done = done
+
+    def _show_log(self, label: str) -> None:
+        with suppress(OSError), self.logs.log(label).open("rb") as file:
+            file.seek(self._read[label])
+            whole, newline, _ = file.read().rpartition(b"\n")
+            self._read[label] += len(whole) + len(newline)
+            for line in whole.decode(errors="replace").splitlines():
+                self.say(line)
+
+    def _show_row(self, label: str, found: Progress) -> None:
+        if found.state == "running":
+            if label not in self._rows:
+                self._rows[label] = self._bars.add_task(label, total=None, text="")
+            doing = "testing" if found.step and found.step == found.steps else f"{found.speed:,.0f} tokens/s"
+            self._bars.update(
+                self._rows[label],
+                total=found.steps or None,
+                completed=found.step,
+                text=f"loss {found.loss:.3f}  {doing}" if found.step else "",
+            )
+        elif label in self._rows:
+            self._bars.remove_task(self._rows.pop(label))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _share(found: Progress) -> float:
+    return 1.0 if found.state in ("done", "failed") else found.step / found.steps if found.steps else 0.0
+
+
+def _seconds_left(labels: Sequence[str], known: Mapping[str, Progress], workers: int) -> float | None:
+    """Estimate how long the rest takes: a training as long as others of its model, or as the mean of all."""
+    times: dict[str, list[float]] = {}
+    for label, found in known.items():
+        if found.expected is not None:
+            times.setdefault(_model(label), []).append(found.expected)
+    if not times:
+        return None
+    every = statistics.mean(one for own in times.values() for one in own)
+    left = 0.0
+    for label in labels:
+        share = 1 - _share(known[label]) if label in known else 1
+        left += share * statistics.mean(times.get(_model(label), [every]))
+    return left / workers
+
+
+def _model(label: str) -> str:
+    return label.rpartition("-")[0]
+
+
+def _about(seconds: float | None) -> str:
+    if seconds is None or seconds < 1:
+        return ""
+    return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

@@ -1,0 +1,235 @@
+"""Several jobs of a comparison at once, in processes of this machine or on a cluster.
+
+joblib sends them out: to processes of this machine (loky), to Dask or to Ray. What a job does it writes into the
+directory of the comparison, which all workers see; from there the main process knows what became of it, so a worker
+that dies takes nothing with it but the steps since the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from functools import lru_cache
+from multiprocessing import current_process
+from pathlib import Path
+from types import FrameType
+
+import cloudpickle
+import torch
+from joblib import Parallel, cpu_count, delayed
+
+from selfattn.comparison.running.jobs import Job, Jobs, threads
+from selfattn.comparison.running.progress import Logs, Reporter, View
+from selfattn.errors import UserError
+from selfattn.files import writing
+from selfattn.registry import (
+    FAMILIES,
+    METRICS,
+    POSITIONS,
+    PRESETS,
+    SCORES,
+    SECTIONS,
+    TASKS,
+    load_plugin,
+    loaded_plugins,
+)
+
+_DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS)
+_ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
+
+
+def do_all(jobs: Jobs, asked: Sequence[Job]) -> None:
+    """Do every job that is not done yet, several at once. What comes of them does not depend on how many.
+
+    Args:
+        jobs: does them.
+        asked: in the order in which they are begun.
+
+    Raises:
+        UserError: some failed, while the others were done; or there is no such cluster.
+        KeyboardInterrupt: the user, or the system by SIGTERM, stopped them.
+    """
+    left = [job for job in asked if not jobs.is_done(job)]
+    if not left:
+        return
+    options, logs = jobs.options, Logs(jobs.options.out)
+    with writing(options.out):
+        logs.path.mkdir(parents=True, exist_ok=True)
+        logs.clear([job.label for job in left])
+    workers, notes = min(options.jobs or default_jobs(), len(left)), left[0].label
+    lost: Counter[str] = Counter()
+    failed: dict[str, str] = {}
+    total = len(left)
+    with View(logs, [job.label for job in left], workers) as view, stopping(logs.stop, view.say):
+        while left and not logs.stop.exists():
+            together = [job for job in left if lost[job.label] < _ALONE] or left[:1]
+            broken = ""
+            if workers == 1:
+                for job in together:
+                    with reported(logs, job, raises=True) as reporter:
+                        jobs.train_and_test(job, [reporter], notes=job.label == notes)
+            else:
+                broken = _send_out(jobs, together, workers, notes)
+            begun = {job.label: found for job in together if (found := logs.read(job.label))}
+            if broken and not any(found.state == "running" for found in begun.values()):
+                raise UserError(f"jobs: cannot be sent out ({broken}); see `jobs`, `backend` and `address`")
+            for job in together:
+                found = begun.get(job.label)
+                if found is not None and found.state == "failed":
+                    failed[job.label] = found.reason
+                elif jobs.is_done(job) or (broken and found is None) or logs.stop.exists():
+                    continue
+                elif not broken:
+                    failed[job.label] = f"left nothing in {options.out}; all workers have to see this directory"
+                elif len(together) == 1:
+                    failed[job.label] = f"its process died ({broken})"
+                else:
+                    lost[job.label] += 1
+                    view.say(f"{job.label}: stopped when a process died ({broken}); goes on from its last checkpoint")
+            left = [job for job in left if not (job.label in failed or jobs.is_done(job))]
+        if logs.stop.exists():
+            raise KeyboardInterrupt
+    logs.clear([job.label for job in asked if job.label not in failed])
+    if failed:
+        reasons = "; ".join(f"{label}: {reason} (log: {logs.log(label)})" for label, reason in failed.items())
+        raise UserError(f"{len(failed)} of {total} trainings failed: {reasons}")
+
+
+def default_jobs() -> int:
+    """Say how many jobs this machine does at once: one on each GPU, or one on each core that this process may use."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else cpu_count()
+
+
+@contextmanager
+def stopping(stop: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM ask all jobs to stop, and the second do what it does elsewhere.
+
+    Args:
+        stop: the file that asks for it.
+        say: tells the user.
+    """
+    signals = (signal.SIGINT, signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread():  # the only one that may have handlers
+        yield
+        return
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        give_back()
+        stop.touch()
+        say("stopping: trainings save what they have, tests come to their end; once more stops at once")
+
+    def give_back() -> None:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+    before = {one: signal.signal(one, asked) for one in signals}
+    # Processes that this thread starts do not get the signal that a terminal sends to all of them: they are told.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signals) if hasattr(signal, "pthread_sigmask") else None
+    try:
+        yield
+    finally:
+        if blocked is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        give_back()
+
+
+@contextmanager
+def reported(logs: Logs, job: Job, *, raises: bool) -> Iterator[Reporter]:
+    """Do a job within it: what it says goes into its log, and what becomes of it into its file.
+
+    Args:
+        logs: of the comparison.
+        job: one of its jobs.
+        raises: whether what nobody expects is raised again; otherwise its traceback goes into the log alone.
+
+    Raises:
+        KeyboardInterrupt: the user does not want to wait for the end of a step.
+    """
+    reporter = Reporter(logs, job.label)
+    with logs.log(job.label).open("a", encoding="utf-8", buffering=1) as log, redirect_stderr(log):
+        try:
+            yield reporter
+        except KeyboardInterrupt:
+            reporter.write(state="interrupted")
+            if raises:
+                raise
+        except Exception as error:
+            known = isinstance(error, UserError)
+            if raises and not known:
+                raise
+            if not known:
+                traceback.print_exc(file=log)
+            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
+            print(f"failed: {reason}", file=log)
+            reporter.write(state="failed", reason=reason)
+        else:
+            reporter.write(state="done")
+
+
+def _send_out(jobs: Jobs, together: Sequence[Job], workers: int, notes: str) -> str:
+    """Have jobs done by other processes; return why the pool of them broke, or nothing where it did not."""
+    parcel, here = _packed(jobs), os.getcwd()
+    calls = [delayed(_do_in_worker)(parcel, job, here, notes=job.label == notes) for job in together]
+    try:
+        with warnings.catch_warnings():
+            # Of a worker that gave back memory by beginning anew.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+            Parallel(n_jobs=workers, backend="loky", batch_size=1)(calls)
+    except Exception as error:
+        return _in_short(error)
+    return ""
+
+
+def _in_short(error: BaseException) -> str:
+    """The exit codes of the workers, where the text has them; else its first line."""
+    codes = re.search(r"exit codes? of the workers are \{(.*?)\}", str(error))
+    return codes[1] if codes else f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _packed(jobs: Jobs) -> bytes:
+    """Everything that another process needs to do jobs: plugins by name, parts of a script's own as they are."""
+    own = {
+        number: {
+            name: part
+            for name, part in door.items()
+            if door.plugin_of(name) is None and not str(getattr(part, "__module__", "")).startswith("selfattn.")
+        }
+        for number, door in enumerate(_DOORS)
+    }
+    inner = cloudpickle.dumps((own, jobs.task, jobs.recipe, jobs.options, jobs.command))
+    packed: bytes = cloudpickle.dumps((loaded_plugins(), inner))
+    return packed
+
+
+@lru_cache(maxsize=1)  # the data of a seed are kept for the next model
+def _unpacked(parcel: bytes) -> Jobs:
+    plugins, inner = cloudpickle.loads(parcel)
+    for plugin in plugins:
+        load_plugin(plugin)
+    own, *rest = cloudpickle.loads(inner)
+    for number, parts in own.items():
+        for name, part in parts.items():
+            if name not in _DOORS[number]:
+                _DOORS[number].register(name)(part)
+    return Jobs(*rest)
+
+
+def _do_in_worker(parcel: bytes, job: Job, folder: str, *, notes: bool) -> None:
+    """Do a job in a process that was started for it: what fails is written down, not raised."""
+    os.chdir(folder)
+    jobs = _unpacked(parcel)
+    logs = Logs(jobs.options.out)
+    if logs.stop.exists():
+        return
+    if torch.cuda.is_available():
+        number = re.search(r"\d+$", current_process().name)
+        torch.cuda.set_device(int(number[0] if number else 0) % torch.cuda.device_count())
+    with threads(jobs.options.thread_count), reported(logs, job, raises=False) as reporter:
+        jobs.train_and_test(job, [reporter], notes=notes)

@@ -1,0 +1,158 @@
+"""Trainings side by side: the same bits however many go on at once; a process that dies or is stopped loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.comparison.compare import compare
+from selfattn.comparison.running import jobs
+from selfattn.comparison.running.progress import Logs, Progress
+from selfattn.errors import UserError
+from selfattn.runs.directory import RunConfig
+from selfattn.runs.run import Run
+from selfattn.runs.training_set import TrainingSet
+
+MODELS = ("rnn-plain", "rnn-attention")
+LABELS = ("rnn-plain-seed0", "rnn-attention-seed0")
+SETTINGS: dict[str, Any] = {
+    "models": MODELS,
+    "quick": True,
+    "test_items": 8,
+    "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"),
+    "apart": True,
+    "epochs": 2,
+    "items_per_epoch": 1600,
+    "batch_size": 8,
+    "validation_items": 5,
+}
+OPTIONS = (
+    "--models rnn-plain,rnn-attention --quick --test-items 8 --set encoder.hidden_dim=8 --set decoder.hidden_dim=8 "
+    "--apart --epochs 2 --items-per-epoch 1600 --batch-size 8 --validation-items 5"
+)
+LIMIT = 300  # seconds, on a machine that has other things to do
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """As many threads here as in the programs that are started."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+def weights(out: Path) -> dict[str, bytes]:
+    return {label: (out / "runs" / label / "model.safetensors").read_bytes() for label in LABELS}
+
+
+@pytest.fixture(scope="module")
+def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The weights of a comparison whose trainings were done in this process, with one thread."""
+    out = tmp_path_factory.mktemp("alone") / "out"
+    compare("dates", out=out, jobs=1, **SETTINGS)
+    return weights(out)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start the command line in a process of its own."""
+    processes = []
+
+    def start(*arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def first_steps(out: Path, process: subprocess.Popen[str]) -> tuple[str, Progress]:
+    """Wait until a training has made some steps."""
+    until = time.monotonic() + LIMIT
+    while time.monotonic() < until and process.poll() is None:
+        for label in LABELS:
+            found = Logs(out).read(label)
+            if found and found.state == "running" and 1 < found.step < found.steps:
+                return label, found
+        time.sleep(0.02)
+    raise AssertionError(process.communicate(timeout=10))
+
+
+def test_the_same_bits_however_many_go_on_at_once(one_after_the_other: dict[str, bytes], tmp_path: Path) -> None:
+    compare("dates", out=tmp_path / "out", jobs=2, **SETTINGS)
+    assert weights(tmp_path / "out") == one_after_the_other
+    record = json.loads((tmp_path / "out" / "runs" / LABELS[0] / "run.json").read_text())
+    assert record["machine"]["threads"] == 1
+    command = json.loads((tmp_path / "out" / "comparison.json").read_text())["command"]
+    assert "--jobs" not in command  # what comes out does not depend on it
+    for label in LABELS:
+        assert f"{label} 2/2" in Logs(tmp_path / "out").log(label).read_text()
+
+
+def test_a_worker_is_killed_and_its_training_goes_on(
+    started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    process = started("compare", "dates", *OPTIONS.split(), "--jobs", 2, "--out", out)
+    label, found = first_steps(out, process)
+    assert found.pid != process.pid
+    os.kill(found.pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+    assert f"{label}: stopped when a process died (SIGKILL(-9)" in said
+    assert "Traceback" not in said
+    assert weights(out) == one_after_the_other
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_stopped_politely_and_gone_on_with(
+    started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path, asked: int
+) -> None:
+    out = tmp_path / "out"
+    process = started("compare", "dates", *OPTIONS.split(), "--jobs", 2, "--out", out)
+    label, _ = first_steps(out, process)
+    process.send_signal(asked)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130, said
+    assert "--resume goes on" in said
+    assert "Traceback" not in said
+    status = json.loads((out / "runs" / label / "run.json").read_text())["status"]
+    assert status in ("interrupted", "finished")
+    assert not (out / "results.json").exists()
+    compare("dates", out=out, jobs=1, resume=True, **SETTINGS)
+    assert weights(out) == one_after_the_other
+
+
+def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, log = tmp_path / "out", Logs(tmp_path / "out").log(LABELS[0])
+    settings: dict[str, Any] = {**SETTINGS, "epochs": 1, "items_per_epoch": 64}
+    own = jobs.fit
+
+    def fit(config: RunConfig, data: TrainingSet, path: Path, **given: Any) -> Run:
+        if path.name == LABELS[0]:
+            raise UserError("no room")
+        return own(config, data, path, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "fit", fit)
+        with pytest.raises(UserError) as raised:
+            compare("dates", out=out, jobs=1, **settings)
+    assert str(raised.value) == f"1 of 2 trainings failed: {LABELS[0]}: no room (log: {log})"
+    assert "failed: no room" in log.read_text()
+    assert (out / "runs" / LABELS[1] / "test.json").is_file()
+    record, _ = compare("dates", out=out, jobs=1, resume=True, **settings)
+    assert [model.name for model in record.models] == list(MODELS)
