@@ -50,6 +50,7 @@ class Registry(Generic[T]):
     def __init__(self, what: str, home: str | None = None) -> None:
         self.what, self._home = what, home
         self._parts: dict[str, T] = {}
+        self._plugin_of: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that puts a part under a name.
@@ -71,6 +72,8 @@ class Registry(Generic[T]):
             if name in self._parts and self._parts[name] is not part:
                 raise UserError(f"{self.what} {name!r}: there is one of this name already; choose another")
             self._parts[name] = part
+            if _loading and not is_own:
+                self._plugin_of[name] = _loading[-1]
             return part
 
         return put
@@ -118,6 +121,10 @@ class Registry(Generic[T]):
         """Return all parts, the project's own first."""
         self.names()
         return self._parts.values()
+
+    def plugin_of(self, name: str) -> str | None:
+        """Return the plugin that brought a part; None for the project's own."""
+        return self._plugin_of.get(name)
 
     def _open(self) -> None:
         """Bring the project's own parts, once."""
@@ -187,6 +194,7 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
     return part(**{one.name: given[one.name] for one in asked if one.name in given})
 
 
+_loading: list[str] = []
 _loaded: dict[str, str] = {}  # plugins by what they were asked for with, in order: the module's name
 _installed = False
 
@@ -206,7 +214,7 @@ def load_plugin(plugin: str) -> None:
         if not path.is_file():
             raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
         name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-    with _importing(f"--plugin {plugin}", "mend it"):
+    with _importing(plugin, f"--plugin {plugin}", "mend it"):
         if not is_file:
             importlib.import_module(name)
         elif name not in sys.modules:
@@ -223,14 +231,17 @@ def load_plugin(plugin: str) -> None:
 
 
 @contextmanager
-def _importing(plugin: str, advice: str) -> Iterator[None]:
-    """Say in one line why a plugin does not import."""
+def _importing(plugin: str, called: str, advice: str) -> Iterator[None]:
+    """Note which plugin brings the parts that come in meanwhile, and say in one line why it does not import."""
+    _loading.append(plugin)
     try:
         yield
     except UserError as error:
-        raise UserError(f"{plugin}: {error}") from None
+        raise UserError(f"{called}: {error}") from None
     except Exception as error:
-        raise UserError(f"{plugin}: does not import ({type(error).__name__}: {error}); {advice}") from error
+        raise UserError(f"{called}: does not import ({type(error).__name__}: {error}); {advice}") from error
+    finally:
+        _loading.pop()
 
 
 def loaded_plugins() -> tuple[str, ...]:
@@ -264,6 +275,6 @@ def load_installed() -> None:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
-        with _importing(f"plugin {point.name} ({point.value})", "mend or remove it"):
+        with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
             point.load()
         _loaded[point.value] = point.module

@@ -21,7 +21,7 @@ from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.models import Limits, ModelConfig, Seq2Seq, config_from_dict, config_to_dict, get_preset, match, override
 from selfattn.models.build import build, count_parameters
 from selfattn.models.sizing import parameters
-from selfattn.registry import POSITIONS, SCORES, loaded_plugins, register
+from selfattn.registry import POSITIONS, SCORES, register
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import load
 from selfattn.runs.train import train
@@ -190,7 +190,8 @@ def test_parts_come_and_go_with_the_test(strangers: Strangers) -> None:
     assert {"cosine"} <= set(SCORES)
     assert {"kerple"} <= set(POSITIONS)
     assert "wide" not in SCORES
-    assert "cosine_score" in {Path(plugin).stem for plugin in loaded_plugins()}
+    assert Path(str(SCORES.plugin_of("cosine"))).stem == "cosine_score"
+    assert SCORES.plugin_of("dot") is None
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

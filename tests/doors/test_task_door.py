@@ -37,7 +37,8 @@ def test_the_file_is_short() -> None:
 def reversal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The task is there for one test only."""
     TASKS.names()
-    monkeypatch.setattr(TASKS, "_parts", dict(TASKS._parts))
+    for name in ("_parts", "_plugin_of"):
+        monkeypatch.setattr(TASKS, name, dict(getattr(TASKS, name)))
     monkeypatch.setattr("selfattn.registry._loaded", {})
     before = set(sys.modules)
     load_plugin(str(FILE))
