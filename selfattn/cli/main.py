@@ -23,7 +23,6 @@ from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.files import writing
 from selfattn.registry import TASKS, load_plugin
-from selfattn.runs.task import Task
 
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _PLUGIN = "--plugin"
@@ -32,6 +31,11 @@ _HELP = (
     "Parts of your own (scores, positions, models, tasks, metrics, sections) come in with --plugin FILE_OR_MODULE, "
     "which may stand anywhere on the line and be given several times."
 )
+_GROUPS = {
+    "compare": "Train several models on the same data and set them side by side: the main job.",
+    "train": "Train one model.",
+    "tokenizer": "Train a tokenizer, or look at one.",
+}
 
 
 def make_commands(arguments: Sequence[str] = ()) -> App:
@@ -42,25 +46,18 @@ def make_commands(arguments: Sequence[str] = ()) -> App:
             options, so that no other waits for them.
     """
     app = make_app("selfattn", help=_HELP)
-    comparing = make_app(
-        "compare", help="Train several models on the same data and set them side by side: the main job."
-    )
-    training = make_app("train", help="Train one model.")
-    tokenizer = make_app("tokenizer", help="Train a tokenizer, or look at one.")
-    for part in (comparing, training, tokenizer):
-        app.command(part)
-    for name in TASKS:
-        task: type[Task] = TASKS[name]
+    groups = {name: make_app(name, help=help) for name, help in _GROUPS.items()}
+    for name, task in TASKS.items():
         for group, make, help in (
-            (training, train_command, task.train_help),
-            (comparing, compare_command, task.compare_help),
+            ("train", train_command, task.train_help),
+            ("compare", compare_command, task.compare_help),
         ):
-            if group is training or task.takes_pairs:
-                called = list(arguments[:2]) == [*group.name, name]
-                group.command(make(task) if called else mention(help or task.__doc__), name=name)
-    tokenizer.command(train)
-    tokenizer.command(inspect)
-    for command in COMMANDS:
+            if group == "train" or task.takes_pairs:
+                called = list(arguments[:2]) == [group, name]
+                groups[group].command(make(task) if called else mention(help or task.__doc__), name=name)
+    groups["tokenizer"].command(train)
+    groups["tokenizer"].command(inspect)
+    for command in (*groups.values(), *COMMANDS):
         app.command(command)
     return app
 

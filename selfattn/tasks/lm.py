@@ -181,11 +181,7 @@ class LanguageModel(Task):
             "characters": found.characters,
             "tokens": found.tokens,
             "context": run.config.max_length,
-            "metrics": {
-                "perplexity": found.perplexity,
-                "bits_per_character": found.bits_per_character,
-                "loss": found.loss,
-            },
+            "metrics": {name: getattr(found, name) for name in ("perplexity", "bits_per_character", "loss")},
             "unknown_characters": run.unknown(texts.lines).total(),
         }
 
