@@ -57,7 +57,9 @@ def make_commands(arguments: Sequence[str] = ()) -> App:
                 groups[group].command(make(task) if called else mention(help or task.__doc__), name=name)
     groups["tokenizer"].command(train)
     groups["tokenizer"].command(inspect)
-    for command in (*groups.values(), *COMMANDS):
+    for part in groups.values():
+        app.command(part)
+    for command in COMMANDS:
         app.command(command)
     return app
 
