@@ -206,10 +206,7 @@ def gold_json(report: AlignmentReport) -> dict[str, Any]:
             "diagonal": _counts_json(one.diagonal),
         }
 
-    return {
-        "pairs": report.pairs,
-        "sure": report.sure,
-        "possible": report.possible,
+    return vars(report) | {
         "forward": directed(report.forward),
         "backward": None if report.backward is None else directed(report.backward),
         "symmetrised": {method: _counts_json(counts) for method, counts in report.symmetrised.items()},
