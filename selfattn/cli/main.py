@@ -20,10 +20,11 @@ from selfattn.cli.runs import COMMANDS
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
 from selfattn.console import say
-from selfattn.errors import UserError
+from selfattn.errors import UserError, as_options
 from selfattn.files import writing
 from selfattn.registry import TASKS, load_plugin
 
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _PLUGIN = "--plugin"
 _HELP = (
@@ -65,13 +66,15 @@ def make_commands(arguments: Sequence[str] = ()) -> App:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
+    """Run the command line; on an error or an interrupt, print one line and exit.
+
+    The message of a `KeyboardInterrupt`, if it has one, says what was kept.
 
     Args:
         arguments: default those of this process.
 
     Raises:
-        SystemExit: see :func:`run_app`.
+        SystemExit: 2 for bad input, 130 for an interrupt, 141 when nobody reads the output any more.
     """
     # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes
     # for texts of many lengths, which hardly ever meet again. It is read once, at the first operation of the process.
@@ -80,10 +83,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
         for plugin in plugins:
             load_plugin(plugin)
-        app = make_commands(rest)
+        make_commands(rest)(rest)
+        _flush()  # here, where a broken pipe can still be caught
+    except UnusedCliTokensError as error:
+        surplus = " ".join(error.unused_tokens or ())
+        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
+    except CycloptsError as error:
+        fail(str(error))
     except UserError as error:
+        with suppress(UserError, BrokenPipeError):  # the output goes before the error, and must not hide it
+            _flush()
         fail(error.as_options())
-    run_app(app, rest)
+    except KeyboardInterrupt as interrupt:
+        say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _drop_output()
+        raise SystemExit(BROKEN_PIPE) from None
+    except (OSError, MemoryError, RuntimeError) as error:
+        reason = _refusal(error)
+        if reason is None:
+            raise
+        fail(as_options(reason))
 
 
 def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -114,7 +135,7 @@ def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def make_app(name: str, *, help: str) -> App:
-    """Make a program, or a group of commands, whose errors :func:`run_app` can print in one line.
+    """Make a program, or a group of commands, whose errors :func:`main` can print in one line.
 
     Args:
         name: the word that calls it.
@@ -133,36 +154,20 @@ def make_app(name: str, *, help: str) -> App:
     )
 
 
-def run_app(app: App, arguments: Sequence[str] | None = None) -> None:
-    """Run a program; on an error or an interrupt, print one line and exit.
+def _refusal(error: Exception) -> str | None:
+    """Say what the machine refused, in one line; None where it is a fault of the program.
 
-    The message of a `KeyboardInterrupt`, if it has one, says what was kept.
-
-    Args:
-        app: made by :func:`make_app`.
-        arguments: default those of this process.
-
-    Raises:
-        SystemExit: 2 for bad input, 130 for an interrupt, 141 when nobody reads the output any more.
+    Example:
+        >>> _refusal(PermissionError(13, "Permission denied", "runs/a"))
+        'runs/a: permission denied; check its permissions and the room on its disk'
     """
-    try:
-        app(arguments)
-        _flush()  # here, where a broken pipe can still be caught
-    except UnusedCliTokensError as error:
-        surplus = " ".join(error.unused_tokens or ())
-        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
-    except CycloptsError as error:
-        fail(str(error))
-    except UserError as error:
-        with suppress(UserError, BrokenPipeError):  # the output goes before the error, and must not hide it
-            _flush()
-        fail(error.as_options())
-    except KeyboardInterrupt as interrupt:
-        say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
-        raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:
-        _drop_output()
-        raise SystemExit(BROKEN_PIPE) from None
+    if isinstance(error, OSError):
+        reason = (error.strerror or "").lower()
+        return f"{error.filename}: {reason}; check its permissions and the room on its disk" if error.filename else None
+    # PyTorch has no class of its own for what a CPU's memory does not hold.
+    if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
+        return "out of memory; take smaller batches (`batch_size`, `max_tokens`), shorter texts or a smaller model"
+    return None
 
 
 def _flush() -> None:

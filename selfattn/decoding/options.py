@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from selfattn.errors import UserError
 
+_MOST, _MOST_HYPOTHESES = 2**31, 1000
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions:
@@ -50,6 +52,8 @@ class DecodingOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name}: expected a whole number of at least 1, got {value}")
+            if value is not None and value > (most := _MOST_HYPOTHESES if name in ("beam", "n_best") else _MOST):
+                raise UserError(f"{name}: expected at most {most}, got {value}")
         if not 0.0 < self.temperature < math.inf:
             raise UserError(f"temperature: expected a number above 0, got {self.temperature}; greedy is the limit at 0")
         if self.top_p is not None and not 0.0 < self.top_p <= 1.0:

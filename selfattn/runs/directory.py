@@ -209,9 +209,12 @@ class RunDirectory:
         if not path.is_file():
             raise UserError(f"{path}: no such file; the run ended before its first epoch, or lost it: {_ADVICE}")
         try:
+            path.open("rb").close()  # safetensors would say of a forbidden file that there is none
             with safe_open(path, "pt") as file:
                 return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror or error}); {_ADVICE}") from None
+        except SafetensorError as error:
             raise UserError(f"{path}: not a whole safetensors file ({error}); {_ADVICE}") from None
 
     def load_weights(self, model: nn.Module) -> None:
@@ -221,10 +224,11 @@ class RunDirectory:
             UserError: the file is broken, or of another model; its numbers are of another type, or not finite.
         """
         path = self.path / WEIGHTS
+        self.count_weights()  # says what cannot be read
         try:
             kept = {name: tensor.dtype for name, tensor in load_file(path).items()}
             load_model(model, path)
-        except (SafetensorError, OSError) as error:
+        except SafetensorError as error:
             raise UserError(f"{path}: not a whole safetensors file ({error}); {_ADVICE}") from None
         except RuntimeError as error:
             reason = " ".join(str(error).split())

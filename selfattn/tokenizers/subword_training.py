@@ -25,6 +25,9 @@ SPACE_MARK = "\u2581"
 _CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0x[0-9A-F]{{2}}>")
 
 
+MOST_PIECES = 2**24
+
+
 @dataclass(frozen=True)
 class SubwordSettings(Plain):
     """What a subword vocabulary was asked to be.
@@ -55,6 +58,8 @@ class SubwordSettings(Plain):
             raise UserError(f"subwords: kind is {self.kind!r}; take one of {', '.join(get_args(SubwordKind))}")
         if self.vocab_size < 1:
             raise UserError(f"subwords: vocab_size is {self.vocab_size}; give a whole number above 0, such as 8000")
+        if self.vocab_size > MOST_PIECES:
+            raise UserError(f"subwords: vocab_size is {self.vocab_size}; give at most {MOST_PIECES:,}, such as 8000")
         if not 0.98 <= self.character_coverage <= 1:  # the bounds of sentencepiece
             raise UserError(f"subwords: character_coverage is {self.character_coverage}; give a share from 0.98 to 1")
         for symbol in self.user_symbols:

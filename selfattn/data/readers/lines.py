@@ -14,6 +14,7 @@ from pathlib import Path
 
 from selfattn.errors import UserError
 
+_MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
 _START = 200  # bytes that tell what a file is
 
 
@@ -27,7 +28,8 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         advice: what to do where it is empty, for the error message.
 
     Raises:
-        UserError: the file is missing, a directory, damaged, empty, or not what its name says.
+        UserError: the file is missing, a directory, damaged, empty, or not what its name says; or a line of it is
+            longer than memory should hold.
 
     Example:
         >>> import tempfile
@@ -38,11 +40,14 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         [b'one', b'two']
     """
     with _named_errors(path), (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        first = file.readline()
+        first = file.readline(_MOST)
         _check(path, first, advice)
-        yield _bare(first.removeprefix(b"\xef\xbb\xbf"))
-        for line in file:
+        line, number = first.removeprefix(b"\xef\xbb\xbf"), 1
+        while line:
+            if len(line) >= _MOST - 3:
+                raise UserError(f"{path}:{number}: longer than {_MOST >> 20} MiB; give one text a line")
             yield _bare(line)
+            line, number = file.readline(_MOST), number + 1
 
 
 def count_lines(path: Path) -> int:

@@ -1,0 +1,140 @@
+"""What the machine refuses (a right, room, memory) is one line with the right reason; so is a number beyond it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn import files
+from selfattn.errors import UserError
+from selfattn.runs.directory import RunDirectory
+
+RUN = "runs/plain-seed0"
+Cli = Callable[..., Any]
+FORBIDDEN = (RUN, *(f"{RUN}/{name}" for name in ("config.json", "model.safetensors", "run.json", "tokenizer")))
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="rights of POSIX")
+@pytest.mark.parametrize("name", FORBIDDEN)
+@pytest.mark.parametrize("command", ["predict", "evaluate", "report", "attention", "demo"])
+def test_what_may_not_be_read_is_named(
+    cli: Cli, copy: Path, monkeypatch: pytest.MonkeyPatch, name: str, command: str
+) -> None:
+    if command == "report" and name.endswith(("model.safetensors", "tokenizer")):
+        pytest.skip("a report reads neither")
+    monkeypatch.chdir("/")
+    kept, asked = os.geteuid(), copy.parents[1]
+    modes = [
+        (folder, folder.stat().st_mode) for folder in (asked, *asked.parents) if folder.owner() != "root" or kept == 0
+    ]
+    for folder, mode in (*modes[:4], (copy.parent, 0o755)):
+        folder.chmod(mode | 0o755)  # for whoever is not the owner
+    (copy / name).chmod(0)
+    arguments = {
+        "attention": ("1 May 2030",),
+        "report": ("--out", copy.parent / "r"),
+        "demo": ("--out", copy.parent / "d"),
+    }
+    try:
+        if kept == 0:
+            os.seteuid(65534)  # root may read everything
+        done = cli(
+            command, copy if command == "report" else copy / RUN, *arguments.get(command, ()), stdin="1 May 2030\n"
+        )
+    finally:
+        os.seteuid(kept)
+        (copy / name).chmod(0o755)
+        for folder, mode in modes[:4]:
+            folder.chmod(mode)
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert name.rpartition("/")[2] in done.err
+    assert "permission denied" in done.err.lower()
+
+
+def test_a_disk_that_is_full_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, train: Any) -> None:
+    replace = os.replace
+
+    def full(aside: Path, path: Path) -> None:
+        if path.name == "run.json":
+            raise OSError(28, "No space left on device", str(path))
+        replace(aside, path)
+
+    monkeypatch.setattr(files.os, "replace", full)
+    with pytest.raises(UserError, match=r"run: cannot be written \(No space left on device\); "):
+        train("rnn-plain", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("predict", "RUN", "--beam", "1000000"), "beam: expected at most 1000, got 1000000"),
+        (("train", "dates", "--out", "x" * 300), "file name too long"),
+        (("compare", "dates", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
+        (
+            ("tokenizer", "train", "TEXT", "--out", "OUT", "--vocab-size", "10000000000"),
+            "give at most 16,777,216",
+        ),
+        (("train", "dates", "--set", "encoder.dim=1000000000", "--out", "OUT"), "expected at most 1048576"),
+    ],
+)
+def test_numbers_that_no_machine_serves(
+    cli: Cli, whole: Path, tmp_path: Path, options: tuple[str, ...], reason: str
+) -> None:
+    (tmp_path / "text").write_text("some text\n" * 9)
+    places = {"RUN": whole / RUN, "OUT": tmp_path / "out", "TEXT": tmp_path / "text"}
+    done = cli(*(places.get(word, word) for word in options), stdin="1 May 2030\n")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert reason in done.err.lower() or reason in done.err
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_out_of_memory_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch, whole: Path, error: Exception) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(RunDirectory, "load_weights", refuse)
+    done = cli("predict", whole / RUN, stdin="1 May 2030\n")
+    assert done.code == 2
+    assert done.err.startswith("error: out of memory; take smaller batches (--batch-size, --max-tokens), ")
+
+
+def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
+    from selfattn.data.readers.lines import lines_of
+
+    with gzip.open(tmp_path / "a.txt.gz", "wb", compresslevel=1) as file:
+        file.write(b"one\n")
+        for _ in range(80):
+            file.write(b"a" * (1 << 20))
+    lines = lines_of(tmp_path / "a.txt.gz")
+    assert next(lines) == b"one"
+    with pytest.raises(UserError, match=r"a\.txt\.gz:2: longer than 64 MiB; give one text a line"):
+        next(lines)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("wait", [0.15, 1.0])
+def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, wait: float) -> None:
+    command = [sys.executable, "-c", "print(1, flush=True); from selfattn.cli.__main__ import main; main()"]
+    command += ["train", "dates", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            process.wait(timeout=wait)
+        except subprocess.TimeoutExpired:
+            process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1].startswith("interrupted")
