@@ -1,58 +1,29 @@
 """The attention core and its layer: everything that is attention, and nothing that is not."""
 
-from selfattn.attention.core import Attended, attend
-from selfattn.attention.layer import KeyValue, MultiHeadAttention
-from selfattn.attention.masks import causal_mask, key_mask, padding_mask, sliding_window_mask
-from selfattn.attention.positions import (
-    Alibi,
-    AttentionPosition,
-    EmbeddingPosition,
-    Learned,
-    Position,
-    RelativeBias,
-    Rotary,
-    Sinusoidal,
-    make_position,
-)
-from selfattn.attention.scores import (
-    Additive,
-    Concat,
-    Dot,
-    General,
-    Location,
-    ScaledDot,
-    Score,
-    dot,
-    make_score,
-    scaled_dot,
-)
-
-__all__ = [
-    "Additive",
-    "Alibi",
-    "Attended",
-    "AttentionPosition",
-    "Concat",
-    "Dot",
-    "EmbeddingPosition",
-    "General",
-    "KeyValue",
-    "Learned",
-    "Location",
-    "MultiHeadAttention",
-    "Position",
-    "RelativeBias",
-    "Rotary",
-    "ScaledDot",
-    "Score",
-    "Sinusoidal",
-    "attend",
-    "causal_mask",
-    "dot",
-    "key_mask",
-    "make_position",
-    "make_score",
-    "padding_mask",
-    "scaled_dot",
-    "sliding_window_mask",
-]
+from selfattn.attention.core import Attended as Attended
+from selfattn.attention.core import attend as attend
+from selfattn.attention.layer import KeyValue as KeyValue
+from selfattn.attention.layer import MultiHeadAttention as MultiHeadAttention
+from selfattn.attention.masks import causal_mask as causal_mask
+from selfattn.attention.masks import key_mask as key_mask
+from selfattn.attention.masks import padding_mask as padding_mask
+from selfattn.attention.masks import sliding_window_mask as sliding_window_mask
+from selfattn.attention.positions import Alibi as Alibi
+from selfattn.attention.positions import AttentionPosition as AttentionPosition
+from selfattn.attention.positions import EmbeddingPosition as EmbeddingPosition
+from selfattn.attention.positions import Learned as Learned
+from selfattn.attention.positions import Position as Position
+from selfattn.attention.positions import RelativeBias as RelativeBias
+from selfattn.attention.positions import Rotary as Rotary
+from selfattn.attention.positions import Sinusoidal as Sinusoidal
+from selfattn.attention.positions import make_position as make_position
+from selfattn.attention.scores import Additive as Additive
+from selfattn.attention.scores import Concat as Concat
+from selfattn.attention.scores import Dot as Dot
+from selfattn.attention.scores import General as General
+from selfattn.attention.scores import Location as Location
+from selfattn.attention.scores import ScaledDot as ScaledDot
+from selfattn.attention.scores import Score as Score
+from selfattn.attention.scores import dot as dot
+from selfattn.attention.scores import make_score as make_score
+from selfattn.attention.scores import scaled_dot as scaled_dot

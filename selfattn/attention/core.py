@@ -119,7 +119,11 @@ def attend(
     if fused is not None:
         found, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in ((fused[0], fused[1]), (query, key)))
         _check_made(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", found, expected)
-        output = _fused(*fused, value, allowed, bias, causal_in_kernel, dropout_p)
+        query, key, scale = fused
+        attn_mask = allowed if bias is None else _biased(bias.to(query.dtype), allowed)
+        output = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=causal_in_kernel, scale=scale
+        )
     else:
         if causal_in_kernel:
             allowed = causal_mask(i, j, device=query.device)
@@ -145,6 +149,11 @@ def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -
     return scores.softmax(dim=-1)
 
 
+def _biased(bias: Tensor, allowed: Tensor | None) -> Tensor:
+    """Join bias and mask to what the fused kernel adds to the scores."""
+    return bias if allowed is None else torch.where(allowed, bias, bias.new_full((), -torch.inf))
+
+
 def _is_slow(query: Tensor) -> bool:
     """Whether the fused kernel's backward is not to be used: in bfloat16 on a CPU it takes 18 times as long as two
     products and a softmax (``python benchmarks/attention.py``)."""
@@ -152,27 +161,6 @@ def _is_slow(query: Tensor) -> bool:
         return False
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
     return autocast or query.dtype == torch.bfloat16
-
-
-def _fused(
-    query: Tensor,
-    key: Tensor,
-    scale: float,
-    value: Tensor,
-    allowed: Tensor | None,
-    bias: Tensor | None,
-    causal: bool,
-    dropout_p: float,
-) -> Tensor:
-    """Run the fused kernel; ``causal`` only where it is told neither of allowed keys nor of a bias."""
-    attn_mask = allowed
-    if bias is not None:
-        attn_mask = bias.to(query.dtype)
-        if allowed is not None:
-            attn_mask = torch.where(allowed, attn_mask, attn_mask.new_full((), -torch.inf))
-    return F.scaled_dot_product_attention(
-        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=causal, scale=scale
-    )
 
 
 def _check_made(score: Score, method: str, what: str, found: list[int], expected: list[int]) -> None:

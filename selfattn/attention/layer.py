@@ -134,10 +134,8 @@ class MultiHeadAttention(nn.Module):
             self.k_proj = projection("k_proj", context_dim, num_kv_heads * head_dim)
             self.v_proj = projection("v_proj", context_dim, num_kv_heads * value_dim)
             self.out_proj = projection("out_proj", num_heads * value_dim, query_dim)
-            key_width, self.output_dim = head_dim, query_dim
-        else:
-            key_width = _divided(context_dim, num_kv_heads, "context_dim")
-            self.output_dim = num_heads * key_width
+        key_width = head_dim if project else _divided(context_dim, num_kv_heads, "context_dim")
+        self.output_dim = query_dim if project else num_heads * key_width
         self.q_norm = nn.RMSNorm(head_dim) if qk_norm else None
         self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
         self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score

@@ -12,8 +12,7 @@ from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
 from selfattn.errors import UserError
 from selfattn.files import writing
-from selfattn.report.drawing.tokenizer_card import card_text
-from selfattn.report.drawing.tokenizer_svg import card_svg
+from selfattn.report.drawing.tokenizer_card import card_svg, card_text
 from selfattn.tokenizers.card import Card, card
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer

@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 else:
     Lang = Literal[LANGS]
 
-NOT_THE_RESULT = ("resume", "jobs")  # settings of a comparison that decide nothing of what comes out
+Backend = Literal["local", "dask", "ray"]
+NOT_THE_RESULT = (
+    "resume",
+    "jobs",
+    "backend",
+    "address",
+)  # settings of a comparison that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
 MOST_SEEDS = 10_000
 
@@ -65,13 +71,16 @@ class CompareOptions:
             for all, and take the best on validation.
         metric: the metric that decides, by name; where not given, the first of the task.
         jobs: trainings side by side; where not given, one for each core, or for each GPU.
+        backend: where they are done: processes of this machine, or the workers of a Dask or Ray cluster, which have to
+            see --out under the same path.
+        address: of the cluster, such as tcp://10.0.0.1:8786 for Dask or 10.0.0.1:6379 for Ray.
         threads: threads of each; where not given, as OMP_NUM_THREADS says, or 1.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
-        "Side by side": ("jobs", "threads"),
+        "Side by side": ("jobs", "backend", "address", "threads"),
     }
 
     models: tuple[str, ...]
@@ -90,6 +99,8 @@ class CompareOptions:
     apart: bool = False
     tune: int = 0
     jobs: int | None = None
+    backend: Backend = "local"
+    address: str | None = None
     threads: int | None = None
 
     @property
@@ -115,6 +126,10 @@ class CompareOptions:
             raise SettingError("`budget`: says how much of what? Give `match` parameters, flops or seconds as well")
         if self.budget is not None and not (self.budget > 0 and math.isfinite(self.budget)):
             raise SettingError(f"`budget`: expected a number above 0, got {self.budget}")
+        if self.address is not None and self.backend == "local":
+            raise SettingError("`address`: of what? Give `backend` dask or ray as well")
+        if self.backend == "dask" and self.address is None:
+            raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")
         if not 0 < self.match_limit < 1:
             raise SettingError(f"`match_limit`: expected a share between 0 and 1, got {self.match_limit}")
         for few in self.few:

@@ -1,4 +1,4 @@
-"""How a module of one library gets its weights from a module of the other."""
+"""How a module of one library gets its weights and parts from a module of the other."""
 
 from __future__ import annotations
 
@@ -28,37 +28,44 @@ def filled(make: Callable[[], M], weights: Mapping[str, Tensor]) -> M:
     """
     with torch.device("meta"):
         module = make()
-    fill(module, weights)
+    module.load_state_dict({name: tensor.detach().clone() for name, tensor in weights.items()}, assign=True)
     return module
 
 
-def fill(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Replace all parameters of a module by copies of these tensors, which must be as many and of the same shapes.
-
-    Example:
-        >>> norm = nn.LayerNorm(2)
-        >>> fill(norm, nn.LayerNorm(2).double().state_dict())
-        >>> norm.weight.dtype
-        torch.float64
-    """
-    module.load_state_dict({name: tensor.detach().clone() for name, tensor in weights.items()}, assign=True)
-
-
-def copied_norm(norm: nn.Module | None, where: str) -> nn.LayerNorm:
-    """Copy a layer norm, its epsilon with it.
+def copy_parts(source: nn.Module, target: nn.Module, names: Mapping[str, str], where: str) -> None:
+    """Put copies of a module's parts in the places of another's, which are of the same classes.
 
     Args:
-        norm: what should be a layer norm.
+        source: whose parts are copied, with all that they are: an epsilon, no bias.
+        target: what gets them.
+        names: paths of parts in the source, and of their places in the target.
         where: what to call the place in an error message.
+
+    Raises:
+        TypeError: a part of the source is of another class than what stands in its place.
+
+    Example:
+        >>> ours, theirs = nn.ModuleDict({"first": nn.LayerNorm(2)}), nn.ModuleDict({"norm1": nn.LayerNorm(2, eps=0.5)})
+        >>> copy_parts(theirs, ours, {"norm1": "first"}, "demo")
+        >>> ours["first"].eps
+        0.5
+    """
+    for part, place in names.items():
+        kind = type(target.get_submodule(place))
+        target.set_submodule(place, copy.deepcopy(expect_type(source.get_submodule(part), kind, f"{where}: {part}")))
+
+
+def copied_norm(norm: nn.Module | None, where: str) -> nn.LayerNorm | None:
+    """Copy a layer norm, its epsilon with it, where there is one.
 
     Raises:
         TypeError: it is something else.
 
     Example:
-        >>> copied_norm(nn.LayerNorm(2, eps=0.5), "norm1").eps
+        >>> copied_norm(nn.LayerNorm(2, eps=0.5), "encoder.norm").eps
         0.5
     """
-    return copy.deepcopy(expect_type(norm, nn.LayerNorm, where))
+    return None if norm is None else copy.deepcopy(expect_type(norm, nn.LayerNorm, where))
 
 
 def expect_type(module: nn.Module | None, kind: type[M], where: str) -> M:

@@ -36,8 +36,11 @@ from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.encoder_decoder.transformer import TransformerDecoder
 from selfattn.models.transformer_config import TransformerConfig
 
+_SHARED, HEAD, _BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
+TABLES = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+POSITIONS = ["model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"]
 # Our names to theirs, in this order.
-_OUTPUT = {"decoder.output.weight": "lm_head.weight", "decoder.output.bias": "final_logits_bias"}
+_OUTPUT = {"decoder.output.weight": HEAD, "decoder.output.bias": _BIAS}
 _RENAMED = (
     (".embed.tokens.", ".embed_tokens."),
     (".self_attn_norm.", ".self_attn_layer_norm."),
@@ -46,11 +49,6 @@ _RENAMED = (
     (".feed_forward_norm.", ".final_layer_norm."),
     (".feed_forward.", "."),
 )
-
-_SHARED = "model.shared.weight"
-_TABLES = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
-_POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
-_HEAD = "lm_head.weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,27 +98,23 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
     """
     ours, ids = config_from_marian(config)
     model = _built(ours, ids)
-    shapes = {_their_name(name): (name, tensor) for name, tensor in model.state_dict().items()}
+    expected = _in_their_names(model)
     state = _without_positions(dict(state), ours)
     for names in _tied(ours):
         _spread(state, names)
     if ours.share_embeddings:
         state.pop(_SHARED, None)
-    missing, unused = sorted(shapes.keys() - state.keys()), sorted(state.keys() - shapes.keys())
+    missing, unused = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
     if missing or unused:
         raise UserError(f"weights: {_listed(missing, 'missing')}; {_listed(unused, 'unused')}")
     dtypes = {tensor.dtype for tensor in state.values()}
     if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
         raise UserError(f"weights: expected one floating point dtype, got {', '.join(sorted(map(str, dtypes)))}")
-    weights: dict[str, Tensor] = {}
-    for their_name, (name, tensor) in shapes.items():
-        expected = (1, *tensor.shape) if their_name == "final_logits_bias" else tuple(tensor.shape)
-        if tuple(state[their_name].shape) != expected:
-            raise UserError(
-                f"weights: {their_name} has shape {tuple(state[their_name].shape)}, the configuration says {expected}"
-            )
-        weights[name] = state[their_name].reshape(tensor.shape)
-    model.to(dtypes.pop()).load_state_dict(weights)
+    for name, tensor in expected.items():
+        if (found := tuple(state[name].shape)) != tuple(tensor.shape):
+            raise UserError(f"weights: {name} has shape {found}, the configuration says {tuple(tensor.shape)}")
+    for name, tensor in _in_their_names(model.to(dtypes.pop())).items():
+        tensor.copy_(state[name])
     return Marian(model.eval(), ours, ids)
 
 
@@ -142,19 +136,17 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
         See :func:`from_marian`.
     """
     config = config_to_marian(marian.config, marian.ids)
-    weights = marian.model.state_dict()
-    shapes = {name: tensor.shape for name, tensor in _built(marian.config, marian.ids).state_dict().items()}
-    if shapes != {name: tensor.shape for name, tensor in weights.items()}:
-        differing = sorted(
-            name for name in shapes | weights if name not in weights or weights[name].shape != shapes.get(name)
-        )
+    found, expected = (
+        {(name, tensor.shape) for name, tensor in model.state_dict().items()}
+        for model in (marian.model, _built(marian.config, marian.ids))
+    )
+    if differing := sorted({name for name, _ in found ^ expected}):
         raise UserError(f"the model was not built from this configuration: it differs in {', '.join(differing)}")
-    state = {_their_name(name): tensor for name, tensor in weights.items()}
+    state = _in_their_names(marian.model)
     for names in _tied(marian.config):
         _spread(state, names)
-    state["final_logits_bias"] = state["final_logits_bias"][None]
     positions = position_table(config["max_position_embeddings"], config["d_model"])
-    return state | {name: positions.to(state[_HEAD].dtype) for name in _POSITIONS}, config
+    return state | {name: positions.to(state[HEAD].dtype) for name in POSITIONS}, config
 
 
 def never_write(model: EncoderDecoder, tokens: Iterable[int]) -> None:
@@ -206,6 +198,12 @@ def _built(config: EncoderDecoderConfig, ids: MarianIds) -> EncoderDecoder:
     return model
 
 
+def _in_their_names(model: EncoderDecoder) -> dict[str, Tensor]:
+    """Return the weights of a model in their names and shapes; they share memory with it."""
+    state = {_their_name(name): tensor for name, tensor in model.state_dict().items()}
+    return state | {_BIAS: state[_BIAS][None]}
+
+
 def _their_name(name: str) -> str:
     """Translate a parameter's name.
 
@@ -223,8 +221,8 @@ def _their_name(name: str) -> str:
 def _tied(config: EncoderDecoderConfig) -> list[list[str]]:
     """Name the tensors that are one matrix, group by group."""
     if config.share_embeddings:
-        return [[_SHARED, *_TABLES.values(), *([_HEAD] if config.tie_output else [])]]
-    return [[_TABLES["decoder"], _HEAD]] if config.tie_output else []
+        return [[_SHARED, *TABLES, *([HEAD] if config.tie_output else [])]]
+    return [[TABLES[1], HEAD]] if config.tie_output else []
 
 
 def _spread(state: dict[str, Tensor], names: list[str]) -> None:
@@ -241,7 +239,7 @@ def _without_positions(state: dict[str, Tensor], config: EncoderDecoderConfig) -
     """Leave the tables of positions out, having seen that they are what is computed here."""
     assert isinstance(config.encoder, TransformerConfig)
     expected = position_table(config.encoder.max_length, config.encoder.dim)
-    for name in _POSITIONS:
+    for name in POSITIONS:
         table = state.pop(name, expected)
         tolerance = max(1e-5, torch.finfo(table.dtype).eps) if table.is_floating_point() else 0.0
         if table.shape != expected.shape or not torch.allclose(table.cpu().float(), expected, rtol=0, atol=tolerance):

@@ -33,29 +33,25 @@ from selfattn.errors import UserError
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 
-# What every Transformer stack of this architecture is, in our words.
-_STACK: dict[str, Any] = {
-    "num_kv_heads": None,
-    "norm": "layer",
-    "norm_first": False,
-    "position": "sinusoidal",
-    "sinusoid_layout": "halves",
-    "score": "scaled_dot",
-    "qk_norm": False,
-    "window": None,
-}
 # What is one for both stacks there: our name to theirs.
-_COMMON = {
-    "dim": "d_model",
-    "activation": "activation_function",
-    "scale_embedding": "scale_embedding",
-    "max_length": "max_position_embeddings",
-    "dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-    "activation_dropout": "activation_dropout",
+_COMMON = {"dim": "d_model", "activation": "activation_function", "max_length": "max_position_embeddings"} | {
+    name: name for name in ("scale_embedding", "dropout", "attention_dropout", "activation_dropout")
 }
 # What each stack has of its own: our name to theirs, behind the name of the side.
 _OWN = {"num_layers": "layers", "num_heads": "attention_heads", "ffn_dim": "ffn_dim"}
+# What every Transformer stack of this architecture is where it has no setting: as ours is by default, but for two.
+_STACK: dict[str, Any] = {
+    field.name: field.default for field in dataclasses.fields(TransformerConfig) if field.name not in _COMMON | _OWN
+} | {"norm_first": False, "sinusoid_layout": "halves"}
+# What both have together, and what the ids are: our name to theirs.
+_WHOLE = {"share_embeddings": "share_encoder_decoder_embeddings", "tie_output": "tie_word_embeddings"}
+_IDS = {
+    "source_vocab_size": "vocab_size",
+    "vocab_size": "decoder_vocab_size",
+    "start_id": "decoder_start_token_id",
+    "eos_id": "eos_token_id",
+    "pad_id": "pad_token_id",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,38 +164,26 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         ('silu', 2, 10)
     """
     try:
-        theirs = checked(_Theirs, {name: value for name, value in config.items() if name in _READ})
+        read = checked(_Theirs, {name: value for name, value in config.items() if name in _READ})
     except FieldError as error:
         raise UserError(f"{error}; is this the configuration of a Marian model that has a counterpart here?") from None
-    vocab_size = theirs.vocab_size if theirs.decoder_vocab_size is None else theirs.decoder_vocab_size
-    if theirs.share_encoder_decoder_embeddings and vocab_size != theirs.vocab_size:
+    vocab_size = read.vocab_size if read.decoder_vocab_size is None else read.decoder_vocab_size
+    theirs = vars(read) | {"decoder_vocab_size": vocab_size}
+    if read.share_encoder_decoder_embeddings and vocab_size != read.vocab_size:
         raise UserError(
-            f"decoder_vocab_size: {vocab_size} differs from vocab_size {theirs.vocab_size}, "
+            f"decoder_vocab_size: {vocab_size} differs from vocab_size {read.vocab_size}, "
             "but share_encoder_decoder_embeddings says that there is one table"
         )
-    common = {ours: getattr(theirs, name) for ours, name in _COMMON.items()} | _STACK
+    common = {ours: theirs[name] for ours, name in _COMMON.items()}
     if common["activation"] == "swish":
         common["activation"] = "silu"
-
-    def stack(side: str) -> TransformerConfig:
-        own = {ours: getattr(theirs, f"{side}_{name}") for ours, name in _OWN.items()}
-        return TransformerConfig(**common, **own)
-
-    ours = EncoderDecoderConfig(
-        encoder=stack("encoder"),
-        decoder=stack("decoder"),
-        share_embeddings=theirs.share_encoder_decoder_embeddings,
-        tie_output=theirs.tie_word_embeddings,
-    )
-    ids = MarianIds(
-        vocab_size=vocab_size,
-        source_vocab_size=theirs.vocab_size,
-        start_id=theirs.decoder_start_token_id,
-        eos_id=theirs.eos_token_id,
-        pad_id=theirs.pad_token_id,
-        never_written=tuple(token for (token,) in theirs.bad_words_ids or ()),
-    )
-    return ours, ids
+    stacks: dict[str, Any] = {
+        side: TransformerConfig(**_STACK, **common, **{ours: theirs[f"{side}_{name}"] for ours, name in _OWN.items()})
+        for side in ("encoder", "decoder")
+    }
+    ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
+    never_written = tuple(token for (token,) in read.bad_words_ids or ())
+    return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()}, never_written=never_written)
 
 
 def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, Any]:
@@ -229,31 +213,22 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
         for name, only in _STACK.items():
             if getattr(stack, name) != only:
                 raise UserError(f"{side}.{name}: the Marian architecture has {only!r}, got {getattr(stack, name)!r}")
-    common = {theirs: [getattr(stack, ours) for stack in stacks.values()] for ours, theirs in _COMMON.items()}
-    if "swiglu" in common["activation_function"]:
-        raise UserError("encoder.activation: the Marian architecture has no gate, got 'swiglu'")
+    values: dict[str, Any] = {"model_type": "marian"}
     for ours, theirs in _COMMON.items():
-        first, second = common[theirs]
-        if first != second:
-            raise UserError(f"{ours}: the Marian architecture has one for both stacks, got {first!r} and {second!r}")
+        values[theirs], second = (getattr(stack, ours) for stack in stacks.values())
+        if "swiglu" in (values[theirs], second):
+            raise UserError("encoder.activation: the Marian architecture has no gate, got 'swiglu'")
+        if values[theirs] != second:
+            raise UserError(
+                f"{ours}: the Marian architecture has one for both stacks, got {values[theirs]!r} and {second!r}"
+            )
     if config.share_embeddings and ids.vocab_size != ids.source_vocab_size:
         raise UserError(f"share_embeddings: one table cannot have {ids.source_vocab_size} and {ids.vocab_size} rows")
-    own = {f"{side}_{name}": getattr(stack, ours) for side, stack in stacks.items() for ours, name in _OWN.items()}
-    values: dict[str, Any] = {name: first for name, (first, _) in common.items()} | own
+    values |= {f"{side}_{name}": getattr(stack, ours) for side, stack in stacks.items() for ours, name in _OWN.items()}
+    values |= {name: getattr(config, ours) for ours, name in _WHOLE.items()}
+    values |= {name: getattr(ids, ours) for ours, name in _IDS.items()}
     if values["activation_function"] == "silu":
         values["activation_function"] = "swish"
-    written: dict[str, Any] = encode(
-        _Theirs(
-            model_type="marian",
-            vocab_size=ids.source_vocab_size,
-            decoder_vocab_size=ids.vocab_size,
-            share_encoder_decoder_embeddings=config.share_embeddings,
-            tie_word_embeddings=config.tie_output,
-            decoder_start_token_id=ids.start_id,
-            eos_token_id=ids.eos_id,
-            pad_token_id=ids.pad_id,
-            **values,
-        )
-    )
+    written: dict[str, Any] = encode(_Theirs(**values))
     known = {name: value for name, value in written.items() if name not in vars(_OneWay())}
     return {"architectures": ["MarianMTModel"], "forced_eos_token_id": None, "bos_token_id": None} | known

@@ -12,16 +12,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from selfattn.codec import read, write
-from selfattn.convert.marian import Marian, from_marian, to_marian
+from selfattn.convert.marian import HEAD, POSITIONS, TABLES, Marian, from_marian, to_marian
 from selfattn.errors import UserError
 
-_CONFIG, _GENERATION, _WEIGHTS, _PICKLED = (
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "pytorch_model.bin",
-)
-
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
+_WEIGHTS, _PICKLED = "model.safetensors", "pytorch_model.bin"
 _ADVICE = "is this a directory of a Marian model?"
 _SPECIAL = ("decoder_start_token_id", "eos_token_id", "pad_token_id")
 
@@ -109,11 +104,9 @@ def save_marian(marian: Marian, directory: str | Path) -> None:
 
 def _saved(state: dict[str, Tensor], marian: Marian) -> dict[str, Tensor]:
     """Keep one name of each tied matrix, and no tables of positions, as ``save_pretrained`` does."""
-    drop = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+    drop = list(POSITIONS)
     if marian.config.tie_output:
-        drop.append("lm_head.weight")
-    if marian.config.tie_output and marian.config.share_embeddings:
-        drop += [f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
+        drop += [HEAD, *(TABLES if marian.config.share_embeddings else [])]
     return {name: tensor.contiguous().clone() for name, tensor in state.items() if name not in drop}
 
 

@@ -37,23 +37,20 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     """
     where = "attention_from_torch"
     expect_type(module, nn.MultiheadAttention, where)
-    if module.bias_k is not None:
-        raise ValueError(f"{where}: add_bias_kv=True has no counterpart: there is no layer with keys of its own")
-    if module.add_zero_attn:
-        raise ValueError(f"{where}: add_zero_attn=True has no counterpart: there is no layer with keys of its own")
+    for name, given in (("add_bias_kv", module.bias_k is not None), ("add_zero_attn", module.add_zero_attn)):
+        if given:
+            raise ValueError(f"{where}: {name}=True has no counterpart: there is no layer with keys of its own")
     if module.kdim != module.vdim:
         raise ValueError(
             f"{where}: kdim={module.kdim} and vdim={module.vdim} differ; keys and values are made of one context here"
         )
-    if module.in_proj_weight is not None:
-        projections = module.in_proj_weight.chunk(3)
-    else:
-        projections = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-    names = ("q_proj", "k_proj", "v_proj")
-    weights: dict[str, Tensor] = {f"{name}.weight": part for name, part in zip(names, projections, strict=True)}
-    if module.in_proj_bias is not None:
-        weights |= {f"{name}.bias": part for name, part in zip(names, module.in_proj_bias.chunk(3), strict=True)}
-    weights |= {f"out_proj.{name}": tensor for name, tensor in module.out_proj.state_dict().items()}
+    weights: dict[str, Tensor] = {}
+    for name, tensor in module.state_dict().items():
+        if name.startswith("in_proj_"):  # of query, key and value, one below the other
+            kind = name.removeprefix("in_proj_")
+            weights |= {f"{part}_proj.{kind}": rows for part, rows in zip("qkv", tensor.chunk(3), strict=True)}
+        else:
+            weights[name.replace("_proj_weight", "_proj.weight")] = tensor
     ours = filled(
         lambda: MultiHeadAttention(
             module.embed_dim,
@@ -85,16 +82,12 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         torch.Size([18, 6])
     """
     _check(layer)
-    parts = [part for part in (layer.q_proj, layer.k_proj, layer.v_proj) if isinstance(part, nn.Linear)]
-    dim, context_dim = parts[0].in_features, parts[1].in_features
-    has_bias = parts[0].bias is not None
-    weights = {f"out_proj.{name}": tensor for name, tensor in layer.out_proj.state_dict().items()}
-    if context_dim == dim:
-        weights["in_proj_weight"] = torch.cat([part.weight for part in parts])
-    else:
-        weights |= {f"{name}_proj_weight": part.weight for name, part in zip("qkv", parts, strict=True)}
-    if has_bias:
-        weights["in_proj_bias"] = torch.cat([part.bias for part in parts])
+    weights = layer.state_dict()
+    dim, context_dim = (weights[f"{part}_proj.weight"].shape[1] for part in "qk")
+    has_bias = "q_proj.bias" in weights
+    for kind in ["weight"] * (context_dim == dim) + ["bias"] * has_bias:
+        weights[f"in_proj_{kind}"] = torch.cat([weights.pop(f"{part}_proj.{kind}") for part in "qkv"])
+    weights = {name if name.startswith(("in_", "out_")) else name.replace(".", "_"): w for name, w in weights.items()}
     theirs = filled(
         lambda: nn.MultiheadAttention(
             dim,

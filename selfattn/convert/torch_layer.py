@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from selfattn.convert.fill import copied_norm, expect_type, fill, filled
+from selfattn.convert.fill import copy_parts, expect_type
 from selfattn.convert.torch_attention import attention_from_torch, attention_to_torch
 from selfattn.layers import Activation, FeedForward, TransformerBlock
+from selfattn.layers.transformer import FUNCTIONS
 
 TorchLayer = TypeVar("TorchLayer", nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
-# The norms of a block in the order in which PyTorch numbers them.
-_ENCODER_NORMS = ("self_attn_norm", "feed_forward_norm")
-_DECODER_NORMS = ("self_attn_norm", "cross_attn_norm", "feed_forward_norm")
-_FUNCTIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
-_SAME_FUNCTIONS: dict[Any, Activation] = {torch.relu: "relu", F.relu: "relu", F.gelu: "gelu", F.silu: "silu"}
+# The parts of a block that are the same modules there: our name to theirs, and the norms in the order of their numbers.
+_FEED_FORWARD = {"feed_forward.fc1": "linear1", "feed_forward.fc2": "linear2"}
+_ENCODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "feed_forward_norm": "norm2"}
+_DECODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "cross_attn_norm": "norm2", "feed_forward_norm": "norm3"}
+# Functions, and modules without settings of their own, that are one of our activations.
+_ACTIVATIONS: dict[Any, Activation] = {
+    **{torch.relu: "relu", F.relu: "relu", F.gelu: "gelu", F.silu: "silu"},
+    **{nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"},
+}
 
 
 def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBlock:
@@ -43,8 +47,7 @@ def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBl
         >>> torch.allclose(encoder_layer_from_torch(theirs)(x).x, theirs(x), atol=1e-5)
         True
     """
-    where = "encoder_layer_from_torch"
-    return _block(expect_type(layer, nn.TransformerEncoderLayer, where), None, _ENCODER_NORMS, where)
+    return _block(layer, nn.TransformerEncoderLayer, _ENCODER, "encoder_layer_from_torch")
 
 
 def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBlock:
@@ -68,9 +71,7 @@ def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBl
         >>> torch.allclose(ours(x, memory=ours.project_memory(memory)).x, theirs(x, memory), atol=1e-5)
         True
     """
-    where = "decoder_layer_from_torch"
-    expect_type(layer, nn.TransformerDecoderLayer, where)
-    return _block(layer, layer.multihead_attn, _DECODER_NORMS, where)
+    return _block(layer, nn.TransformerDecoderLayer, _DECODER, "decoder_layer_from_torch")
 
 
 def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLayer:
@@ -94,7 +95,7 @@ def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLaye
     where = "encoder_layer_to_torch"
     if block.cross_attn is not None:
         raise ValueError(f"{where}: this block has cross-attention; use decoder_layer_to_torch")
-    return _layer(nn.TransformerEncoderLayer, block, _ENCODER_NORMS, where)
+    return _layer(nn.TransformerEncoderLayer, block, _ENCODER, where)
 
 
 def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLayer:
@@ -123,38 +124,27 @@ def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLaye
     where = "decoder_layer_to_torch"
     if block.cross_attn is None:
         raise ValueError(f"{where}: this block has no cross-attention; use encoder_layer_to_torch")
-    theirs = _layer(nn.TransformerDecoderLayer, block, _DECODER_NORMS, where)
+    theirs = _layer(nn.TransformerDecoderLayer, block, _DECODER, where)
     if theirs.multihead_attn.kdim != theirs.multihead_attn.embed_dim:
         raise ValueError(
             f"{where}: nn.TransformerDecoderLayer has one width, but the block is "
             f"{theirs.multihead_attn.embed_dim} wide and its memory {theirs.multihead_attn.kdim}"
         )
-    return theirs.train(block.training)
+    return theirs
 
 
-def _block(
-    layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
-    cross_attn: nn.MultiheadAttention | None,
-    norms: tuple[str, ...],
-    where: str,
-) -> TransformerBlock:
-    """Make the block; each part has a norm and a dropout there, numbered from 1."""
-    dropouts = {getattr(layer, f"dropout{number}").p for number, _ in enumerate(norms, 1)}
+def _block(layer: TorchLayer, kind: type[TorchLayer], parts: dict[str, str], where: str) -> TransformerBlock:
+    """Make the block; beside each numbered norm there is a dropout of that number."""
+    expect_type(layer, kind, where)
+    dropouts = {getattr(layer, name.replace("norm", "dropout")).p for name in parts.values() if "norm" in name}
     if len(dropouts) > 1:
         raise ValueError(
             f"{where}: a block drops the outputs of its parts with one probability, got {sorted(dropouts)}"
         )
-    activation = _activation(layer.activation, where)
-    weights = {
-        f"{ours}.{name}": tensor
-        for ours, theirs in (("fc1", layer.linear1), ("fc2", layer.linear2))
-        for name, tensor in theirs.state_dict().items()
-    }
     dim, ffn_dim = layer.linear1.in_features, layer.linear1.out_features
-    has_bias, inner_dropout = layer.linear1.bias is not None, layer.dropout.p
-    feed_forward = filled(
-        lambda: FeedForward(dim, ffn_dim, activation=activation, dropout=inner_dropout, bias=has_bias), weights
-    )
+    activation, cross_attn = _activation(layer.activation, where), getattr(layer, "multihead_attn", None)
+    with torch.device("meta"):
+        feed_forward = FeedForward(dim, ffn_dim, activation=activation, dropout=layer.dropout.p)
     block = TransformerBlock(
         dim,
         self_attn=attention_from_torch(layer.self_attn),
@@ -163,12 +153,11 @@ def _block(
         norm_first=layer.norm_first,
         dropout=dropouts.pop(),
     )
-    for number, name in enumerate(norms, 1):
-        setattr(block, name, copied_norm(getattr(layer, f"norm{number}"), f"{where}: norm{number}"))
+    copy_parts(layer, block, {theirs: ours for ours, theirs in parts.items()}, where)
     return block.train(layer.training)
 
 
-def _layer(kind: type[TorchLayer], block: TransformerBlock, norms: tuple[str, ...], where: str) -> TorchLayer:
+def _layer(kind: type[TorchLayer], block: TransformerBlock, parts: dict[str, str], where: str) -> TorchLayer:
     """Make PyTorch's layer."""
     feed_forward = block.feed_forward
     if feed_forward.activation == "swiglu":
@@ -189,31 +178,22 @@ def _layer(kind: type[TorchLayer], block: TransformerBlock, norms: tuple[str, ..
             self_attn.num_heads,
             feed_forward.fc1.out_features,
             dropout=block.dropout.p,
-            activation=_FUNCTIONS[feed_forward.activation],
+            activation=FUNCTIONS[feed_forward.activation],
             batch_first=True,
             norm_first=block.norm_first,
-            bias=biases["self_attn"],
         )
     theirs.self_attn = self_attn
     if cross_attn is not None:
         theirs.multihead_attn = cross_attn
     theirs.dropout.p = feed_forward.dropout.p
-    fill(theirs.linear1, feed_forward.fc1.state_dict())
-    fill(theirs.linear2, feed_forward.fc2.state_dict())
-    for number, name in enumerate(norms, 1):
-        setattr(theirs, f"norm{number}", copied_norm(getattr(block, name), f"{where}: {name}"))
+    copy_parts(block, theirs, parts, where)
     return theirs.train(block.training)
 
 
 def _activation(function: object, where: str) -> Activation:
     """Name an activation function or module."""
-    if isinstance(function, nn.ReLU):
-        return "relu"
-    if isinstance(function, nn.SiLU):
-        return "silu"
-    if isinstance(function, nn.GELU) and function.approximate == "none":
-        return "gelu"
-    for known, name in _SAME_FUNCTIONS.items():
-        if function is known:
+    is_exact = getattr(function, "approximate", "none") == "none"
+    for known, name in _ACTIVATIONS.items():
+        if function is known or (is_exact and isinstance(known, type) and isinstance(function, known)):
             return name
     raise ValueError(f"{where}: the activation {function} has no counterpart; known: relu, gelu, silu")

@@ -65,18 +65,13 @@ def transformer_from_torch(
     ):
         if width != module.d_model:
             raise ValueError(f"{where}: {name} has width {width}, but d_model is {module.d_model}")
+    encoder_layers = [encoder_layer_from_torch(layer) for layer in encoder.layers]
+    decoder_layers = [decoder_layer_from_torch(layer) for layer in decoder.layers]
+    encoder_norm = copied_norm(encoder.norm, f"{where}: encoder.norm")
+    decoder_norm = copied_norm(decoder.norm, f"{where}: decoder.norm")
     model = EncoderDecoder(
-        TransformerEncoder(
-            source,
-            [encoder_layer_from_torch(layer) for layer in encoder.layers],
-            norm=_last_norm(encoder.norm, f"{where}: encoder.norm"),
-        ),
-        TransformerDecoder(
-            target,
-            [decoder_layer_from_torch(layer) for layer in decoder.layers],
-            output,
-            norm=_last_norm(decoder.norm, f"{where}: decoder.norm"),
-        ),
+        TransformerEncoder(source, encoder_layers, norm=encoder_norm),
+        TransformerDecoder(target, decoder_layers, output, norm=decoder_norm),
     )
     return model.train(module.training)
 
@@ -131,13 +126,9 @@ def transformer_to_torch(model: EncoderDecoder) -> nn.Transformer:
         (theirs.decoder, decoder_layers, decoder.norm, "decoder.norm"),
     ):
         stack.layers, stack.num_layers = nn.ModuleList(layers), len(layers)
-        stack.norm = _last_norm(norm, f"{where}: {name}")
+        stack.norm = copied_norm(norm, f"{where}: {name}")
     return theirs.train(model.training)
 
 
 def _blocks(stack: TransformerEncoder | TransformerDecoder) -> Sequence[TransformerBlock]:
     return [block for block in stack.layers if isinstance(block, TransformerBlock)]
-
-
-def _last_norm(norm: nn.Module | None, where: str) -> nn.LayerNorm | None:
-    return None if norm is None else copied_norm(norm, where)

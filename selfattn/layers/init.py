@@ -54,33 +54,23 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def _fill(module: nn.Module, name: str, parameter: Tensor, generator: torch.Generator) -> None:
-    if isinstance(module, nn.Linear):
-        if name == "bias":
-            parameter.zero_()
-        else:
-            nn.init.xavier_uniform_(parameter, generator=generator)
+    if not isinstance(module, nn.Linear | nn.Embedding | nn.LSTM | nn.GRU | nn.LayerNorm | nn.RMSNorm):
+        raise ValueError(
+            f"initialise: no rule for {name!r} of {type(module).__name__}; give it a method initialise(generator)"
+        )
+    if name.startswith("bias"):
+        parameter.zero_()
+        if isinstance(module, nn.LSTM) and name.startswith("bias_ih"):
+            parameter[module.hidden_size : 2 * module.hidden_size] = 1.0
+    elif isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(parameter, generator=generator)
     elif isinstance(module, nn.Embedding):
         nn.init.normal_(parameter, std=module.embedding_dim**-0.5, generator=generator)
         if module.padding_idx is not None:
             parameter[module.padding_idx].zero_()
     elif isinstance(module, nn.LSTM | nn.GRU):
-        _fill_recurrent(module, name, parameter, generator)
-    elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        parameter.fill_(1.0 if name == "weight" else 0.0)
+        fill = nn.init.xavier_uniform_ if name.startswith("weight_ih") else nn.init.orthogonal_
+        for gate in torch.split(parameter, module.hidden_size):
+            fill(gate, generator=generator)
     else:
-        raise ValueError(
-            f"initialise: no rule for {name!r} of {type(module).__name__}; give it a method initialise(generator)"
-        )
-
-
-def _fill_recurrent(module: nn.LSTM | nn.GRU, name: str, parameter: Tensor, generator: torch.Generator) -> None:
-    if name.startswith("bias"):
-        parameter.zero_()
-        if isinstance(module, nn.LSTM) and name.startswith("bias_ih"):
-            parameter[module.hidden_size : 2 * module.hidden_size] = 1.0
-        return
-    for gate in torch.split(parameter, module.hidden_size):
-        if name.startswith("weight_ih"):
-            nn.init.xavier_uniform_(gate, generator=generator)
-        else:
-            nn.init.orthogonal_(gate, generator=generator)
+        parameter.fill_(1.0)

@@ -1,15 +1,83 @@
-"""The Transformer block: self-attention, cross-attention where there is something to cross to, feed-forward."""
+"""The Transformer block and what it has besides attention: norms, the feed-forward block and its gated variant."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue, MultiHeadAttention
 from selfattn.layers.dropout import Dropout
-from selfattn.layers.feedforward import FeedForward
-from selfattn.layers.norms import Norm, make_norm
+
+Norm = Literal["layer", "rms"]
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
+def make_norm(kind: Norm, dim: int) -> nn.Module:
+    """Build a normalisation over the last axis.
+
+    Args:
+        kind: ``"layer"`` (Ba et al. 2016) or ``"rms"`` (Zhang and Sennrich 2019).
+        dim: width of that axis.
+
+    Raises:
+        ValueError: the kind is unknown.
+
+    Example:
+        >>> make_norm("rms", 8)
+        RMSNorm((8,), eps=1e-06, elementwise_affine=True)
+    """
+    if kind == "layer":
+        return nn.LayerNorm(dim)
+    if kind == "rms":
+        return nn.RMSNorm(dim, eps=1e-6)
+    raise ValueError(f"unknown norm {kind!r}; known: layer, rms")
+
+
+class FeedForward(nn.Module):
+    """``fc2(activation(fc1(x)))`` at every position (Vaswani et al. 2017, section 3.3, equation 2).
+
+    ``swiglu`` multiplies by a second, linear projection: ``fc2(silu(fc1(x)) * gate(x))`` (Shazeer 2020, equation 6).
+
+    Args:
+        dim: model width ``d``.
+        ffn_dim: width inside.
+        activation: ``"relu"`` (default), ``"gelu"``, ``"silu"`` (also called swish: ``x * sigmoid(x)``) or
+            ``"swiglu"``.
+        dropout: probability of dropping an inner unit while training; default 0.
+        bias: whether the projections have biases; default True.
+
+    Raises:
+        ValueError: the activation is unknown.
+
+    Example:
+        >>> import torch
+        >>> FeedForward(8, 32)(torch.randn(2, 3, 8)).shape
+        torch.Size([2, 3, 8])
+    """
+
+    def __init__(
+        self, dim: int, ffn_dim: int, *, activation: Activation = "relu", dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__()
+        if activation not in ("relu", "gelu", "silu", "swiglu"):
+            raise ValueError(f"unknown activation {activation!r}; known: relu, gelu, silu, swiglu")
+        self.activation = activation
+        self.fc1 = nn.Linear(dim, ffn_dim, bias=bias)
+        self.gate = nn.Linear(dim, ffn_dim, bias=bias) if activation == "swiglu" else None
+        self.fc2 = nn.Linear(ffn_dim, dim, bias=bias)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[b i d]`` to ``[b i d]``."""
+        inner = self.fc1(x)
+        inner = F.silu(inner) * self.gate(x) if self.gate is not None else FUNCTIONS[self.activation](inner)
+        mapped: Tensor = self.fc2(self.dropout(inner))
+        return mapped
 
 
 class BlockOutput(NamedTuple):

@@ -11,10 +11,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from selfattn.models.config import Limits, ModelConfig, Width, config_from_dict, config_to_dict, override
-    from selfattn.models.presets import Preset, get_preset
-    from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
-    from selfattn.models.sizing import match
+    from selfattn.models.config import Limits as Limits
+    from selfattn.models.config import ModelConfig as ModelConfig
+    from selfattn.models.config import Width as Width
+    from selfattn.models.config import config_from_dict as config_from_dict
+    from selfattn.models.config import config_to_dict as config_to_dict
+    from selfattn.models.config import override as override
+    from selfattn.models.presets import Preset as Preset
+    from selfattn.models.presets import get_preset as get_preset
+    from selfattn.models.protocol import AttentionMaps as AttentionMaps
+    from selfattn.models.protocol import Decoded as Decoded
+    from selfattn.models.protocol import DecoderState as DecoderState
+    from selfattn.models.protocol import Memory as Memory
+    from selfattn.models.protocol import Seq2Seq as Seq2Seq
+    from selfattn.models.sizing import match as match
 
 _HOME = {
     "config": ("Limits", "ModelConfig", "Width", "config_from_dict", "config_to_dict", "override"),
@@ -22,23 +32,6 @@ _HOME = {
     "protocol": ("AttentionMaps", "Decoded", "DecoderState", "Memory", "Seq2Seq"),
     "sizing": ("match",),
 }
-
-__all__ = [
-    "AttentionMaps",
-    "Decoded",
-    "DecoderState",
-    "Limits",
-    "Memory",
-    "ModelConfig",
-    "Preset",
-    "Seq2Seq",
-    "Width",
-    "config_from_dict",
-    "config_to_dict",
-    "get_preset",
-    "match",
-    "override",
-]
 
 
 def __getattr__(name: str) -> Any:

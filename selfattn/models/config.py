@@ -219,21 +219,18 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
     """
     if not isinstance(data, dict):
         raise UserError(f"{where}: expected an object with a kind, got {data!r}")
-    kind = data.get("kind")
-    if not isinstance(kind, str) or not (kind in PARTS or kind in FAMILIES):
+    kind: Any = data.get("kind")
+    cls: Any = next((registry[kind] for registry in (PARTS, FAMILIES) if kind in registry), None)
+    if cls is None:
         raise UserError(
             f"{where}: kind {kind!r} is unknown; known: {', '.join(sorted((*FAMILIES, *PARTS)))}. A family of your own "
             "comes in with --plugin FILE"
         )
-    cls: Any = PARTS[kind] if kind in PARTS else FAMILIES[kind]
     known = {field.name for field in dataclasses.fields(cls)}
-    values: dict[str, Any] = {}
-    for name, value in data.items():
-        if name == "kind":
-            continue
-        if name not in known:
-            raise UserError(f"{where}: {kind} has no setting {name!r}; it has {', '.join(sorted(known))}")
-        values[name] = config_from_dict(value, where) if isinstance(value, dict) else value
+    values = {name: value for name, value in data.items() if name != "kind"}
+    if unknown := [name for name in values if name not in known]:
+        raise UserError(f"{where}: {kind} has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    values = {n: config_from_dict(value, where) if isinstance(value, dict) else value for n, value in values.items()}
     try:
         return cls(**values)
     except TypeError as error:

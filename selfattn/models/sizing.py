@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -238,18 +240,10 @@ def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int
 
     What holds for a number must hold for all above it. The search goes out from the guess in growing strides.
     """
-    guess, stride = min(max(guess, low), high), 1
-    if holds(guess):
-        high = guess
-        while low < high and holds(max(low, high - stride)):
-            high, stride = max(low, high - stride), 2 * stride
-        low = max(low, high - stride + 1)
-    else:
-        low = min(guess + 1, high)
-        while low < high and not holds(min(high, low + stride - 1)):
-            low, stride = min(high, low + stride), 2 * stride
-        high = min(high, low + stride - 1)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+    below = above = min(max(guess, low), high)
+    strides = (2**power for power in itertools.count())
+    while below > low and holds(below):
+        above, below = below, max(low, below - next(strides))
+    while above < high and not holds(above):
+        below, above = above, min(high, above + next(strides))
+    return below + bisect.bisect_left(range(below, above), True, key=holds)

@@ -13,7 +13,7 @@ from selfattn.registry import POSITIONS, SCORES
 if TYPE_CHECKING:
     from torch import nn
 
-    from selfattn.attention import AttentionPosition, MultiHeadAttention, Position
+    from selfattn.attention import AttentionPosition, MultiHeadAttention
     from selfattn.layers import TokenEmbedding, TransformerBlock
     from selfattn.models.encoder_decoder.transformer import TransformerDecoder, TransformerEncoder
 
@@ -72,8 +72,6 @@ class TransformerConfig(Checked):
                 f"dim: {self.position} positions with {self.num_heads} heads need a multiple of {unit}, got {self.dim}"
             )
 
-    # What an encoder-decoder asks of its parts. -----------------------------------------------------------------------
-
     recurrent: ClassVar[bool] = False
     can_tie: ClassVar[bool] = True
     slices: ClassVar[int] = 1
@@ -119,37 +117,42 @@ class TransformerConfig(Checked):
         """Build an encoder over an embedding table."""
         from selfattn.models.encoder_decoder.transformer import TransformerEncoder
 
-        return TransformerEncoder(self.make_embedding(tokens), self.make_blocks(causal=False), norm=self.make_norm())
+        embed, blocks, norm = self.make_stack(tokens, causal=False)
+        return TransformerEncoder(embed, blocks, norm=norm)
 
     def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> TransformerDecoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
         from selfattn.models.encoder_decoder.transformer import TransformerDecoder
 
-        return TransformerDecoder(
-            self.make_embedding(tokens),
-            self.make_blocks(causal=True, context_dim=source_dim),
-            output_layer(self.dim, tokens, tie=tie_output),
-            norm=self.make_norm(),
-            window=self.window,
+        embed, blocks, norm = self.make_stack(tokens, causal=True, context_dim=source_dim)
+        output = output_layer(self.dim, tokens, tie=tie_output)
+        return TransformerDecoder(embed, blocks, output, norm=norm, window=self.window)
+
+    def make_stack(
+        self, tokens: nn.Embedding, *, causal: bool, context_dim: int | None = None
+    ) -> tuple[TokenEmbedding, list[TransformerBlock], nn.Module | None]:
+        """Build the embedding, the blocks, and the norm behind the last one, which pre-norm needs.
+
+        All blocks share one position module; with a ``context_dim`` each has cross-attention.
+        """
+        from selfattn.attention import (
+            AttentionPosition,
+            EmbeddingPosition,
+            MultiHeadAttention,
+            make_position,
+            make_score,
         )
+        from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock, make_norm
 
-    # What it is built of. ---------------------------------------------------------------------------------------------
-
-    def make_embedding(self, tokens: nn.Embedding) -> TokenEmbedding:
-        """Build the token embedding, with positions where they are added."""
-        from selfattn.attention import EmbeddingPosition
-        from selfattn.layers import TokenEmbedding
-
-        position = self._make_position(causal=True)
+        position = make_position(
+            self.position,
+            dim=self.dim,
+            num_heads=self.num_heads,
+            max_length=self.max_length,
+            bidirectional=not causal,
+            layout=self.sinusoid_layout,
+        )
         added = position if isinstance(position, EmbeddingPosition) else None
-        return TokenEmbedding(tokens, added, scale=self.scale_embedding, dropout=self.dropout)
-
-    def make_blocks(self, *, causal: bool, context_dim: int | None = None) -> list[TransformerBlock]:
-        """Build the blocks; with a ``context_dim`` each has cross-attention. All share one position module."""
-        from selfattn.attention import AttentionPosition, MultiHeadAttention, make_score
-        from selfattn.layers import FeedForward, TransformerBlock
-
-        position = self._make_position(causal=causal)
         inside = position if isinstance(position, AttentionPosition) else None
         head_dim = self.dim // self.num_heads
 
@@ -165,7 +168,8 @@ class TransformerConfig(Checked):
                 qk_norm=self.qk_norm,
             )
 
-        return [
+        embed = TokenEmbedding(tokens, added, scale=self.scale_embedding, dropout=self.dropout)
+        blocks = [
             TransformerBlock(
                 self.dim,
                 self_attn=attention(None, inside),
@@ -179,24 +183,7 @@ class TransformerConfig(Checked):
             )
             for _ in range(self.num_layers)
         ]
-
-    def make_norm(self) -> nn.Module | None:
-        """Build the norm behind the last block, which pre-norm needs."""
-        from selfattn.layers import make_norm
-
-        return make_norm(self.norm, self.dim) if self.norm_first else None
-
-    def _make_position(self, *, causal: bool) -> Position:
-        from selfattn.attention import make_position
-
-        return make_position(
-            self.position,
-            dim=self.dim,
-            num_heads=self.num_heads,
-            max_length=self.max_length,
-            bidirectional=not causal,
-            layout=self.sinusoid_layout,
-        )
+        return embed, blocks, make_norm(self.norm, self.dim) if self.norm_first else None
 
 
 def output_layer(dim: int, tokens: nn.Embedding, *, tie: bool) -> nn.Linear:

@@ -15,7 +15,7 @@ A section is a class with a title and a method that makes blocks of a record. It
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -24,7 +24,7 @@ from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Record
 from selfattn.report.drawing.numbers import NONE
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.words.messages import Message, Said
+from selfattn.report.words.messages import Message, Said, message
 
 
 class Section(Protocol):
@@ -238,6 +238,20 @@ class Table:
     rows: tuple[Row, ...]
     style: Literal["plain", "dense", "summary", "formats", "differences"] = "plain"
     shown: int = 100_000
+
+
+def model_table(name: str, heads: Iterable[Said], rows: Iterable[tuple[str, Iterable[Cell]]], words: int = 0) -> Table:
+    """A table with a row for each model: its name, then figures.
+
+    Args:
+        name: of the table.
+        heads: of the columns after the first.
+        rows: the name of a model, and its cells.
+        words: how many of the columns, the last ones, hold words.
+    """
+    texts = [message("col.model"), *heads]
+    columns = tuple(Column(head, numeric=0 < k < len(texts) - words) for k, head in enumerate(texts))
+    return Table(name, columns, tuple(Row((model, *cells), model) for model, cells in rows))
 
 
 # pictures

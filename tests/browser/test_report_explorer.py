@@ -55,6 +55,11 @@ def test_layer_and_head_choose_the_map(browser: Any, layer: int, head: int) -> N
     browser.choose(f"{TRANSFORMER} input[name=layer-transformer][value='{layer}']")
     browser.choose(f"{TRANSFORMER} input[name=head-transformer][value='{head}']")
     assert_shown(browser, recorded(data, kind="cross", layer=layer, head=head))
+    labels = (
+        "return [...document.querySelectorAll(arguments[0] + ' input:checked')].map(one => one.parentNode.innerText)"
+    )
+    found = browser.driver.execute_script(labels, TRANSFORMER)
+    assert found[-2:] == [str(layer), str(head)], "counted from 0, as everywhere"
     assert_shown(browser, recorded(data, model="rnn-attention"), RNN)
     browser.choose(f"{TRANSFORMER} input[name=head-transformer][value='mean']")
     assert_shown(browser, recorded(data, kind="cross", layer=layer))

@@ -80,13 +80,13 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             process.communicate()
 
 
-def first_steps(out: Path, process: subprocess.Popen[str]) -> tuple[str, Progress]:
-    """Wait until a training has made some steps."""
+def first_steps(out: Path, process: subprocess.Popen[str], steps: int = 1) -> tuple[str, Progress]:
+    """Wait until a training has made more than so many steps."""
     until = time.monotonic() + LIMIT
     while time.monotonic() < until and process.poll() is None:
         for label in LABELS:
             found = Logs(out).read(label)
-            if found and found.state == "running" and 1 < found.step < found.steps:
+            if found and found.state == "running" and steps < found.step < found.steps:
                 return label, found
         time.sleep(0.02)
     raise AssertionError(process.communicate(timeout=10))
@@ -135,6 +135,55 @@ def test_stopped_politely_and_gone_on_with(
     assert not (out / "results.json").exists()
     compare("dates", out=out, jobs=1, resume=True, **SETTINGS)
     assert weights(out) == one_after_the_other
+
+
+DASK = """
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        input()
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_of_a_dask_cluster_is_killed(
+    started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed")
+    (tmp_path / "cluster.py").write_text(DASK)
+    out = tmp_path / "out"
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "cluster.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as cluster:
+        assert cluster.stdout is not None
+        address = cluster.stdout.readline().strip()
+        process = started("compare", "dates", *OPTIONS.split(), "--backend", "dask", "--address", address, "--out", out)
+        label, found = first_steps(out, process, 210)  # behind the first validation, at which there is a checkpoint
+        os.kill(found.pid, signal.SIGKILL)
+        again = found
+        while process.poll() is None and (again.pid == found.pid or not again.step):
+            again = Logs(out).read(label) or again
+            time.sleep(0.02)
+        _, said = process.communicate(timeout=LIMIT)
+        cluster.communicate("\n", timeout=LIMIT)
+    assert process.returncode == 0, said
+    assert again.pid != found.pid
+    assert again.first >= 200, "not gone on with from the checkpoint"
+    assert weights(out) == one_after_the_other
+
+
+@pytest.mark.slow
+def test_ray_does_the_same(
+    started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path
+) -> None:
+    pytest.importorskip("ray")
+    process = started("compare", "dates", *OPTIONS.split(), "--backend", "ray", "--jobs", 2, "--out", tmp_path / "out")
+    _, found = first_steps(tmp_path / "out", process)
+    os.kill(found.pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+    assert weights(tmp_path / "out") == one_after_the_other
 
 
 def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -363,7 +363,7 @@ def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
     assert "rnn-attention writes" in region.get_attribute("textContent")
     page.click(f"{FIRST} td[data-row='0'][data-column='3']")
     page.driver.execute_async_script("setTimeout(arguments[0], 900)")
-    assert re.match(r"From .+ to .+: layer 2, head \d.*Σ exp = ", region.get_attribute("textContent"))
+    assert re.match(r"From .+ to .+: layer 1, head [0-3]\b.*Σ exp = ", region.get_attribute("textContent"))
     unnamed = page.js(
         "return [...document.querySelectorAll('button, input, [role=group], [role=grid], td[data-row]')].filter(one =>"
         " !(one.ariaLabel || one.textContent.trim() || one.labels?.length || one.getAttribute('aria-labelledby')))"

@@ -44,6 +44,10 @@ class OtherLayer(nn.TransformerEncoderLayer):
     pass
 
 
+class OtherLinear(nn.Linear):
+    pass
+
+
 def encoder_layer(**changes: Any) -> nn.TransformerEncoderLayer:
     layer = nn.TransformerEncoderLayer(DIM, HEADS, FFN)
     for name, value in changes.items():
@@ -96,6 +100,11 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: encoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=nn.GELU("tanh"))),
         ValueError,
         "the activation GELU.* has no counterpart",
+    ),
+    (
+        lambda: encoder_layer_from_torch(encoder_layer(linear1=OtherLinear(DIM, FFN))),
+        TypeError,
+        "encoder_layer_from_torch: linear1: expected Linear itself, got OtherLinear",
     ),
     (
         lambda: encoder_layer_from_torch(encoder_layer(norm2=nn.RMSNorm(DIM))),

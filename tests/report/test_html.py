@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from selfattn.report.drawing.palette import Signs
 from selfattn.report.render.explorer import SINGLES, SYMBOLS, explorer_data, pack
 from selfattn.report.render.html import render_html
 from selfattn.report.words.catalogue import catalogue
+from selfattn.runs.attention_view import AttentionView
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 VOID = {"meta", "link", "input", "img", "br"}
@@ -399,8 +401,10 @@ def test_alignment_stands_in_one_table_for_all_models() -> None:
     layer, head = found["best"]
     best = next(one for one in found["heads"] if [one["layer"], one["head"]] == found["best"])
     shown = page(data)
-    row = next(row for row in shown.cells("transformer") if row[1] == f"best: layer {layer + 1}, head {head + 1}")
+    row = next(row for row in shown.cells("transformer") if row[1] == f"best: layer {layer}, head {head}")
     assert row[2] == f"{100 * best['gold_share']:.1f} %"
+    view = AttentionView("", "", (), (), tuple(torch.ones(4, 1, 1) for _ in range(layer + 1)), (), ())
+    assert row[1] == f"best: {view.caption(layer, head)}", "counted as by `selfattn attention --layer --head`"
     assert any(row[1] == "the only head" for row in shown.cells("rnn-attention"))
     assert len([row for row in shown.cells("transformer") if row[1].startswith("mean of layer")]) == 2
     diagonal = [row for row in shown.rows if row and row[0] == "diagonal, no model"]

@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from selfattn.report.drawing.tokenizer_card import card_text
-from selfattn.report.drawing.tokenizer_svg import card_svg
+from selfattn.report.drawing.tokenizer_card import card_svg, card_text
 from selfattn.report.drawing.tokens import width
 from selfattn.tokenizers.card import card
 from selfattn.tokenizers.char import CharTokenizer

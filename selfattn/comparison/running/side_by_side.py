@@ -7,6 +7,7 @@ that dies takes nothing with it but the steps since the last checkpoint.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -23,8 +24,9 @@ from types import FrameType
 
 import cloudpickle
 import torch
-from joblib import Parallel, cpu_count, delayed
+from joblib import Parallel, cpu_count, delayed, parallel_config
 
+from selfattn.comparison.plan import CompareOptions
 from selfattn.comparison.running.jobs import Job, Jobs, threads
 from selfattn.comparison.running.progress import Logs, Reporter, View
 from selfattn.errors import UserError
@@ -63,20 +65,24 @@ def do_all(jobs: Jobs, asked: Sequence[Job]) -> None:
     with writing(options.out):
         logs.path.mkdir(parents=True, exist_ok=True)
         logs.clear([job.label for job in left])
-    workers, notes = min(options.jobs or default_jobs(), len(left)), left[0].label
+    notes = left[0].label
     lost: Counter[str] = Counter()
     failed: dict[str, str] = {}
     total = len(left)
-    with View(logs, [job.label for job in left], workers) as view, stopping(logs.stop, view.say):
+    with (
+        reached(options, total) as (backend, workers),
+        View(logs, [job.label for job in left], workers) as view,
+        stopping(logs.stop, view.say),
+    ):
         while left and not logs.stop.exists():
             together = [job for job in left if lost[job.label] < _ALONE] or left[:1]
             broken = ""
-            if workers == 1:
+            if backend == "loky" and workers == 1:
                 for job in together:
                     with reported(logs, job, raises=True) as reporter:
                         jobs.train_and_test(job, [reporter], notes=job.label == notes)
             else:
-                broken = _send_out(jobs, together, workers, notes)
+                broken = _send_out(jobs, together, backend, workers, notes)
             begun = {job.label: found for job in together if (found := logs.read(job.label))}
             if broken and not any(found.state == "running" for found in begun.values()):
                 raise UserError(f"jobs: cannot be sent out ({broken}); see `jobs`, `backend` and `address`")
@@ -102,9 +108,45 @@ def do_all(jobs: Jobs, asked: Sequence[Job]) -> None:
         raise UserError(f"{len(failed)} of {total} trainings failed: {reasons}")
 
 
-def default_jobs() -> int:
-    """Say how many jobs this machine does at once: one on each GPU, or one on each core that this process may use."""
-    return torch.cuda.device_count() if torch.cuda.is_available() else cpu_count()
+@contextmanager
+def reached(options: CompareOptions, jobs: int) -> Iterator[tuple[str, int]]:
+    """Reach what does the jobs, for a while.
+
+    Args:
+        options: say which, where it is, and how many jobs at once; where not given, one on each GPU of this machine, or
+            on each core that this process may use; of a cluster, one on each thread of its workers.
+        jobs: there are; more are never done at once.
+
+    Returns:
+        What joblib calls it, and how many at once.
+
+    Raises:
+        UserError: its package is not installed, or it is not there.
+    """
+    backend, address = options.backend, options.address
+    try:
+        if backend == "dask":
+            from distributed import Client
+
+            with Client(address, timeout=30) as client:  # type: ignore[no-untyped-call]  # distributed has no types for it
+                yield backend, min(options.jobs or sum(client.nthreads().values()), jobs)
+        elif backend == "ray":
+            import ray
+            from ray.util.joblib import register_ray
+
+            register_ray()  # type: ignore[no-untyped-call]  # nor has ray
+            with ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR):
+                cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
+                yield backend, min(options.jobs or cores, jobs)
+        else:
+            here = torch.cuda.device_count() if torch.cuda.is_available() else cpu_count()
+            yield "loky", min(options.jobs or here, jobs)
+    except ImportError as error:
+        raise UserError(f"`backend` {backend}: {error}; pip install 'selfattn[{backend}]'") from None
+    except (OSError, ConnectionError, ValueError) as error:
+        if backend == "local":
+            raise
+        raise UserError(f"`address` {address}: cannot be reached ({_in_short(error)}); see `backend`") from None
 
 
 @contextmanager
@@ -173,15 +215,15 @@ def reported(logs: Logs, job: Job, *, raises: bool) -> Iterator[Reporter]:
             reporter.write(state="done")
 
 
-def _send_out(jobs: Jobs, together: Sequence[Job], workers: int, notes: str) -> str:
+def _send_out(jobs: Jobs, together: Sequence[Job], backend: str, workers: int, notes: str) -> str:
     """Have jobs done by other processes; return why the pool of them broke, or nothing where it did not."""
     parcel, here = _packed(jobs), os.getcwd()
     calls = [delayed(_do_in_worker)(parcel, job, here, notes=job.label == notes) for job in together]
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), parallel_config(backend=backend):
             # Of a worker that gave back memory by beginning anew.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-            Parallel(n_jobs=workers, backend="loky", batch_size=1)(calls)
+            Parallel(n_jobs=workers, batch_size=1)(calls)
     except Exception as error:
         return _in_short(error)
     return ""

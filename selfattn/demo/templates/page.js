@@ -416,8 +416,8 @@
     const { choice, known, layers, heads } = found;
     const controls = make("div", { class: "choices" });
     if (known.length > 1) controls.append(segments(model, "kind", known.map((kind) => [kind, say(`kind.${kind}`)]), choice.kind));
-    if (layers > 1) controls.append(segments(model, "layer", range(layers).map((layer) => [layer, String(layer + 1)]), choice.layer));
-    if (heads.length > 1) controls.append(segments(model, "head", [["mean", say("mean")], ...range(heads.length).map((head) => [head, String(head + 1)])], choice.head));
+    if (layers > 1) controls.append(segments(model, "layer", range(layers).map((layer) => [layer, String(layer)]), choice.layer));
+    if (heads.length > 1) controls.append(segments(model, "head", [["mean", say("mean")], ...range(heads.length).map((head) => [head, String(head)])], choice.head));
     if (!controls.children.length) controls.append(make("span", { class: "quiet" }, say("single")));
     return [
       make("div", {}, make("h3", {}, say("attention")), controls),
@@ -549,8 +549,8 @@
     const head = choice.head === "mean" ? strongest : choice.head;
     const part = heads[head][row], whole = part.whole || part, key = column + (part.offset || 0);
     const names = keyNames(model, found, part), name = { row: axis(rows[row]), column: axis(columns[column]) };
-    const box = make("section", { class: "inside", "aria-label": say("inside", { ...name, layer: choice.layer + 1, head: head + 1 }) });
-    const heading = make("h3", {}, say("inside", { ...name, layer: choice.layer + 1, head: head + 1 }));
+    const box = make("section", { class: "inside", "aria-label": say("inside", { ...name, layer: choice.layer, head }) });
+    const heading = make("h3", {}, say("inside", { ...name, layer: choice.layer, head }));
     if (choice.head === "mean" && heads.length > 1) heading.append(" ", make("small", {}, say("inside.strongest")));
     box.append(make("div", { class: "inside-head" }, heading, make("button", { type: "button", "aria-label": say("inside.close"), "data-key": "close", press: () => close(model) }, "×")));
     if (key >= whole.keys.length || !whole.allowed[key]) {

@@ -47,11 +47,12 @@ class DecoderOnlyConfig(ModelConfig):
         from selfattn.models.decoder_only.model import DecoderOnly
 
         tokens = nn.Embedding(vocab_size, self.stack.dim, padding_idx=pad_id)
+        embed, blocks, norm = self.stack.make_stack(tokens, causal=True)
         return DecoderOnly(
-            self.stack.make_embedding(tokens),
-            self.stack.make_blocks(causal=True),
+            embed,
+            blocks,
             output_layer(self.stack.dim, tokens, tie=self.tie_output),
-            norm=self.stack.make_norm(),
+            norm=norm,
             bidirectional_prefix=self.bidirectional_prefix,
             window=self.stack.window,
         )

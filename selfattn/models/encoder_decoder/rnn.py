@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -86,15 +87,12 @@ class Bridge(nn.Module):
                     "use 'project'"
                 )
             return tuple(parts[: self.num_parts] for parts in final)
-        summary = memory.summary()
+        summary, projections = memory.summary(), iter(self.projections)
         state: list[tuple[Tensor, ...]] = []
         for layer in range(self.num_layers):
             handed = final[layer] if final is not None and layer < len(final) else (summary,)
             sources = [handed[min(part, len(handed) - 1)] for part in range(self.num_parts)]
-            first = layer * self.num_parts
-            state.append(
-                tuple(torch.tanh(self.projections[first + part](source)) for part, source in enumerate(sources))
-            )
+            state.append(tuple(torch.tanh(next(projections)(source)) for source in sources))
         return tuple(state)
 
 
@@ -115,32 +113,44 @@ class RNNState(DecoderState):
     source_mask: Tensor
 
 
-class PlainDecoder(Decoder):
+class RNNParts(NamedTuple):
+    """What every RNN decoder is made of.
+
+    Attributes:
+        embed: target embedding.
+        stack: its input width is the embedding's, and that of whatever a decoder feeds it beside.
+        bridge: makes the first state.
+        output: maps ``[.. d]`` to logits.
+        dropout: probability of dropping a unit before the output while training.
+    """
+
+    embed: TokenEmbedding
+    stack: RecurrentStack
+    bridge: Bridge
+    output: nn.Linear
+    dropout: float = 0.0
+
+
+class RNNDecoder(Decoder, ABC):
+    """Takes its parts as its own."""
+
+    def __init__(self, parts: RNNParts) -> None:
+        super().__init__()
+        self.embed, self.stack, self.bridge, self.output = parts[:4]
+        self.dropout = Dropout(parts.dropout)
+
+
+class PlainDecoder(RNNDecoder):
     """Everything the decoder knows of the source is one vector (Sutskever et al. 2014).
 
     Args:
-        embed: target embedding.
-        stack: its input width is the embedding's, and the summary's as well when peeky.
-        bridge: makes the first state.
-        output: maps ``[.. d]`` to logits; ``d`` is the state's width, and the summary's as well when peeky.
+        parts: of the decoder; when peeky, the stack and the output read the summary as well.
         peeky: also feed that vector to every step and to the output (Cho et al. 2014, section 2.2).
-        dropout: probability of dropping a unit before the output while training; default 0.
     """
 
-    def __init__(
-        self,
-        embed: TokenEmbedding,
-        stack: RecurrentStack,
-        bridge: Bridge,
-        output: nn.Linear,
-        *,
-        peeky: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
+    def __init__(self, parts: RNNParts, *, peeky: bool = False) -> None:
+        super().__init__(parts)
         self.peeky = peeky
-        self.dropout = Dropout(dropout)
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Take over the encoder's final state."""
@@ -159,7 +169,7 @@ class PlainDecoder(Decoder):
         return Decoded(self.dropout(h), self.output), RNNState(recurrent, state.fed, None, state.source_mask)
 
 
-class AttentionDecoder(Decoder):
+class AttentionDecoder(RNNDecoder):
     """Attention after the RNN: the new state asks the source, and ``[context; state]`` goes to the output.
 
     The textbook's decoder takes the joined vector as it is. Luong et al. 2015 (section 3, equation 5) put
@@ -168,14 +178,11 @@ class AttentionDecoder(Decoder):
     training has no loop over time: one call of the RNN, one of the attention.
 
     Args:
-        embed: target embedding.
-        stack: its input width is the embedding's, and with input feeding the attentional vector's as well.
-        bridge: makes the first state.
+        parts: of the decoder; the output reads the joined, or the attentional vector, which with input feeding the
+            stack reads as well.
         attention: from states to the encoder's states.
-        output: maps ``[.. d]`` to logits; ``d`` is that of the joined, or of the attentional vector.
         combine: the ``W`` of the attentional vector; default none: the textbook's.
         input_feeding: feed the attentional vector to the next step; needs ``combine``. Default False.
-        dropout: probability of dropping a unit before the output while training; default 0.
 
     Raises:
         ValueError: input feeding without ``combine``.
@@ -183,24 +190,16 @@ class AttentionDecoder(Decoder):
 
     def __init__(
         self,
-        embed: TokenEmbedding,
-        stack: RecurrentStack,
-        bridge: Bridge,
+        parts: RNNParts,
         attention: MultiHeadAttention,
-        output: nn.Linear,
         *,
         combine: nn.Linear | None = None,
         input_feeding: bool = False,
-        dropout: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(parts)
         if input_feeding and combine is None:
             raise ValueError("input feeding feeds the attentional vector, which needs `combine`")
-        self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
-        self.cross_attn = attention
-        self.combine = combine
-        self.input_feeding = input_feeding
-        self.dropout = Dropout(dropout)
+        self.cross_attn, self.combine, self.input_feeding = attention, combine, input_feeding
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Take over the encoder's final state, and project its states for the attention, once."""
@@ -233,7 +232,7 @@ class AttentionDecoder(Decoder):
         return joined, weights, RNNState(recurrent, fed, state.memory, state.source_mask)
 
 
-class BahdanauDecoder(Decoder):
+class BahdanauDecoder(RNNDecoder):
     """Attention before the RNN (Bahdanau et al. 2015, section 3.1 and appendix A.2.2).
 
     The previous state asks the source; the context is joined to the embedding at the RNN's input. The output reads
@@ -241,31 +240,15 @@ class BahdanauDecoder(Decoder):
     state, this decoder the new one, which has seen the token).
 
     Args:
-        embed: target embedding.
-        stack: its input width is the embedding's and the context's.
-        bridge: makes the first state; from ``"zero"`` the first question is the same for every source.
+        parts: of the decoder; the stack reads the context as well. From a bridge of ``"zero"`` the first question is
+            the same for every source.
         attention: from states to the encoder's states.
-        maxout: maps ``[state; context; embedding]`` to pairs ``[2 l]``, of which the larger goes on.
-        output: maps ``[.. l]`` to logits.
-        dropout: probability of dropping a unit before the output while training; default 0.
+        maxout: maps ``[state; context; embedding]`` to pairs ``[2 l]``, of which the larger goes on to the output.
     """
 
-    def __init__(
-        self,
-        embed: TokenEmbedding,
-        stack: RecurrentStack,
-        bridge: Bridge,
-        attention: MultiHeadAttention,
-        maxout: nn.Linear,
-        output: nn.Linear,
-        *,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.embed, self.stack, self.bridge, self.output = embed, stack, bridge, output
-        self.cross_attn = attention
-        self.maxout = maxout
-        self.dropout = Dropout(dropout)
+    def __init__(self, parts: RNNParts, attention: MultiHeadAttention, maxout: nn.Linear) -> None:
+        super().__init__(parts)
+        self.cross_attn, self.maxout = attention, maxout
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Make the first state, and project the encoder's states for the attention, once."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from selfattn.attention import MultiHeadAttention
     from selfattn.layers import RecurrentStack
     from selfattn.models.encoder_decoder.model import Decoder
-    from selfattn.models.encoder_decoder.rnn import Bridge, RNNEncoder
+    from selfattn.models.encoder_decoder.rnn import RNNEncoder, RNNParts
 
 
 @PARTS.register("rnn-encoder")
@@ -70,18 +70,10 @@ class RNNEncoderConfig(Checked):
 
     def make_encoder(self, tokens: nn.Embedding) -> RNNEncoder:
         """Build an encoder over an embedding table."""
-        from selfattn.layers import RecurrentStack, TokenEmbedding
+        from selfattn.layers import TokenEmbedding
         from selfattn.models.encoder_decoder.rnn import RNNEncoder
 
-        stack = RecurrentStack(
-            self.embed_dim,
-            self.hidden_dim,
-            cell=self.cell,
-            num_layers=self.num_layers,
-            direction=self.direction,
-            residual=self.residual,
-            dropout=self.dropout,
-        )
+        stack = _stack(self, self.embed_dim)
         return RNNEncoder(TokenEmbedding(tokens, dropout=self.dropout), stack, handover=self.handover)
 
 
@@ -135,6 +127,7 @@ class RNNDecoderConfig(Checked):
             )
 
     recurrent: ClassVar[bool] = True
+    direction: ClassVar[Literal["forward"]] = "forward"
 
     @property
     def architecture(self) -> str:
@@ -212,50 +205,35 @@ class RNNDecoderConfig(Checked):
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
         from torch import nn
 
-        from selfattn.layers import RecurrentStack, TokenEmbedding
-        from selfattn.models.encoder_decoder.rnn import AttentionDecoder, BahdanauDecoder, Bridge, PlainDecoder
+        from selfattn.layers import TokenEmbedding
+        from selfattn.models.encoder_decoder.rnn import (
+            AttentionDecoder,
+            BahdanauDecoder,
+            Bridge,
+            PlainDecoder,
+            RNNParts,
+        )
 
-        embed = TokenEmbedding(tokens, dropout=self.dropout)
-
-        def output(dim: int) -> nn.Linear:
-            return output_layer(dim, tokens, tie=tie_output)
-
-        def recurrent(extra: int) -> tuple[RecurrentStack, Bridge]:
-            stack = RecurrentStack(
-                self.embed_dim + extra,
-                self.hidden_dim,
-                cell=self.cell,
-                num_layers=self.num_layers,
-                residual=self.residual,
-                dropout=self.dropout,
-            )
-            return stack, Bridge(self.initial_state, source_dim, stack)
+        def parts(fed: int, read: int) -> RNNParts:
+            """Make them for a stack that is fed so much beside the embedding, and an output of so wide vectors."""
+            stack = _stack(self, self.embed_dim + fed)
+            embed, bridge = TokenEmbedding(tokens, dropout=self.dropout), Bridge(self.initial_state, source_dim, stack)
+            return RNNParts(embed, stack, bridge, output_layer(read, tokens, tie=tie_output), self.dropout)
 
         if not self._attends:
             peeky = self.attention == "peeky"
             seen = source_dim if peeky else 0
-            return PlainDecoder(
-                embed, *recurrent(seen), output(self.hidden_dim + seen), peeky=peeky, dropout=self.dropout
-            )
+            return PlainDecoder(parts(seen, self.hidden_dim + seen), peeky=peeky)
         # A tied output reads vectors of the embedding's width, so the layer before it makes such vectors.
         inner = self.embed_dim if tie_output else self.hidden_dim
         attention = self._make_attention(source_dim)
         joined = self.hidden_dim + attention.output_dim
         if self.attention == "bahdanau":
             maxout = nn.Linear(joined + self.embed_dim, 2 * inner)
-            return BahdanauDecoder(
-                embed, *recurrent(attention.output_dim), attention, maxout, output(inner), dropout=self.dropout
-            )
+            return BahdanauDecoder(parts(attention.output_dim, inner), attention, maxout)
         combine = nn.Linear(joined, inner, bias=False) if self.attention == "luong" else None
-        return AttentionDecoder(
-            embed,
-            *recurrent(inner if self.input_feeding else 0),
-            attention,
-            output(joined if combine is None else inner),
-            combine=combine,
-            input_feeding=self.input_feeding,
-            dropout=self.dropout,
-        )
+        made = parts(inner if self.input_feeding else 0, joined if combine is None else inner)
+        return AttentionDecoder(made, attention, combine=combine, input_feeding=self.input_feeding)
 
     def _make_attention(self, source_dim: int) -> MultiHeadAttention:
         from selfattn.attention import MultiHeadAttention, make_score
@@ -268,3 +246,17 @@ class RNNDecoderConfig(Checked):
         return MultiHeadAttention(
             self.hidden_dim, source_dim, num_heads=self.num_heads, score=score, project=self.project
         )
+
+
+def _stack(config: RNNEncoderConfig | RNNDecoderConfig, input_dim: int) -> RecurrentStack:
+    from selfattn.layers import RecurrentStack
+
+    return RecurrentStack(
+        input_dim,
+        config.hidden_dim,
+        cell=config.cell,
+        num_layers=config.num_layers,
+        direction=config.direction,
+        residual=config.residual,
+        dropout=config.dropout,
+    )

@@ -62,14 +62,11 @@ def first_maps(maps: AttentionExplorer) -> list[tuple[str, ModelAttention, list[
 
 def still_maps(maps: AttentionExplorer) -> list[tuple[str, str, str]]:
     """The same as pictures for pages without JavaScript: model, prediction, picture."""
-    return [
-        (
-            name,
-            one.prediction,
-            attention_svg(weights, one.source_tokens, one.target_tokens, _gold(maps.examples[0], one)),
-        )
-        for name, one, weights in first_maps(maps)
-    ]
+    found = []
+    for name, one, weights in first_maps(maps):
+        gold = _gold(maps.examples[0], one)
+        found.append((name, one.prediction, attention_svg(weights, one.source_tokens, one.target_tokens, gold)))
+    return found
 
 
 def pack(weights: Iterable[Iterable[float]]) -> str:
@@ -106,16 +103,14 @@ def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _model(example: AttentionExample, found: ModelAttention) -> dict[str, Any]:
-    gold = []
-    for span in _gold(example, found) or ():
-        rows, columns = gold_cells(span, found.source_tokens, found.target_tokens)
-        gold.append({"field": span.field, "rows": rows, "columns": columns})
+    spans = _gold(example, found)
+    cells = ((span.field, gold_cells(span, found.source_tokens, found.target_tokens)) for span in spans or ())
     return {
         "prediction": found.prediction,
         "right": found.prediction == example.target,
         "source": _axis(found.source_tokens),
         "target": _axis(found.target_tokens),
-        "gold": None if _gold(example, found) is None else gold,
+        "gold": None if spans is None else [{"field": name, "rows": r, "columns": c} for name, (r, c) in cells],
         "maps": [
             {"kind": one.kind, "layer": one.layer, "head": one.head, "weights": pack(one.weights)} for one in found.maps
         ],
@@ -123,10 +118,10 @@ def _model(example: AttentionExample, found: ModelAttention) -> dict[str, Any]:
 
 
 def _axis(tokens: tuple[str, ...]) -> dict[str, Any]:
-    order = visual_order(tokens)
+    named = [shown(token) for token in tokens]
     return {
-        "tokens": [shown(token) for token in tokens],
+        "tokens": named,
         "drawn": drawn(tokens),
-        "order": order,
-        "width": max((width(shown(token)) for token in tokens), default=1),
+        "order": visual_order(tokens),
+        "width": max(map(width, named), default=1),
     }

@@ -34,11 +34,7 @@ class Alignment:
             Paragraph(message("alignment.text")),
             Table("alignment", columns, tuple(rows)),
             Paragraph(message("alignment.note"), without_maps(record), note=True),
-            *(
-                _all_heads(name, found, f"heads-{k}")
-                for k, (name, found) in enumerate(measured)
-                if len(found.heads) > 1
-            ),
+            *(_all_heads(*one, f"heads-{k}") for k, one in enumerate(measured) if len(one[1].heads) > 1),
         )
 
 
@@ -58,7 +54,7 @@ def _chosen(found: ModelAlignment) -> list[tuple[Message, HeadAlignment]]:
 
 
 def _at(key: str, one: HeadAlignment) -> Message:
-    return message(key, layer=one.layer + 1, head=(one.head or 0) + 1)
+    return message(key, layer=one.layer, head=one.head or 0)
 
 
 def _columns(which: str) -> tuple[Column, ...]:

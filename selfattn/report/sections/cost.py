@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from selfattn.figures.cost import DecodingCost
+from collections.abc import Sequence
+from dataclasses import fields
+
+from selfattn.figures.cost import Cost, DecodingCost
 from selfattn.figures.record import Model, Record
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Cell, Column, Heading, Noted, Paragraph, Row, Table
+from selfattn.report.blocks import Block, Cell, Column, Heading, Noted, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, compact, measure_text, share_text
 from selfattn.report.sections.first_screen import TIMES
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import message
 
-_SIZES = (
-    "training_flops",
-    "training_flops_per_token",
-    "decoding_flops_per_token",
-    "peak_share",
-    "training_bytes",
-    "weights_bytes",
-    "run_bytes",
-)
+_SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
+_HEADS = ("method", "batch", "length")
 
 
 @register.section("cost")
@@ -32,22 +28,18 @@ class CostSection:
         """One table a kind of cost; those without any figure but the times are left out."""
         sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
         tables = (
-            ("time", "times", _table(record, "times", list(TIMES)), "cost.note"),
-            ("size", "sizes", _table(record, "sizes", sizes), "cost.size.note"),
-            ("decoding", "decoding", _decoding(record), "cost.decoding.note"),
+            (message("cost.time"), _table(record, "times", TIMES), message("cost.note")),
+            (message("cost.size"), _table(record, "sizes", sizes), message("cost.size.note")),
+            (message("cost.decoding"), _decoding(record), message("cost.decoding.note")),
         )
-        found: list[Block] = []
-        for key, name, table, note in tables:
-            if table.rows:
-                found += [Heading(message(f"cost.{key}"), name), table, Paragraph(message(note), note=True)]
-        return tuple(found)
+        parts = ((Heading(head, table.name), table, Paragraph(note, note=True)) for head, table, note in tables)
+        return tuple(block for part in parts if part[1].rows for block in part)
 
 
-def _table(record: Record, table: str, names: list[str]) -> Table:
+def _table(record: Record, table: str, names: Sequence[str]) -> Table:
     """One row a model; times are means over seeds with their range."""
-    columns = (Column(message("col.model"), numeric=False), *(Column(message(f"cost.{name}")) for name in names))
-    rows = (Row((model.name, *(_cell(model, name) for name in names)), model.name) for model in ranked(record))
-    return Table(table, columns, tuple(rows) if names else ())
+    rows = ((model.name, [_cell(model, name) for name in names]) for model in (ranked(record) if names else ()))
+    return model_table(table, (message(f"cost.{name}") for name in names), rows)
 
 
 def _cell(model: Model, name: str) -> Cell:
@@ -70,9 +62,6 @@ def _decoding(record: Record) -> Table:
     keys = sorted({key for _, key in found}, key=lambda key: (methods.index(key[0]), *key[1:]))
     rows = (Row((*map(str, key), *(_time(found.get((model.name, key))) for model in order))) for key in keys)
     return Table("decoding", columns, tuple(rows), shown=12)
-
-
-_HEADS = ("method", "batch", "length")
 
 
 def _key(one: DecodingCost) -> tuple[str, int, int]:

@@ -1,17 +1,46 @@
-"""Fairness: what the models were sized for, every setting that differs, how they were tuned."""
+"""Fairness: sanity gates, what the models were sized for, every setting that differs, how they were tuned."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from selfattn.figures.record import Model, Record, TuningTrial
+from selfattn.figures.gates import Gate
+from selfattn.figures.record import Model, Record
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Facts, Folded, Heading, Paragraph, Row, Stacked, Table
+from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
 from selfattn.report.verdict.comparability import matched_statement
+from selfattn.report.verdict.names import named
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, Said, message
+
+
+@register.section("gates")
+class Gates:
+    """Every gate with its finding."""
+
+    title = message("head.gates")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """One row a gate."""
+        if not record.gates:
+            return (b.Paragraph(message("gates.none")),)
+        heads = ("gates.gate", "gates.whose", "gates.found", "gates.value", "gates.limit", "gates.reason")
+        columns = tuple(b.Column(message(key), numeric=k in (3, 4)) for k, key in enumerate(heads))
+        rows = tuple(_gate(record, gate) for gate in sorted(record.gates, key=lambda gate: gate.passed))
+        shown = max(10, sum(not gate.passed for gate in record.gates))
+        return b.Paragraph(message("gates.text")), b.Table("gates", columns, rows, shown=shown)
+
+
+def _gate(record: Record, gate: Gate) -> b.Row:
+    whose: Said = gate.model or message("gates.all")
+    if gate.seed is not None and gate.model:
+        whose = message("gates.seed", model=gate.model, seed=gate.seed)
+    found = message("gates.passed" if gate.passed else "gates.failed")
+    value, limit = (NONE if number is None else f"{number:.3g}" for number in (gate.value, gate.limit))
+    cells = (named(record, "gate", gate.name), whose, found, value, limit, gate.reason)
+    return b.Row(cells, tone="" if gate.passed else "bad")
 
 
 @register.section("fairness")
@@ -20,25 +49,25 @@ class Fairness:
 
     title = message("head.fairness")
 
-    def blocks(self, record: Record) -> tuple[Block, ...]:
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
         """Sizes, settings, tuning, the models, and what all share."""
         differing = differing_settings(record)
-        differ = (Heading(message("settings.differ"), "differing"), Paragraph(message("settings.text")), differing)
+        differ = (b.Heading(message("settings.differ"), "differing"), b.Paragraph(message("settings.text")), differing)
         models = tuple(
-            (model.name, Stacked(model.summary or NONE, f"({model.source})" if model.source else ""))
+            (model.name, b.Stacked(model.summary or NONE, f"({model.source})" if model.source else ""))
             for model in ranked(record)
         )
         return (
-            Heading(message("fairness.matching"), "size"),
-            Paragraph(_matched(record)),
+            b.Heading(message("fairness.matching"), "size"),
+            b.Paragraph(_matched(record)),
             _sizes(record),
             *(differ if differing.rows else ()),
-            Heading(message("tuning.head"), "tuning"),
+            b.Heading(message("tuning.head"), "tuning"),
             *_tuning(record),
-            Heading(message("fairness.models")),
-            Facts(models, models=True),
-            Heading(message("settings.shared")),
-            Facts(tuple(shared_settings(record))),
+            b.Heading(message("fairness.models")),
+            b.Facts(models, models=True),
+            b.Heading(message("settings.shared")),
+            b.Facts(tuple(shared_settings(record))),
         )
 
 
@@ -54,18 +83,17 @@ def _count(count: float | None, budget: str) -> str:
     return compact(count) if count is None or budget != "seconds" else f"{1000 * count:.3g}\u00a0ms"
 
 
-def _sizes(record: Record) -> Table:
+def _sizes(record: Record) -> b.Table:
     """What every model has of what they were, or might have been, sized for."""
     counts, budget = record.matching.counts, record.matching.budget
-    keys = ["col.model", "col.parameters", "col.non_embedding"]
-    keys += [f"budget.{budget}"] if counts and budget in ("flops", "seconds") else []
-    columns = tuple(Column(message(key), numeric=k > 0) for k, key in enumerate(keys))
+    heads = [message("col.parameters"), message("col.non_embedding")]
+    heads += [message(f"budget.{budget}")] if counts and budget in ("flops", "seconds") else []
     rows = []
     for model in ranked(record):
         bare = NONE if model.parameters_non_embedding is None else f"{model.parameters_non_embedding:,}"
-        cells = (model.name, f"{model.parameters:,}", bare, _count(counts.get(model.name), budget))
-        rows.append(Row(cells[: len(keys)], model.name))
-    return Table("matching", columns, tuple(rows))
+        cells = (f"{model.parameters:,}", bare, _count(counts.get(model.name), budget))
+        rows.append((model.name, cells[: len(heads)]))
+    return b.model_table("matching", heads, rows)
 
 
 # settings
@@ -96,7 +124,7 @@ def setting_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def differing_settings(record: Record) -> Table:
+def differing_settings(record: Record) -> b.Table:
     """Every setting that is not the same for all models, how they were trained first; "–" where a model has none such.
 
     Models stand with the best mean first.
@@ -108,14 +136,12 @@ def differing_settings(record: Record) -> Table:
         """How they were trained, then settings that more models have."""
         return not name.startswith("training."), -sum(name in config for config in configs)
 
-    models = (Column(model.name, numeric=False, model=True) for model in order)
-    columns = (Column(message("col.setting"), numeric=False), *models)
-    rows = []
-    for name in sorted(dict.fromkeys(name for config in configs for name in config), key=place):
-        values = [config.get(name, NONE) for config in configs]
-        if len(set(values)) > 1:
-            rows.append(Row((name, *values)))
-    return Table("differing", columns, tuple(rows), "dense", shown=24)
+    models = (b.Column(model.name, numeric=False, model=True) for model in order)
+    columns = (b.Column(message("col.setting"), numeric=False), *models)
+    names = sorted(dict.fromkeys(name for config in configs for name in config), key=place)
+    rows = [b.Row((name, *(config.get(name, NONE) for config in configs))) for name in names]
+    differing = tuple(row for row in rows if len(set(row.cells[1:])) > 1)
+    return b.Table("differing", columns, differing, "dense", shown=24)
 
 
 def shared_settings(record: Record) -> list[tuple[str, str]]:
@@ -130,22 +156,17 @@ def shared_settings(record: Record) -> list[tuple[str, str]]:
 # tuning
 
 
-def _tuning(record: Record) -> tuple[Block, ...]:
+def _tuning(record: Record) -> tuple[b.Block, ...]:
     """How every model was tuned and to what, then all trials of every model."""
     tuned = [model for model in ranked(record) if model.tuning]
     if not tuned:
-        return (Paragraph(message("tuning.none")),)
-    heads = ("col.model", "tuning.trials", "tuning.seconds", "tuning.valid", "tuning.chosen")
-    columns = tuple(Column(message(key), numeric=0 < k < 4) for k, key in enumerate(heads))
-    rows = tuple(Row((model.name, *_tuned(record, model)), model.name) for model in tuned)
-    return (
-        Paragraph(message("tuning.text", space=tuning_space(record))),
-        Table("tuned", columns, rows),
-        *(
-            Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
-            for k, model in enumerate(tuned)
-        ),
-    )
+        return (b.Paragraph(message("tuning.none")),)
+    heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
+    table = b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1)
+    trials = (_trials(record, model, f"trials-{k}") for k, model in enumerate(tuned))
+    names = (message("tuning.all", model=model.name) for model in tuned)
+    folded = (b.Folded(name, one.name, (one,)) for name, one in zip(names, trials, strict=True))
+    return b.Paragraph(message("tuning.text", space=tuning_space(record))), table, *folded
 
 
 def tuning_space(record: Record) -> str:
@@ -171,26 +192,20 @@ def _tuned(record: Record, model: Model) -> tuple[Said, ...]:
     return str(len(model.tuning)), seconds, valid, text or message("tuning.recipe")
 
 
-def _trials(record: Record, model: Model, name: str) -> Table:
+def _trials(record: Record, model: Model, name: str) -> b.Table:
     """All trials of a model, the best on validation items first."""
-    names = list(dict.fromkeys(name for trial in model.tuning for name in trial.settings))
-    valid, seconds = Column(message("tuning.valid"), numeric=False), Column(message("tuning.seconds"))
-    order = sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher")
-    rows = tuple(_trial(record, trial, names) for trial in order)
-    return Table(name, (valid, *(Column(name) for name in names), seconds), rows)
-
-
-def _trial(record: Record, trial: TuningTrial, names: list[str]) -> Row:
-    text = value_text(trial.valid, record.headline.kind)
-    valid = message("tuning.is_chosen", value=text) if trial.chosen else text
-    settings = {name: _short(_one(value)) for name, value in trial.settings.items()}
-    values = (settings.get(name, NONE) for name in names)
-    return Row((valid, *values, NONE if trial.seconds is None else amount(trial.seconds)))
-
-
-def _one(value: object) -> str:
-    """A setting as one value, though it be a nested one."""
-    return str(value) if isinstance(value, Mapping) else setting_text(value)
+    names = dict.fromkeys(name for trial in model.tuning for name in trial.settings)
+    valid, seconds = b.Column(message("tuning.valid"), numeric=False), b.Column(message("tuning.seconds"))
+    rows = []
+    for trial in sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher"):
+        text = value_text(trial.valid, record.headline.kind)
+        settings = {
+            key: str(one) if isinstance(one, Mapping) else setting_text(one) for key, one in trial.settings.items()
+        }
+        values = (_short(settings[name]) if name in settings else NONE for name in names)
+        cells = (message("tuning.is_chosen", value=text) if trial.chosen else text, *values)
+        rows.append(b.Row((*cells, NONE if trial.seconds is None else amount(trial.seconds))))
+    return b.Table(name, (valid, *map(b.Column, names), seconds), tuple(rows))
 
 
 def _short(value: str) -> str:

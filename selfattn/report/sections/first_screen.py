@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from selfattn.figures.cost import MeanOverRuns
+from dataclasses import fields
+
+from selfattn.figures.cost import MeanOverRuns, Timing
 from selfattn.figures.record import Model, Record
 from selfattn.report.blocks import Block, Cell, Column, Items, Noted, Paragraph, Quality, Row, Stacked, Strip, Table
 from selfattn.report.drawing.numbers import NONE, amount, compact, interval_text, mean_text, p_text
@@ -13,7 +15,7 @@ from selfattn.report.verdict.ranking import quality, ranked, record_scale, relat
 from selfattn.report.verdict.verdict import LISTED, best_of, standing, verdict
 from selfattn.report.words.messages import Message, Said, message
 
-TIMES = ("train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms")
+TIMES = tuple(field.name for field in fields(Timing))
 _PAIRS = 10  # of models, with their tests; in 80 columns, more are in the report
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from selfattn.evaluation.statistics.student import t_quantile
-from selfattn.figures.quality import Point, Unit
+from selfattn.figures.quality import Curve, Point, Unit
 from selfattn.figures.record import Model, Record
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Charts, Column, Heading, Paragraph, Row, Spot, Table
+from selfattn.report.blocks import Block, Chart, ChartLine, Charts, Heading, Paragraph, Spot, Table, model_table
 from selfattn.report.drawing.charts import MOST_BANDS
 from selfattn.report.drawing.numbers import amount, compact, value_text
 from selfattn.report.verdict.names import headline_name, headline_unit
@@ -72,10 +72,12 @@ def _chart(record: Record, spending: Spending) -> Chart:
 
 def spendings(record: Record) -> tuple[Spending, ...]:
     """Those by which at least one validation of the record can be drawn."""
-    points = [
-        point for model in record.models for curve in model.curves for point in curve.points if point.valid is not None
-    ]
+    points = [point for model in record.models for curve in model.curves for point in _validated(curve)]
     return tuple(one for one in _DRAWN if any(one.of(point) is not None for point in points))
+
+
+def _validated(curve: Curve) -> list[Point]:
+    return [point for point in curve.points if point.valid is not None]
 
 
 def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[Spot, ...]:
@@ -89,10 +91,7 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
         of: what was spent up to a point; points without it are left out.
         kind: of the quality; the band of shares ends at 0 and 1, that of points at 0 and 100.
     """
-    runs = [
-        [(x, p.valid) for p in curve.points if (x := of(p)) is not None and p.valid is not None]
-        for curve in model.curves
-    ]
+    runs = [[(x, p.valid or 0.0) for p in _validated(curve) if (x := of(p)) is not None] for curve in model.curves]
     top = 1.0 if kind == "share" else 100.0
     spots = []
     for at in zip(*(run for run in runs if run), strict=False):
@@ -109,7 +108,7 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
 
 def band_note(record: Record) -> Message | None:
     """What the bands are; None where there are none."""
-    counts = {sum(any(p.valid is not None for p in c.points) for c in model.curves) for model in record.models}
+    counts = {sum(map(bool, map(_validated, model.curves))) for model in record.models}
     many, two = any(count > 2 for count in counts), 2 in counts
     if not many and not two:
         return None
@@ -136,14 +135,10 @@ def threshold(record: Record) -> tuple[float, Message] | None:
 
 def reached_table(record: Record) -> Table:
     """By model, what the threshold needed, in everything that training spends."""
-    columns = (EPOCHS, *spendings(record))
-    heads = (Column(message("col.model"), numeric=False), *(Column(message(f"reached.{one.name}")) for one in columns))
-    found = threshold(record)
-    rows = []
-    for model in ranked(record):
-        if found and mean_curve(model, EPOCHS.of, record.headline.kind):
-            rows.append(Row((model.name, *(reached(model, one, found[0]) for one in columns)), model.name))
-    return Table("reached", heads, tuple(rows))
+    columns, found = (EPOCHS, *spendings(record)), threshold(record)
+    models = [model for model in ranked(record) if found and mean_curve(model, EPOCHS.of, record.headline.kind)]
+    rows = ((model.name, [reached(model, one, found[0]) for one in columns if found]) for model in models)
+    return model_table("reached", (message(f"reached.{one.name}") for one in columns), rows)
 
 
 def reached(model: Model, spending: Spending, level: float) -> Message:
@@ -160,8 +155,7 @@ def reached(model: Model, spending: Spending, level: float) -> Message:
             return message("reached.unknown")
         else:
             spent.append(value)
-    finite = [value for value in spent if value < math.inf]
-    middle = median(spent)
+    finite, middle = [value for value in spent if value < math.inf], median(spent)
     if not finite:
         return message("reached.not")
     if middle == math.inf:

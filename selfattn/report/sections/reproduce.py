@@ -29,10 +29,8 @@ class Reproduce:
 
 def _facts(record: Record) -> tuple[tuple[Said, Said], ...]:
     """Signature, seeds, tuning, time, versions, machine."""
-    found: list[tuple[Said, Said]] = []
-    if record.headline.signature:
-        found.append((message("reproduce.signature"), record.headline.signature))
-    seeds = sorted({seed for model in record.models for seed in model.seeds})
+    signature, seeds = record.headline.signature, sorted({seed for model in record.models for seed in model.seeds})
+    found: list[tuple[Said, Said]] = [(message("reproduce.signature"), signature)] if signature else []
     found.append((message("reproduce.seeds"), ", ".join(map(str, seeds))))
     found.append((message("reproduce.tuning"), tuning_badge(record).text))
     timings = [model.timing.train_seconds for model in record.models]

@@ -6,7 +6,7 @@ from selfattn.figures.pairs import PairTest
 from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Record
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table
+from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
 from selfattn.report.verdict.comparability import comparable
 from selfattn.report.verdict.names import metric_kind, metric_name
@@ -76,12 +76,9 @@ def further_table(record: Record) -> Table:
     """What was measured beside the headline metric."""
     names = dict.fromkeys(name for model in record.models for name in model.metrics)
     names.pop(record.headline.metric, None)
-    columns = (Column(message("col.model"), numeric=False), *(Column(metric_name(record, name)) for name in names))
-    rows = tuple(
-        Row((model.name, *(_measured(record, name, model.metrics.get(name)) for name in names)), model.name)
-        for model in ranked(record)
-    )
-    return Table("further", columns, rows if names else ())
+    models = ranked(record) if names else ()
+    rows = ((model.name, [_measured(record, name, model.metrics.get(name)) for name in names]) for model in models)
+    return model_table("further", (metric_name(record, name) for name in names), rows)
 
 
 def _measured(record: Record, name: str, estimate: Estimate | None) -> str:

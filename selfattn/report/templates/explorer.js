@@ -78,8 +78,8 @@
     const box = make("div", { class: "choices" });
     const pick = (what) => (value) => { choice[what] = value; state.row = state.column = null; redraw(what); };
     if (kinds.length > 1) box.append(segments(name, "kind", kinds.map((kind) => [kind, say("x.kind." + kind)]), choice.kind, pick("kind")));
-    if (layers.length > 1) box.append(segments(name, "layer", layers.map((layer) => [layer, String(layer + 1)]), choice.layer, pick("layer")));
-    if (heads.length > 1) box.append(segments(name, "head", [["mean", say("x.mean")], ...heads.map((head) => [head, String(head + 1)])], choice.head, pick("head")));
+    if (layers.length > 1) box.append(segments(name, "layer", layers.map((layer) => [layer, String(layer)]), choice.layer, pick("layer")));
+    if (heads.length > 1) box.append(segments(name, "head", [["mean", say("x.mean")], ...heads.map((head) => [head, String(head)])], choice.head, pick("head")));
     if (!box.children.length) box.append(make("span", { class: "quiet" }, say("x.single")));
     return box;
   }

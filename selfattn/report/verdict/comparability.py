@@ -32,12 +32,9 @@ def matched_within(record: Record) -> float:
 def too_far_apart(record: Record) -> bool:
     """Whether models that were to be of equal size are not, and nobody asked for that, or a gate says so."""
     matching = record.matching
-    return any(gate.name == _MATCHED for gate in failed_gates(record)) or (
-        len(record.models) > 1
-        and matching.budget != "none"
-        and matched_within(record) > matching.limit
-        and not matching.allowed_apart
-    )
+    equal = len(record.models) > 1 and matching.budget != "none" and not matching.allowed_apart
+    said = any(gate.name == _MATCHED for gate in failed_gates(record))
+    return said or (equal and matched_within(record) > matching.limit)
 
 
 def failed_gates(record: Record) -> tuple[Gate, ...]:
@@ -74,10 +71,8 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     failed = [gate for gate in failed_gates(record) if not gate.model or gate.model in _needed(record)]
     found = [_gate_sentence(record, gate) for gate in failed]
     if too_far_apart(record) and not any(gate.name == _MATCHED for gate in failed):
-        budget = message(f"budget.{record.matching.budget}")
-        limit = amount(100 * record.matching.limit)
-        percent = _percent(matched_within(record))
-        found.append(message("obstacle.apart", budget=budget, percent=percent, limit=limit))
+        budget, limit = message(f"budget.{record.matching.budget}"), amount(100 * record.matching.limit)
+        found.append(message("obstacle.apart", budget=budget, percent=_percent(matched_within(record)), limit=limit))
     return tuple(found)
 
 
