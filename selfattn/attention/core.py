@@ -179,11 +179,7 @@ def _four_axes(extra: Tensor | None) -> Tensor | None:
 def _check(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout_p: float
 ) -> None:
-    for name, tensor, axes in (
-        ("query", query, "b h i e"),
-        ("key", key, "b h j e"),
-        ("value", value, "b h j c"),
-    ):
+    for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
         if tensor.dim() != 4:
             raise ValueError(f"attend: expected {name} [{axes}], got {tensor.dim()} axes {tuple(tensor.shape)}")
     if not query.shape[0] == key.shape[0] == value.shape[0]:

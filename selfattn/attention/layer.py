@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention.core import Attended, attend
@@ -22,14 +22,19 @@ class KeyValue:
         key: ``[b h j e]``.
         value: ``[b h j c]``.
         positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
+        room: what key and value are the beginning of, where they are a cache with room to grow; default None.
     """
 
     key: Tensor
     value: Tensor
     positions: Tensor | None = None
+    room: Room | None = None
 
     def append(self, new: KeyValue) -> KeyValue:
         """Return keys and values with those of later positions joined on: a cache that has grown.
+
+        Without gradients it grows into room that is kept behind it, and is copied only now and then. What was handed
+        out before stays as it was, also where two go on from the same.
 
         Raises:
             ValueError: one of the two has positions and the other has none.
@@ -41,7 +46,61 @@ class KeyValue:
             positions = torch.cat([old.expand(*rows, -1) for old in (self.positions, new.positions)], dim=-1)
         elif self.positions is not None or new.positions is not None:
             raise ValueError("KeyValue.append: expected positions on both sides or on neither, got them on one")
-        return KeyValue(torch.cat([self.key, new.key], -2), torch.cat([self.value, new.value], -2), positions)
+        if torch.is_grad_enabled():
+            return KeyValue(torch.cat([self.key, new.key], -2), torch.cat([self.value, new.value], -2), positions)
+        old, total = self.key.shape[-2], self.key.shape[-2] + new.key.shape[-2]
+        room = self.room
+        if room is None or room.used != old or total > len(room.store):
+            room = Room.of(self, 2 * total + 14)
+        room.used = total
+        room.store[old:total] = torch.cat([new.key, new.value], dim=-1).permute(2, 0, 1, 3)
+        key, value = room.first(total, self.key.shape[-1])
+        return KeyValue(key, value, positions, room)
+
+    def reorder(self, index: Tensor) -> KeyValue:
+        """Pick rows along the batch axis, int64 ``[new b]``; room to grow stays."""
+        positions = self.positions
+        if positions is not None and positions.dim() == 2:
+            positions = positions.index_select(0, index)
+        if self.room is None:
+            return KeyValue(self.key.index_select(0, index), self.value.index_select(0, index), positions)
+        room = self.room.reorder(index, self.key.shape[-2])
+        key, value = room.first(room.used, self.key.shape[-1])
+        return KeyValue(key, value, positions, room)
+
+
+@dataclass
+class Room:
+    """Memory that a cache grows into.
+
+    Attributes:
+        store: ``[most b h (e c)]``, keys and values side by side; positions come first, so that those in use lie in one
+            piece.
+        used: how many positions are taken, by the longest cache that lies here.
+    """
+
+    store: Tensor
+    used: int
+
+    @classmethod
+    def of(cls, cache: KeyValue, most: int) -> Room:
+        """Copy a cache to where there is room for ``most`` positions."""
+        both = torch.cat([cache.key, cache.value], dim=-1)
+        b, h, j, width = both.shape
+        room = cls(both.new_empty(most, b, h, width), j)
+        room.store[:j] = both.permute(2, 0, 1, 3)
+        return room
+
+    def reorder(self, index: Tensor, used: int) -> Room:
+        """Pick rows of the first ``used`` positions."""
+        room = Room(self.store.new_empty(len(self.store), len(index), *self.store.shape[2:]), used)
+        torch.index_select(self.store[:used], 1, index, out=room.store[:used])
+        return room
+
+    def first(self, count: int, width: int) -> tuple[Tensor, ...]:
+        """Return ``count`` keys ``[b h count e]``, of width ``e``, and values ``[b h count c]``, as views."""
+        both = self.store[:count].permute(1, 2, 0, 3)
+        return torch.split(both, [width, both.shape[-1] - width], dim=-1)
 
 
 class MultiHeadAttention(nn.Module):
@@ -116,6 +175,7 @@ class MultiHeadAttention(nn.Module):
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"MultiHeadAttention: dropout must be in [0, 1), got {dropout}")
         self.num_heads, self.num_kv_heads, self.project, self.dropout = num_heads, num_kv_heads, project, dropout
+        self.fused: tuple[Tensor, Tensor | None, list[int]] | None = None
         if project:
             values = getattr(v_proj, "out_features", num_kv_heads * head_dim)
             value_dim = _divided(values, num_kv_heads, "width of v_proj,")
@@ -158,14 +218,49 @@ class MultiHeadAttention(nn.Module):
         """
         key = self.k_proj(context) if self.project else context
         value = self.v_proj(context) if self.project else context
-        key, value = (rearrange(x, "b j (h e) -> b h j e", h=self.num_kv_heads) for x in (key, value))
+        return self._key_value(_heads(key, self.num_kv_heads), _heads(value, self.num_kv_heads), positions)
+
+    def project_both(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor | None, KeyValue]:
+        """Project ``x [b i d]`` to queries and to keys and values of its own, in one product after :meth:`fuse`.
+
+        Returns:
+            The queries ``[b h i e]``, for :meth:`forward`, or None where it is to project them itself; and what
+            :meth:`project_context` makes of ``x``.
+        """
+        if self.fused is None:
+            return None, self.project_context(x, positions)
+        weight, bias, widths = self.fused
+        query, key, value = torch.split(F.linear(x, weight, bias), widths, dim=-1)
+        made = self._key_value(_heads(key, self.num_kv_heads), _heads(value, self.num_kv_heads), positions)
+        return _heads(query, self.num_heads), made
+
+    def fuse(self) -> None:
+        """Join the weights of the three projections for :meth:`project_both`, until ``fused`` is None again.
+
+        For self-attention that is called many times while no weight changes. What is joined is a copy, and no part of
+        the state dict. Projections that are not all plain linear layers of one input are left as they are.
+        """
+        parts = [self.q_proj, self.k_proj, self.v_proj] if self.project else []
+        plain = [part for part in parts if isinstance(part, nn.Linear) and type(part) is nn.Linear]
+        if (
+            not plain
+            or len(plain) < len(parts)
+            or len({(p.in_features, p.weight.dtype, p.bias is None) for p in plain}) > 1
+        ):
+            return
+        biases = [part.bias for part in plain if part.bias is not None]
+        weight = torch.cat([part.weight.detach() for part in plain])
+        bias = torch.cat([bias.detach() for bias in biases]) if biases else None
+        self.fused = weight, bias, [part.out_features for part in plain]
+
+    def _key_value(self, key: Tensor, value: Tensor, positions: Tensor | None) -> KeyValue:
         if self.k_norm is not None:
             key = _normalise(self.k_norm, key)
         if self.position is None:
             return KeyValue(key, value)
         if positions is None:
-            positions = torch.arange(context.shape[1], device=context.device)
-        _check_positions(positions, context.shape[1], "keys")
+            positions = torch.arange(key.shape[2], device=key.device)
+        _check_positions(positions, key.shape[2], "keys")
         return KeyValue(self._rotated(key, positions), value, positions)
 
     def forward(
@@ -173,7 +268,9 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,
         context: Tensor | KeyValue | None = None,
         *,
+        query: Tensor | None = None,
         mask: Tensor | None = None,
+        bias: Tensor | None = None,
         causal: bool = False,
         positions: Tensor | None = None,
         need_weights: bool = False,
@@ -183,7 +280,11 @@ class MultiHeadAttention(nn.Module):
         Args:
             x: the queries ``[b i d]``.
             context: ``[b j d]``, or what :meth:`project_context` made of it; default ``x`` itself (self-attention).
+                What was made of fewer rows serves several rows of ``x`` each, one after another: the hypotheses of a
+                sentence share its keys and values as further queries.
+            query: what :meth:`project_both` made of ``x``; default: projected here.
             mask: bool, broadcastable to ``[b h i j]``, True = may attend.
+            bias: added to the scores, see :func:`~selfattn.attention.core.attend`; broadcastable to ``[b h i j]``.
             causal: hide the future, right-aligned.
             positions: of the queries, ``[i]`` or ``[b i]``; default: the last ``i`` of the keys' positions.
             need_weights: also return the weights ``[b h i j]``.
@@ -196,16 +297,22 @@ class MultiHeadAttention(nn.Module):
                 positions as queries, or none are given and there are more queries than keys; and what
                 :func:`~selfattn.attention.core.attend` raises.
         """
+        if isinstance(context, KeyValue) and 0 < len(context.key) < len(x):
+            together = x.reshape(len(context.key), -1, x.shape[-1])
+            output, weights = self(together, context, mask=mask, bias=bias, need_weights=need_weights)
+            if weights is not None:
+                weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
+            return Attended(output.reshape(*x.shape[:2], -1), weights)
         own = context is None
         context = x if context is None else context
         if mask is not None:
             x, context = self._without_unread(x, context, mask, causal)
         if not isinstance(context, KeyValue):
             context = self.project_context(context, positions if own else None)
-        query = rearrange(self.q_proj(x) if self.project else x, "b i (h e) -> b h i e", h=self.num_heads)
+        if query is None:
+            query = _heads(self.q_proj(x) if self.project else x, self.num_heads)
         if self.q_norm is not None:
             query = _normalise(self.q_norm, query)
-        bias = None
         if self.position is not None:
             if context.positions is None:
                 raise ValueError("MultiHeadAttention: the layer uses positions, but context was projected without any")
@@ -213,10 +320,11 @@ class MultiHeadAttention(nn.Module):
                 positions = context.positions[..., max(0, context.positions.shape[-1] - x.shape[1]) :]
             _check_positions(positions, x.shape[1], "queries")
             query = self._rotated(query, positions)
-            bias = self.position.bias(positions, context.positions)
-            if bias is not None:
+            own_bias = self.position.bias(positions, context.positions)
+            if own_bias is not None:
                 rows = max(positions.dim(), context.positions.dim()) - 1
-                _check_bias(self.position, bias, [*query.shape[1 - rows : 3], context.key.shape[2]])
+                _check_bias(self.position, own_bias, [*query.shape[1 - rows : 3], context.key.shape[2]])
+                bias = own_bias if bias is None else bias + own_bias
         output, weights = attend(
             query,
             context.key,
@@ -228,7 +336,7 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )
-        joined = rearrange(output, "b h i c -> b i (h c)")
+        joined = output.transpose(1, 2).flatten(2)
         return Attended(self.out_proj(joined) if self.project else joined, weights)
 
     def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -256,6 +364,12 @@ class MultiHeadAttention(nn.Module):
         if isinstance(context, Tensor):
             context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
         return x, context
+
+
+def _heads(x: Tensor, heads: int) -> Tensor:
+    """Cut ``[b i (h e)]`` into heads ``[b h i e]``."""
+    b, i, width = x.shape
+    return x.reshape(b, i, heads, width // heads).transpose(1, 2)
 
 
 def _normalise(norm: nn.RMSNorm, x: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+HIDDEN = -1e30  # its exponential is 0, and it is finite in float32 and bfloat16
+
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:
     """Mark the real tokens of right-padded rows.
@@ -34,6 +36,36 @@ def key_mask(tokens: Tensor) -> Tensor:
         torch.Size([2, 1, 1, 5])
     """
     return tokens[:, None, None, :]
+
+
+def hide(seen: Tensor) -> Tensor:
+    """Say a mask as a bias, ``HIDDEN`` where it is False: cheaper where many steps attend by it.
+
+    :func:`~selfattn.attention.core.attend` keeps what a mask hides from being read at all, at some cost in each call.
+    A bias does not: what is hidden must be finite, and every query must see a key.
+
+    Example:
+        >>> hide(torch.tensor([True, False])).exp().tolist()
+        [1.0, 0.0]
+    """
+    return torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, HIDDEN)
+
+
+def hide_keys(tokens: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Say a token mask ``[b s]`` so that attending by it many times costs least.
+
+    Returns:
+        An attention mask and a bias, each ``[b 1 1 s]`` or None: neither where every token is real, a bias where some
+        are not, and the mask where a row has no real token at all.
+
+    Example:
+        >>> hide_keys(torch.ones(2, 5, dtype=torch.bool))
+        (None, None)
+    """
+    mask = key_mask(tokens)
+    if tokens.all():
+        return None, None
+    return (None, hide(mask)) if tokens.any(dim=1).all() else (mask, None)
 
 
 def causal_mask(i: int, j: int, *, device: torch.device | str | None = None) -> Tensor:

@@ -179,7 +179,7 @@ def measure_cost(run: Run, tests: TestSet, *, tokens: int, seconds: float, thoro
         training_flops_per_token=flops.training_per_token,
         decoding_flops_per_token=flops.decoding_per_token,
         weights_bytes=(run.path / WEIGHTS).stat().st_size,
-        run_bytes=disk_size(run.path).total,
+        run_bytes=disk_size(run.path),
     )
     if not thorough:
         return cost
@@ -187,7 +187,7 @@ def measure_cost(run: Run, tests: TestSet, *, tokens: int, seconds: float, thoro
     return replace(
         cost,
         peak_share=total / seconds / peak,
-        training_bytes=peak_memory(_training_step(run, tests)).bytes,
+        training_bytes=peak_memory(_training_step(run, tests)),
         decoding=_decoding(run, shape),
     )
 

@@ -26,7 +26,7 @@ from selfattn.comparison.diagnostics import align_with_gold, ask_gates, measure_
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
-from selfattn.evaluation.cost.latency import median_ms
+from selfattn.evaluation.cost.decoding import median_ms
 from selfattn.figures.attention import ModelAlignment, ShownAttention
 from selfattn.figures.cost import Cost
 from selfattn.figures.gates import Gate

@@ -163,10 +163,7 @@ def _layer(kind: type[TorchLayer], block: TransformerBlock, parts: dict[str, str
     if feed_forward.activation == "swiglu":
         raise ValueError(f"{where}: nn.{kind.__name__} has no gate, and this block's activation is swiglu")
     self_attn = attention_to_torch(block.self_attn)
-    biases = {
-        "self_attn": self_attn.in_proj_bias is not None,
-        "feed_forward": feed_forward.fc1.bias is not None,
-    }
+    biases = {"self_attn": self_attn.in_proj_bias is not None, "feed_forward": feed_forward.fc1.bias is not None}
     cross_attn = None if block.cross_attn is None else attention_to_torch(block.cross_attn)
     if cross_attn is not None:
         biases["cross_attn"] = cross_attn.in_proj_bias is not None

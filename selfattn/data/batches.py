@@ -71,19 +71,6 @@ def padding_of(batch: Batch) -> tuple[int, int]:
     return places - int(batch.source_mask.sum()) - int(batch.target_mask.sum()), places
 
 
-def padding_share(batches: Iterable[Batch]) -> float:
-    """Return the share of padding among all tokens of the batches, source and target together; 0 of no batch.
-
-    Example:
-        >>> batch = collate([Example([7, 2], [8, 9, 2]), Example([7, 6, 2], [8, 2])], 0, 1, [0, 1])
-        >>> round(padding_share([batch]), 3)  # 2 of 12
-        0.167
-    """
-    counts = [padding_of(batch) for batch in batches]
-    places = sum(count[1] for count in counts)
-    return sum(count[0] for count in counts) / places if places else 0.0
-
-
 def collate(examples: Sequence[Example], pad_id: int, bos_id: int, indices: Sequence[int]) -> Batch:
     """Put examples into one batch.
 

@@ -129,19 +129,15 @@ class GeneratedSplits(EndlessSplits):
         while len(found) < count and in_vain < _IN_VAIN:
             pair = self._make(chance)
             in_vain += 1
-            if _part_of(pair.source) == part and (part == "train" or pair.source not in seen):
+            # Its text chooses the part: one twentieth each for validation and test.
+            place = hashlib.sha256(pair.source.encode()).digest()[0] % 20
+            if {0: "test", 1: "valid"}.get(place, "train") == part and (part == "train" or pair.source not in seen):
                 seen.add(pair.source)
                 found.append(pair)
                 in_vain = 0
         if not found:
             raise UserError(f"{part}: of {_IN_VAIN:,} pairs none falls into this part; let more of them differ")
         return found
-
-
-def _part_of(source: str) -> str:
-    """The part that a source is in: chosen by its text, one twentieth each for validation and test."""
-    place = hashlib.sha256(source.encode()).digest()[0] % 20
-    return {0: "test", 1: "valid"}.get(place, "train")
 
 
 def hold_out(

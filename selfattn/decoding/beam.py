@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
-from selfattn.decoding.inputs import check_source, evaluating, length_limits
-from selfattn.decoding.probabilities import log_probabilities, top
+from selfattn.decoding.inputs import check_source, length_limits, stepping
+from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.models.protocol import Seq2Seq
 
 
@@ -86,8 +86,8 @@ def beam_search(
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best must be from 1 to beam_size {beam_size}, got {n_best}")
     found = [_Sentence(limit, n_best, length_penalty) for limit in limits]
-    with evaluating(model):
-        state = model.start(model.encode(source, source_mask))
+    with stepping(model):
+        state = model.start(model.encode(source, source_mask)).prepared()
         token = torch.full((len(source),), bos_id, dtype=torch.int64, device=source.device)
         beam = _Beam(
             list(range(len(source))),
@@ -97,11 +97,13 @@ def beam_search(
         while True:
             logits, state = model.step(token, state)
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
-            values, ids = top(log_probabilities(logits), beam_size + 1)
-            rows, beam = beam.advance(values.double().cpu(), ids.cpu(), eos_id, beam_size, found)
-            if not beam.sentences:
+            ids = top(logits, beam_size + 1)[1]
+            values = chosen_log_probabilities(logits, ids).double().cpu()
+            rows, kept, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, found)
+            if not kept:
                 break
-            state = state.reorder(rows.to(source.device))
+            sources = torch.tensor(kept, device=source.device)
+            state = state.reorder(rows.to(source.device), sources=sources)
             token = beam.prefixes[..., -1].flatten().to(source.device)
     return [sentence.hypotheses() for sentence in found]
 
@@ -122,7 +124,7 @@ class _Beam:
 
     def advance(
         self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, found: list[_Sentence]
-    ) -> tuple[Tensor, _Beam]:
+    ) -> tuple[Tensor, list[int], _Beam]:
         """Continue by the best tokens of each hypothesis; tell the sentences what is finished.
 
         Args:
@@ -133,7 +135,7 @@ class _Beam:
             found: of every sentence.
 
         Returns:
-            For each hypothesis that goes on the row that it came from, and the new beam.
+            For each hypothesis that goes on the row that it came from, which sentences go on, and the new beam.
         """
         (n, w), m = self.totals.shape, values.shape[-1]
         totals = (self.totals[:, :, None] + values.view(n, w, m)).flatten(1)
@@ -158,7 +160,7 @@ class _Beam:
             elif sentence.can_improve(best, length):
                 kept.append(row)
         rows = torch.arange(n)[:, None] * w + parents
-        return rows[kept].flatten(), _Beam([self.sentences[row] for row in kept], totals[kept], prefixes[kept])
+        return rows[kept].flatten(), kept, _Beam([self.sentences[row] for row in kept], totals[kept], prefixes[kept])
 
 
 @dataclass

@@ -8,23 +8,23 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.hypotheses import Hypothesis
-from selfattn.decoding.inputs import check_source, evaluating, length_limits
-from selfattn.decoding.probabilities import log_probabilities
+from selfattn.decoding.inputs import check_source, length_limits, stepping
+from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.models.protocol import Seq2Seq
 
 Choice = Callable[[Tensor, list[int], int], Tensor]
-"""Given log-probabilities ``[n v]``, the ``n`` sentences they belong to, and the number of the step from 0, returns the
+"""Given logits ``[n v]``, the ``n`` sentences they belong to, and the number of the step from 0, returns the
 next tokens ``[n]``."""
 
 
-def most_probable(log_probs: Tensor, sentences: list[int], step: int) -> Tensor:
+def most_probable(logits: Tensor, sentences: list[int], step: int) -> Tensor:
     """Choose the most probable token; the lowest id wins a tie.
 
     Example:
         >>> most_probable(torch.tensor([[-3.0, -1.0, -1.0]]), [0], 0)
         tensor([1])
     """
-    return torch.argmax(log_probs, dim=-1)
+    return logits.argmax(dim=-1) if len(logits) == 1 else top(logits, 1)[1][:, 0]  # argmax of many rows is slow
 
 
 @torch.inference_mode()
@@ -66,7 +66,7 @@ def greedy(
         >>> found = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=3)
         >>> [len(hypothesis.ids) <= 3 for hypothesis in found]
         [True, True]
-        >>> def count(log_probs, sentences, step):
+        >>> def count(logits, sentences, step):
         ...     return torch.tensor([3 + row + step for row in sentences])
         >>> found = greedy(model, source, source != 0, bos_id=1, eos_id=5, max_length=[2, 4], choose=count)
         >>> [hypothesis.ids for hypothesis in found]
@@ -77,15 +77,14 @@ def greedy(
     ids: list[list[int]] = [[] for _ in limits]
     finished = [False] * len(limits)
     scores = torch.zeros(len(limits), dtype=torch.float64)
-    with evaluating(model):
-        state = model.start(model.encode(source, source_mask))
+    with stepping(model):
+        state = model.start(model.encode(source, source_mask)).prepared()
         token = torch.full((len(limits),), bos_id, dtype=torch.int64, device=source.device)
         living = list(range(len(limits)))  # which sentence each row of the state belongs to
         for step in range(max(limits)):
             logits, state = model.step(token, state)
-            log_probs = log_probabilities(logits)
-            token = choose(log_probs, living, step)
-            scores[living] += log_probs.gather(-1, token[:, None])[:, 0].double().cpu()
+            token = choose(logits, living, step)
+            scores[living] += chosen_log_probabilities(logits, token[:, None])[:, 0].double().cpu()
             kept: list[int] = []
             for place, (row, chosen) in enumerate(zip(living, token.tolist(), strict=True)):
                 if chosen == eos_id:

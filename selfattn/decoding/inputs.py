@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from selfattn.attention import MultiHeadAttention
 from selfattn.data.batches import Batch, batches
 from selfattn.data.examples import Example
 from selfattn.models.protocol import Seq2Seq
@@ -72,6 +73,30 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+@contextmanager
+def stepping(model: nn.Module) -> Iterator[None]:
+    """Evaluate a model by many steps, and meanwhile let its attention project with joined weights.
+
+    Example:
+        >>> from selfattn.attention import MultiHeadAttention
+        >>> layer = MultiHeadAttention(8, num_heads=2)
+        >>> with stepping(layer):
+        ...     layer.fused is None
+        False
+        >>> layer.fused is None
+        True
+    """
+    layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    with evaluating(model):
+        try:
+            for layer in layers:
+                layer.fuse()
+            yield
+        finally:
+            for layer in layers:
+                layer.fused = None
 
 
 def check_source(source: Tensor, source_mask: Tensor) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+BLOCK = 64  # numbers of a long row that are looked through at once
+CHUNK = 2**17  # numbers that are exponentiated at once: few enough to stay in a core's own cache
+
 
 def log_probabilities(logits: Tensor) -> Tensor:
     """Return ``log softmax(logits)`` over the last axis, in float32 or wider.
@@ -16,11 +19,24 @@ def log_probabilities(logits: Tensor) -> Tensor:
     return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
+def chosen_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
+    """Return the log-probabilities of ``ids [n k]`` given ``logits [n v]``, in float32 or wider: ``[n k]``.
+
+    Example:
+        >>> chosen_log_probabilities(torch.zeros(1, 2), torch.tensor([[1]])).exp()
+        tensor([[0.5000]])
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    sums = [part.logsumexp(dim=-1, keepdim=True) for part in torch.split(logits, max(1, CHUNK // logits.shape[-1]))]
+    return logits.gather(-1, ids) - torch.cat(sums)
+
+
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the ``count`` largest of each row, largest first; of equal ones the lowest id first.
 
     ``torch.topk`` leaves open which of equal numbers it takes, so that the neighbours in a batch might decide; and
     sorting whole rows is slow. So this takes one more than asked for, and sorts the rows where that one is a tie.
+    Of long rows only the blocks with the largest maxima are searched: a maximum is cheap, ``torch.topk`` is not.
 
     Args:
         scores: ``[n v]``.
@@ -36,7 +52,7 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if count >= scores.shape[-1]:
         values, ids = scores.sort(dim=-1, descending=True, stable=True)
         return values, ids
-    values, ids = scores.topk(count + 1, dim=-1)
+    values, ids = _largest(scores, count + 1)
     tied = values[:, -1] == values[:, -2]
     ids = ids[:, :-1].sort(dim=-1).values
     values, order = scores.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
@@ -45,3 +61,18 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         every_value, every_id = scores[tied].sort(dim=-1, descending=True, stable=True)
         values[tied], ids[tied] = every_value[:, :count], every_id[:, :count]
     return values, ids
+
+
+def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the ``count`` largest of each row; which of equal ones, and at which end of the count, is left open."""
+    blocks = scores.shape[-1] // BLOCK
+    if len(scores) == 1 or blocks < 2 * count:
+        return scores.topk(count, dim=-1)
+    cut = scores[:, : blocks * BLOCK].reshape(-1, blocks, BLOCK)
+    best = cut.amax(dim=-1).topk(count, dim=-1).indices  # every number that is not here has as many at least as large
+    inside = torch.arange(BLOCK, device=scores.device)
+    ids = (best[..., None] * BLOCK + inside).flatten(1)
+    rest = torch.arange(blocks * BLOCK, scores.shape[-1], device=scores.device)
+    ids = torch.cat([ids, rest.expand(len(ids), -1)], dim=-1)
+    values, places = scores.gather(-1, ids).topk(count, dim=-1)
+    return values, ids.gather(-1, places)

@@ -81,8 +81,8 @@ def sample(
         torch.rand(limit, generator=stream, dtype=torch.float64) for stream, limit in zip(streams, limits, strict=True)
     ]
 
-    def draw(log_probs: Tensor, sentences: list[int], step: int) -> Tensor:
-        cumulative = token_distribution(log_probs, temperature=temperature, top_k=top_k, top_p=top_p).cumsum(dim=-1)
+    def draw(logits: Tensor, sentences: list[int], step: int) -> Tensor:
+        cumulative = token_distribution(logits, temperature=temperature, top_k=top_k, top_p=top_p).cumsum(dim=-1)
         uniform = torch.stack([numbers[row][step] for row in sentences]).to(cumulative.device)
         # The first token whose sum is above the number: never one of probability zero. The sums end near 1, not at 1.
         return torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]

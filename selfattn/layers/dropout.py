@@ -29,8 +29,10 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply it to a tensor of any shape."""
+        if not self.training:
+            return x
         cut = round(self.p * _LEVELS)
-        if not self.training or x.device.type != "cpu" or not 0 < cut < _LEVELS or not x.is_floating_point():
+        if x.device.type != "cpu" or not 0 < cut < _LEVELS or not x.is_floating_point():
             return super().forward(x)
         dropped: Tensor = _Drop.apply(x, cut)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         return dropped

@@ -147,6 +147,8 @@ class TransformerBlock(nn.Module):
         positions: Tensor | None = None,
         memory: KeyValue | None = None,
         memory_mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        memory_bias: Tensor | None = None,
         need_weights: bool = False,
     ) -> BlockOutput:
         """Run the block.
@@ -159,19 +161,23 @@ class TransformerBlock(nn.Module):
             positions: of ``x``, ``[i]`` or ``[b i]``; needed with a cache where the attention uses positions.
             memory: what the cross-attention attends to, projected by :meth:`project_memory`.
             memory_mask: broadcastable to ``[b h i s]``.
+            bias: added to the scores of the self-attention, broadcastable to ``[b h i j]``; default nothing.
+            memory_bias: likewise of the cross-attention, broadcastable to ``[b h i s]``.
             need_weights: return the weights of both attentions.
         """
         h = self.self_attn_norm(x) if self.norm_first else x
-        new = self.self_attn.project_context(h, positions)
+        query, new = self.self_attn.project_both(h, positions)
         cache = new if cache is None else cache.append(new)
         attended, self_weights = self.self_attn(
-            h, cache, mask=mask, causal=causal, positions=positions, need_weights=need_weights
+            h, cache, query=query, mask=mask, bias=bias, causal=causal, positions=positions, need_weights=need_weights
         )
         x = self._join(x, attended, self.self_attn_norm)
         cross_weights = None
         if self.cross_attn is not None and self.cross_attn_norm is not None:
             h = self.cross_attn_norm(x) if self.norm_first else x
-            attended, cross_weights = self.cross_attn(h, memory, mask=memory_mask, need_weights=need_weights)
+            attended, cross_weights = self.cross_attn(
+                h, memory, mask=memory_mask, bias=memory_bias, need_weights=need_weights
+            )
             x = self._join(x, attended, self.cross_attn_norm)
         h = self.feed_forward_norm(x) if self.norm_first else x
         x = self._join(x, self.feed_forward(h), self.feed_forward_norm)

@@ -13,29 +13,42 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
+from selfattn.attention import KeyValue
 from selfattn.layers import RecurrentState
 
 
 class Reorderable:
     """A frozen dataclass of batch-first tensors, nested at will, whose rows can be picked and repeated."""
 
-    def reorder(self, index: Tensor) -> Self:
+    def reorder(self, index: Tensor, *, sources: Tensor | None = None) -> Self:
         """Pick rows along the batch axis: for beams, and to let finished sentences leave.
 
         Args:
             index: int64 ``[new b]``.
+            sources: int64, ascending: which sources stay, where several rows in a row belong to one, as many to each.
+                Fields marked :data:`OF_SOURCE` then have a row for each source, not for each of its hypotheses.
+                Default: those fields are picked by ``index`` as the others are.
         """
-        picked: Self = _reorder(self, index)
+        picked: Self = _reorder(self, index, sources)
         return picked
 
 
-def _reorder(tree: Any, index: Tensor) -> Any:
-    if isinstance(tree, Tensor):
-        return tree.index_select(0, index)
+OF_SOURCE = {"of_source": True}
+"""Metadata of a state's field that a source's hypotheses share: a beam needs it only once."""
+
+
+def _reorder(tree: Any, index: Tensor, sources: Tensor | None) -> Any:
     if isinstance(tree, tuple):
-        return tuple(_reorder(part, index) for part in tree)
+        return tuple(_reorder(part, index, sources) for part in tree)
+    if isinstance(tree, (Tensor, KeyValue)):
+        if index is sources and len(index) == len(tree.key if isinstance(tree, KeyValue) else tree):
+            return tree  # all of them stay, in their order
+        return tree.reorder(index) if isinstance(tree, KeyValue) else tree.index_select(0, index)
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        parts = {field.name: _reorder(getattr(tree, field.name), index) for field in dataclasses.fields(tree)}
+        parts = {}
+        for field in dataclasses.fields(tree):
+            own = index if sources is None or "of_source" not in field.metadata else sources
+            parts[field.name] = _reorder(getattr(tree, field.name), own, sources)
         return type(tree)(**parts)
     return tree
 
@@ -46,6 +59,13 @@ class Memory(Reorderable):
 
 class DecoderState(Reorderable):
     """What a decoder carries from step to step; each family has its own frozen dataclass."""
+
+    def prepared(self) -> Self:
+        """Return the state for many steps without gradients: what is the same at each of them, found out once.
+
+        The logits are the same but for rounding. By default it is the state itself.
+        """
+        return self
 
 
 @dataclass(frozen=True)

@@ -98,10 +98,7 @@ class TransformerConfig(Checked):
     def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
         """Return its widths; ``slices`` is what else the model width has to be a multiple of."""
         unit = math.lcm(self.num_heads, POSITIONS[self.position].width_unit(self.num_heads), slices)
-        return (
-            Width(f"{prefix}.dim", self.dim, unit=unit),
-            Width(f"{prefix}.ffn_dim", self.ffn_dim, role="inner"),
-        )
+        return (Width(f"{prefix}.dim", self.dim, unit=unit), Width(f"{prefix}.ffn_dim", self.ffn_dim, role="inner"))
 
     def enlarged(
         self, *, width: int, dropout: float, longest: int, times: int | None = None, num_layers: int = 4

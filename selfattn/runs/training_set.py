@@ -188,7 +188,7 @@ class TestSet:
                 yield pair
 
         shared = overlap(counted(), self.pairs)
-        return Seen(shared.gate(), counts if self.has_words else {}, pairs)
+        return Seen(shared, counts if self.has_words else {}, pairs)
 
 
 def make_test_set(

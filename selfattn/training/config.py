@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ class TrainingConfig(Plain):
         max_tokens: most tokens in a batch, source and target with padding; default no limit.
         accumulate: batches whose gradients make one step, weighted by their tokens, as if they were one large batch.
         lr: the highest learning rate.
-        schedule: how the rate falls after the warm-up; see :func:`selfattn.training.optim.schedule.lr_factor`.
+        schedule: how the rate falls after the warm-up; see :func:`selfattn.training.optim.optimizer.lr_factor`.
         warmup: share of all steps over which the rate rises from zero.
         warmup_steps: the same as a number of steps, in place of the share.
         weight_decay: of AdamW; biases, norms and embeddings never decay.
@@ -92,34 +93,30 @@ class TrainingConfig(Plain):
     target_exact_match: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulate", "average_last", "validation_items"):
-            self._check(name, int, lambda x: x >= 1, "a whole number of at least 1")
-        for name in ("max_steps", "items_per_epoch", "max_tokens", "validate_every", "patience"):
-            self._check(name, int, lambda x: x >= 1, "a whole number of at least 1", optional=True)
-        self._check("warmup_steps", int, lambda x: x >= 0, "a whole number of at least 0", optional=True)
         self._check("seed", int, lambda x: True, "a whole number")
+        counts = "epochs batch_size accumulate average_last validation_items max_steps items_per_epoch max_tokens"
+        self._check(f"{counts} validate_every patience", int, lambda x: x >= 1, "a whole number of at least 1")
+        self._check("warmup_steps", int, lambda x: x >= 0, "a whole number of at least 0")
         self._check("lr", float, lambda x: x > 0, "a number above 0")
-        for name in ("weight_decay", "clip_norm", "r_drop"):
-            self._check(name, float, lambda x: x >= 0, "a number of at least 0")
-        for name in ("warmup", "label_smoothing", "ema_decay"):
-            self._check(name, float, lambda x: 0 <= x < 1, "a share in [0, 1)")
-        for name in ("teacher_forcing", "teacher_forcing_end"):
-            optional = name == "teacher_forcing_end"
-            self._check(name, float, lambda x: 0 <= x <= 1, "a probability in [0, 1]", optional=optional)
-        self._check("target_exact_match", float, lambda x: 0 < x <= 1, "a share in (0, 1]", optional=True)
+        self._check("weight_decay clip_norm r_drop", float, lambda x: x >= 0, "a number of at least 0")
+        self._check("warmup label_smoothing ema_decay", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
+        self._check("teacher_forcing teacher_forcing_end", float, lambda x: 0 <= x <= 1, "a probability in [0, 1]")
+        self._check("target_exact_match", float, lambda x: 0 < x <= 1, "a share in (0, 1]")
         for name, choices in (("schedule", ScheduleName), ("precision", Precision), ("average", AverageName)):
             options = typing.get_args(choices)
-            self._check(name, str, lambda x, options=options: x in options, f"one of {', '.join(options)}")
+            self._check(name, str, options.__contains__, f"one of {', '.join(options)}")
         self._check("betas", tuple, _are_betas, "two numbers in [0, 1)")
 
-    def _check(self, name: str, kind: type, holds: Any, expected: str, *, optional: bool = False) -> None:
-        value = getattr(self, name)
-        if value is None and optional:
-            return
-        right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
-        finite = not isinstance(value, float) or math.isfinite(value)
-        if not (right_kind and finite and holds(value)):
-            raise SettingError(f"{name}: expected {expected}, got {value!r}")
+    def _check(self, names: str, kind: type, holds: Callable[[Any], bool], expected: str) -> None:
+        """Check fields; one that is None by default may be None."""
+        for name in names.split():
+            value = getattr(self, name)
+            if value is None and type(self).__dataclass_fields__[name].default is None:
+                continue
+            right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
+            finite = not isinstance(value, float) or math.isfinite(value)
+            if not (right_kind and finite and holds(value)):
+                raise SettingError(f"{name}: expected {expected}, got {value!r}")
 
 
 def _are_betas(values: tuple[Any, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
@@ -41,19 +41,8 @@ def cut_epoch(
         >>> count, [len(group) for group in groups]
         (2, [3, 1])
     """
-    if isinstance(examples, Sequence):
-        cut = list(
-            batches(
-                examples,
-                batch_size=config.batch_size,
-                max_tokens=config.max_tokens,
-                pad_id=pad_id,
-                bos_id=bos_id,
-                generator=generator,
-            )
-        )
-        return _grouped(iter(cut), config.accumulate), -(-len(cut) // config.accumulate)
-    stream = stream_batches(
+    cut: Callable[..., Iterator[Batch]] = batches if isinstance(examples, Sequence) else stream_batches
+    made = cut(
         examples,
         batch_size=config.batch_size,
         max_tokens=config.max_tokens,
@@ -61,7 +50,10 @@ def cut_epoch(
         bos_id=bos_id,
         generator=generator,
     )
-    return _grouped(stream, config.accumulate), None
+    if not isinstance(examples, Sequence):
+        return _grouped(made, config.accumulate), None
+    known = list(made)
+    return _grouped(iter(known), config.accumulate), -(-len(known) // config.accumulate)
 
 
 def _grouped(stream: Iterator[Batch], size: int) -> Iterator[Group]:

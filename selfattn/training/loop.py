@@ -125,10 +125,8 @@ def train_model(
 
 def _targets(config: TrainingConfig) -> dict[str, float]:
     """The figures at which a training may stop, by name: those of the settings ``target_NAME``."""
-    settings = {
-        name.removeprefix("target_"): value for name, value in vars(config).items() if name.startswith("target_")
-    }
-    return {name: value for name, value in settings.items() if value is not None}
+    found = {name: value for name, value in vars(config).items() if name.startswith("target_") and value is not None}
+    return {name.removeprefix("target_"): value for name, value in found.items()}
 
 
 def _replica(model: Seq2Seq, processes: Processes, parts_on: torch.device | None) -> Replica:
@@ -139,32 +137,28 @@ def _replica(model: Seq2Seq, processes: Processes, parts_on: torch.device | None
     return Shard(model, processes, parts_on)
 
 
+@dataclass
 class _Loop:
     """What goes on from validation to validation."""
 
-    def __init__(
-        self,
-        replica: Replica,
-        examples: Callable[[int], Iterable[Example]],
-        validation: Sequence[Example],
-        config: TrainingConfig,
-        pad_id: int,
-        bos_id: int,
-        criterion: Criterion,
-        observers: Sequence[Observer],
-        checkpoints: CheckpointFile | None,
-    ) -> None:
-        self.replica, self.examples, self.config, self.criterion = replica, examples, config, criterion
-        self.validation = validation
-        self.pad_id, self.bos_id = pad_id, bos_id
-        self.observers, self.checkpoints, self.processes = observers, checkpoints, replica.processes
-        model = replica.trained
-        optimizer, coins = make_optimizer(model, config), generator(config.seed, "forcing/0")
-        average = make_average(model, config) if replica.is_needed else Average(model)
-        self.state = TrainingState(replica, optimizer, average, coins)
-        self.stepper = Stepper(replica, optimizer, config, coins)
-        self.restored: Checkpoint | None = None
-        self.groups: Iterator[Group] | None = None  # what is left of the epoch
+    replica: Replica
+    examples: Callable[[int], Iterable[Example]]
+    validation: Sequence[Example]
+    config: TrainingConfig
+    pad_id: int
+    bos_id: int
+    criterion: Criterion
+    observers: Sequence[Observer]
+    checkpoints: CheckpointFile | None
+    restored: Checkpoint | None = None
+    groups: Iterator[Group] | None = None  # what is left of the epoch
+
+    def __post_init__(self) -> None:
+        self.processes, model = self.replica.processes, self.replica.trained
+        optimizer, coins = make_optimizer(model, self.config), generator(self.config.seed, "forcing/0")
+        average = make_average(model, self.config) if self.replica.is_needed else Average(model)
+        self.state = TrainingState(self.replica, optimizer, average, coins)
+        self.stepper = Stepper(self.replica, optimizer, self.config, coins)
 
     @property
     def best(self) -> EpochReport | None:
@@ -177,17 +171,14 @@ class _Loop:
     def run(self) -> Status:
         """Train until there is a reason to end."""
         self._resume()
-        while (status := self._status()) is None:
+        while (status := self.processes.decide(self._reason())) is None:  # the first process decides
             self._train_to_validation()
             if self.state.progress.since_tokens:
                 self._validate()
         return status
 
-    def _status(self) -> Status | None:
-        """Why the training is at its end; None where it is not. The first process decides."""
-        return self.processes.decide(self._reason() if self.processes.is_main else None)
-
     def _reason(self) -> Status | None:
+        """Why the training is at its end; None where it is not."""
         config, progress, reports = self.config, self.state.progress, self.state.reports
         if self._is_over() and not progress.since_tokens:
             return "finished"

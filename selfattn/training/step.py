@@ -17,7 +17,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.objective.loss import batch_loss, logits_loss
 from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
-from selfattn.training.optim.schedule import lr_factor
+from selfattn.training.optim.optimizer import lr_factor
 
 
 class Stepper:
@@ -31,11 +31,7 @@ class Stepper:
     """
 
     def __init__(
-        self,
-        replica: Replica,
-        optimizer: torch.optim.Optimizer,
-        config: TrainingConfig,
-        coins: torch.Generator,
+        self, replica: Replica, optimizer: torch.optim.Optimizer, config: TrainingConfig, coins: torch.Generator
     ) -> None:
         self.replica, self.optimizer, self.config, self.coins = replica, optimizer, config, coins
         self.processes, self.device = replica.processes, replica.device

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from selfattn.errors import UserError
@@ -38,9 +37,7 @@ class TensorBoardObserver(Observer):
         """Begin."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Write what is still to be written, and close the file."""
         if self._writer is not None:
             self._writer.close()

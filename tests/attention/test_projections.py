@@ -157,3 +157,35 @@ def test_what_is_no_linear_layer_does_not_convert() -> None:
     layer = MultiHeadAttention(12, num_heads=3)
     with pytest.raises(TypeError, match="attention_to_torch: expected Linear itself, got LowRank"):
         attention_to_torch(adapted(layer, 12))
+
+
+def test_plain_projections_are_joined_and_others_left_alone(close: Close) -> None:
+    x = torch.randn(2, 5, 12)
+    for settings in ({}, {"bias": False}, {"num_kv_heads": 1, "qk_norm": True, "position": Rotary(4)}):
+        layer = MultiHeadAttention(12, num_heads=3, **settings)  # type: ignore[arg-type]  # of several types
+        names, apart = list(layer.state_dict()), layer(x).output
+        assert layer.project_both(x)[0] is None
+        layer.fuse()
+        query, own = layer.project_both(x)
+        assert query is not None
+        close(layer(x, own, query=query).output, apart)
+        assert list(layer.state_dict()) == names
+    tuned = adapted(MultiHeadAttention(12, num_heads=3), 12)
+    tuned.fuse()
+    assert tuned.fused is None
+    bare = MultiHeadAttention(12, num_heads=3, project=False)
+    bare.fuse()
+    assert bare.fused is None
+
+
+def test_what_was_made_of_fewer_rows_serves_several_each(close: Close) -> None:
+    layer = MultiHeadAttention(12, 7, num_heads=3)
+    x, context = torch.randn(6, 5, 12), torch.randn(2, 11, 7)
+    mask = key_mask(padding_mask(torch.tensor([11, 4]), 11))
+    rows = torch.tensor([0, 0, 0, 1, 1, 1])
+    shared = layer(x, layer.project_context(context), mask=mask, need_weights=True)
+    apart = layer(x, context[rows], mask=mask[rows], need_weights=True)
+    close(shared.output, apart.output)
+    assert shared.weights is not None
+    assert apart.weights is not None
+    close(shared.weights, apart.weights)

@@ -16,7 +16,7 @@ from torch import Tensor
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
-from selfattn.decoding.probabilities import log_probabilities
+from selfattn.decoding.probabilities import chosen_log_probabilities
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 VOCAB, BOS, EOS, LONGEST = 5, 1, 2, 4
@@ -80,7 +80,7 @@ def log_probs_after(table: Tensor, prefix: tuple[int, ...]) -> list[float]:
     code = 0
     for token in prefix:
         code = code * VOCAB + token + 1
-    return log_probabilities(table[code]).tolist()  # type: ignore[no-any-return]  # tolist() has no type
+    return chosen_log_probabilities(table[[code]], torch.arange(VOCAB)[None])[0].tolist()  # type: ignore[no-any-return]  # tolist() has no type
 
 
 def ranked(found: list[Hypothesis], n_best: int) -> list[Hypothesis]:

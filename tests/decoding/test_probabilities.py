@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfattn.decoding.probabilities import log_probabilities, top
+from selfattn.decoding.probabilities import chosen_log_probabilities, log_probabilities, top
 
 
 @settings(max_examples=150, deadline=None)
@@ -28,6 +28,28 @@ def test_many_ties_in_a_wide_row() -> None:
     scores = torch.zeros(3, 8009)
     scores[1, 7001] = 1.0
     assert top(scores, 5)[1].tolist() == [[0, 1, 2, 3, 4], [7001, 0, 1, 2, 3], [0, 1, 2, 3, 4]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**16), count=st.integers(1, 9), width=st.integers(600, 2000), values=st.sampled_from((5, 900))
+)
+def test_top_of_long_rows_is_the_beginning_of_a_stable_sort(seed: int, count: int, width: int, values: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    scores = torch.randint(values, (3, width), generator=draw).float()
+    scores[0] = -math.inf
+    expected = scores.sort(dim=-1, descending=True, stable=True)
+    found, ids = top(scores, count)
+    assert torch.equal(ids, expected.indices[:, :count])
+    assert torch.equal(found, expected.values[:, :count])
+
+
+def test_what_is_chosen_has_the_log_probability_of_the_whole_row() -> None:
+    logits = torch.randn(41, 8009, generator=torch.Generator().manual_seed(0))  # in several parts
+    ids = torch.randint(8009, (41, 3), generator=torch.Generator().manual_seed(1))
+    found = chosen_log_probabilities(logits, ids)
+    torch.testing.assert_close(found, log_probabilities(logits).gather(-1, ids))
+    assert torch.equal(found[7:8], chosen_log_probabilities(logits[7:8], ids[7:8]))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])

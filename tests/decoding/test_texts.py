@@ -8,7 +8,7 @@ from torch import Tensor
 
 from selfattn.decoding import texts as decode_module
 from selfattn.decoding.texts import decode_texts
-from selfattn.evaluation.cost.latency import median_ms
+from selfattn.evaluation.cost.decoding import median_ms
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq

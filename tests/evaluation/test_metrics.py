@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.evaluate import evaluate_outputs
-from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance, exact_matches
+from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch, edit_distance
 
 
 def test_exact_match_is_character_by_character() -> None:
-    assert exact_matches(["a", "a ", "", "A"], ["a", "a", "", "a"]) == [True, False, True, False]
+    assert ExactMatch().counts(["a", "a ", "", "A"], ["a", "a", "", "a"])[:, 0].tolist() == [1, 0, 1, 0]
     with pytest.raises(ValueError, match="zip"):
-        exact_matches(["a"], [])
+        ExactMatch().counts(["a"], [])
 
 
 @pytest.mark.parametrize(

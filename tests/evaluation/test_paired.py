@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from selfattn.evaluation.statistics.paired import SMALLEST_P, holm, sign_flip_p
+from selfattn.evaluation.statistics.p_values import SMALLEST_P, holm, sign_flip_p
 
 
 def flips(right: int, wrong: int, same: int = 0) -> list[int]:

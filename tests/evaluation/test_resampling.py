@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from selfattn.evaluation.statistics.resampling import average_covariance, corpus_covariance
+from selfattn.evaluation.statistics.variances import average_covariance, corpus_covariance
 
 
 def average(sums: np.ndarray) -> np.ndarray:

@@ -11,9 +11,8 @@ import pytest
 from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.evaluation.statistics.intervals import bootstrap_share
-from selfattn.evaluation.statistics.paired import sign_flip_p
+from selfattn.evaluation.statistics.p_values import sign_flip_p, t_tail
 from selfattn.evaluation.statistics.significance import compare_counts, compare_scores, estimate, word_for
-from selfattn.evaluation.statistics.student import t_tail
 from selfattn.evaluation.statistics.variances import Variances, variances
 from selfattn.figures.pairs import Comparison, Word
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from selfattn.evaluation.statistics.student import t_quantile, t_tail
+from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
 
 DEGREES = [1, 1.7, 2, 3.3, 8, 37.5, 1999, 1e5]
 VALUES = [1e-6, 0.1, 0.7, 1.96, 4.3, 31.0, 1e3]

@@ -20,8 +20,15 @@ from sacrebleu.significance import PairedTest, Result
 
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
-from selfattn.evaluation.metrics.moses import moses_tokens
-from selfattn.evaluation.metrics.translation import Bleu, Chrf, LowercasedBleu, Ter, bleu_tokeniser, translation_metrics
+from selfattn.evaluation.metrics.translation import (
+    Bleu,
+    Chrf,
+    LowercasedBleu,
+    Ter,
+    bleu_tokeniser,
+    moses_tokens,
+    translation_metrics,
+)
 from selfattn.evaluation.statistics.significance import compare_outputs
 
 WORDS = ["ein", "Hund", "rennt", "über", "die", "Wiese", ",", "eine", "Frau", "am", "U-Bahn-Schild", ".", "Zwei"]

@@ -124,7 +124,7 @@ class CountsPadding(Stepped):
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         logits, new = self.inner.step(token, state)
-        return logits * (1 + 0.01 * new.source_mask.shape[1]), new  # type: ignore[attr-defined]  # the state of this model
+        return logits * (1 + 0.01 * new.memory_mask.shape[-1]), new  # type: ignore[attr-defined]  # the state of this model
 
 
 class ForgetsPositions(Cheat):
@@ -132,7 +132,7 @@ class ForgetsPositions(Cheat):
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         logits, new = self.inner.step(token, state)
-        return logits, replace(new, position=torch.zeros_like(new.position))  # type: ignore[attr-defined,type-var]  # the state of this model
+        return logits, replace(new, position=0 * new.position)  # type: ignore[attr-defined,type-var]  # the state of this model
 
 
 def without_causal_mask(model: Seq2Seq) -> Seq2Seq:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, load_model, save_model
 from torch import Tensor
 
 from selfattn.attention import MultiHeadAttention
+from selfattn.decoding.inputs import stepping
 from selfattn.layers import RecurrentStack
 from selfattn.models.protocol import DecoderState, Seq2Seq
 
@@ -115,6 +116,41 @@ def test_rows_can_be_picked_and_repeated_midway(
     close(picked, logits_of(model, case.pick(rows))[:, after:])
     from_memory, _ = step_through(model, model.start(memory.reorder(torch.tensor(rows))), case.target[rows])
     close(from_memory, logits_of(model, case.pick(rows)))
+
+
+@few
+@given(lengths=lengths_of_rows, t=target_length, seed=seeds)
+@torch.no_grad()
+def test_a_prepared_state_says_the_same(
+    close: Close, zoo: Any, variant: str, lengths: list[int], t: int, seed: int
+) -> None:
+    """With masks said in the cheapest way, and with projections joined."""
+    model, case = zoo.model(variant), zoo.case(lengths, t, seed)
+    for shown in (case, case.padded(max(lengths) + 2, 5)):
+        with stepping(model):
+            state = model.start(model.encode(shown.source, shown.source_mask)).prepared()
+            stepped, _ = step_through(model, state, shown.target)
+        close(stepped, logits_of(model, case))
+
+
+@few
+@given(lengths=st.lists(st.sampled_from(PRIMES), min_size=3, max_size=3), seed=seeds, prepared=st.booleans())
+@torch.no_grad()
+def test_hypotheses_share_their_source(
+    close: Close, zoo: Any, variant: str, lengths: list[int], seed: int, prepared: bool
+) -> None:
+    model, case = zoo.model(variant), zoo.case(lengths, 5, seed)
+    state = model.start(model.encode(case.source, case.source_mask))
+    _, state = step_through(model, state.prepared() if prepared else state, case.target[:, :2])
+    # Two hypotheses for each sentence, then the second and the third sentence go on, their hypotheses crossed.
+    state = state.reorder(torch.tensor([0, 0, 1, 1, 2, 2]), sources=torch.tensor([0, 1, 2]))
+    _, state = step_through(model, state, case.target[[0, 1, 1, 2, 2, 0], 2:4])
+    state = state.reorder(torch.tensor([3, 2, 5, 4]), sources=torch.tensor([1, 2]))
+    last, _ = step_through(model, state, case.target[[0, 0, 1, 1], 4:])
+    rows, told = [1, 1, 2, 2], [2, 1, 0, 2]
+    alone = case.pick(rows)
+    alone.target[:, 2:4], alone.target[:, 4] = case.target[told, 2:4], case.target[[0, 0, 1, 1], 4]
+    close(last[:, 0], logits_of(model, alone)[:, 4])
 
 
 @torch.no_grad()

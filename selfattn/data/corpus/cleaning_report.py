@@ -152,10 +152,7 @@ class CleaningReport(Plain):
         Raises:
             KeyError: there is none of that name.
         """
-        for part in self.parts:
-            if part.name == name:
-                return part
-        raise KeyError(name)
+        return {part.name: part for part in self.parts}[name]
 
     def lines(self) -> list[str]:
         """Say all of it in lines."""

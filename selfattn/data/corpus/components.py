@@ -48,9 +48,7 @@ def first_of_each(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         >>> first_of_each(np.array([7, 5, 7, 7, 2])).tolist()
         [True, True, False, False, True]
     """
-    marks = np.zeros(len(numbers), dtype=np.bool_)
-    marks[np.unique(numbers, return_index=True)[1]] = True
-    return marks
+    return np.isin(np.arange(len(numbers)), np.unique(numbers, return_index=True)[1])
 
 
 def connected(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from selfattn.data.corpus.cache import HELD_OUT, open_cached, write_corpus
 from selfattn.data.corpus.cleaning import CleaningOptions
 from selfattn.data.corpus.cleaning_report import CleaningReport
 from selfattn.data.corpus.hub import HubCorpus, hub_sources
-from selfattn.data.corpus.sources import CorpusFiles, PairSource, file_sources
+from selfattn.data.corpus.sources import CorpusFiles, file_sources
 from selfattn.data.corpus.stream import PairStream, open_stream
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError, UserError
@@ -79,7 +79,13 @@ def read_corpus(
             "valid and test are both there, so nothing is held out: leave `held_out` and `split_seed` out"
         )
     if streaming:
-        return _stream(sources, options, settings)
+        if missing := [name for name in HELD_OUT if name not in sources]:
+            raise SettingError(
+                f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave `streaming` out"
+            )
+        train, held, report = open_stream(sources, options)
+        settings["length_ratio"] = report.length_ratio
+        return CleanCorpus(train, held["valid"], held["test"], report, settings)
     if len(sources) < 3:
         settings["held_out"] = held_out
     if split_seed:
@@ -88,13 +94,3 @@ def read_corpus(
     report = cached.report
     settings |= {"length_ratio": report.length_ratio, "parts": encode(cached.parts)}
     return CleanCorpus(parts["train"], parts["valid"], parts["test"], report, settings)
-
-
-def _stream(sources: Mapping[str, PairSource], options: CleaningOptions, settings: dict[str, Any]) -> CleanCorpus:
-    missing = [name for name in HELD_OUT if name not in sources]
-    if missing:
-        raise SettingError(
-            f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave `streaming` out"
-        )
-    train, held, report = open_stream(sources, options)
-    return CleanCorpus(train, held["valid"], held["test"], report, settings | {"length_ratio": report.length_ratio})

@@ -60,7 +60,12 @@ def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, PairSource]:
     Raises:
         UserError: the dataset cannot be reached or loaded, or has no such configuration, split or column.
     """
-    splits = _load(corpus, streaming)
+    import datasets
+
+    with quiet(), _errors_named(corpus), _offline_if_out_of_reach(corpus.name):
+        splits: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
+            corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
+        )
     chosen = {
         "train": corpus.train,
         "valid": corpus.valid or next((name for name in _VALID if name in splits), None),
@@ -79,30 +84,16 @@ def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, PairSource]:
 def quiet() -> Iterator[None]:
     """Keep `datasets` and `huggingface_hub` from writing to the terminal, and put their settings back afterwards."""
     import datasets
-    from huggingface_hub.utils import logging as hub_logging
-    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub import utils as hub
 
     with ExitStack() as before:
-        for logger in (datasets.logging, hub_logging):
-            before.callback(logger.set_verbosity, logger.get_verbosity())
-            logger.set_verbosity(datasets.logging.CRITICAL)
-        if not datasets.are_progress_bars_disabled():
-            before.callback(datasets.enable_progress_bars)
-            datasets.disable_progress_bars()
-        if not are_progress_bars_disabled():
-            before.callback(enable_progress_bars)
-            disable_progress_bars()
+        for library in (datasets, hub):
+            before.callback(library.logging.set_verbosity, library.logging.get_verbosity())
+            library.logging.set_verbosity(datasets.logging.CRITICAL)
+            if not library.are_progress_bars_disabled():
+                before.callback(library.enable_progress_bars)
+                library.disable_progress_bars()
         yield
-
-
-def _load(corpus: HubCorpus, streaming: bool) -> dict[str, Dataset | IterableDataset]:
-    import datasets
-
-    with quiet(), _errors_named(corpus), _offline_if_out_of_reach(corpus.name):
-        loaded: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
-            corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
-        )
-    return loaded
 
 
 @contextmanager
@@ -183,12 +174,12 @@ def _errors_named(corpus: HubCorpus) -> Iterator[None]:
         raise UserError(f"{corpus.name}: cannot be loaded: {_first_line(_root(error))}") from None
 
 
-def _out_of_reach(error: BaseException) -> bool:
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and len(chain) < 20:
-        chain.append(cause)
-    names = {kind.__name__ for one in chain for kind in type(one).__mro__}
-    return bool(names & _NO_ANSWER)
+def _out_of_reach(error: BaseException | None, depth: int = 20) -> bool:
+    """Whether an error, or one of its causes, is that of a server which does not answer."""
+    if error is None or not depth:
+        return False
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & _NO_ANSWER) or _out_of_reach(error.__cause__ or error.__context__, depth - 1)
 
 
 def _root(error: BaseException) -> BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -16,6 +17,7 @@ from selfattn.data.pairs import Pair
 _SAMPLE = 10_000  # pairs whose median ratio of lengths stands for the corpus'
 
 
+@dataclass(eq=False)
 class PairStream:
     """Clean pairs, in the order of the source.
 
@@ -29,26 +31,19 @@ class PairStream:
         report: what became of all training pairs, once an iterator has come to its end; None before.
     """
 
-    def __init__(
-        self,
-        source: PairSource,
-        options: CleaningOptions,
-        length_ratio: float | None,
-        held_out: tuple[frozenset[bytes], frozenset[bytes]] = (frozenset(), frozenset()),
-    ) -> None:
-        self.report: PartReport | None = None
-        self._source = source
-        self._options = options
-        self._length_ratio = length_ratio
-        self._held_out = held_out
+    source: PairSource
+    options: CleaningOptions
+    length_ratio: float | None
+    held_out: tuple[frozenset[bytes], frozenset[bytes]] = (frozenset(), frozenset())
+    report: PartReport | None = field(default=None, init=False)
 
     def __iter__(self) -> Iterator[Pair]:
         """Read the pairs from the beginning."""
-        tally, kept = Tally(self._source.label), 0
-        sources, targets = self._held_out
-        limit = self._options.max_ratio
-        for line, source, target in clean_rows(self._source.rows(), self._options, tally, limited=True):
-            if self._length_ratio and limit and unlikely(len(source), len(target), self._length_ratio, limit):
+        tally, kept = Tally(self.source.label), 0
+        sources, targets = self.held_out
+        limit = self.options.max_ratio
+        for line, source, target in clean_rows(self.source.rows(), self.options, tally, limited=True):
+            if self.length_ratio and limit and unlikely(len(source), len(target), self.length_ratio, limit):
                 tally.drop("length ratio", line)
             elif digest(source) in sources or digest(target) in targets:
                 tally.drop("shared with valid or test", line)

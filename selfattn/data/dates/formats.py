@@ -122,15 +122,6 @@ def parse(pattern: str, locale: Locale) -> DatePattern:
 
 def with_ordinals(pattern: DatePattern) -> DatePattern:
     """Return the English pattern with the day as an ordinal: 13th for 13."""
-    ordinals = tuple(f"{day}{ordinal_suffix(day)}" for day in range(1, 32))
-    return DatePattern(tuple(replace(p, texts=ordinals) if p.field == "day" else p for p in pattern.pieces))
-
-
-def ordinal_suffix(number: int) -> str:
-    """Return the ending of an English ordinal.
-
-    Example:
-        >>> [f"{n}{ordinal_suffix(n)}" for n in (1, 2, 3, 4, 11, 12, 13, 21, 22)]
-        ['1st', '2nd', '3rd', '4th', '11th', '12th', '13th', '21st', '22nd']
-    """
-    return "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
+    ordinals = tuple(f"{day}{endings.get(day, 'th')}" for day in range(1, 32))
+    return pattern.with_field("day", texts=ordinals)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import Any
 
 from babel import Locale
 from babel.dates import parse_pattern, tokenize_pattern
@@ -190,6 +191,10 @@ class DatePattern:
     def shapes(self) -> set[str]:
         """Return the `shape` of every text that the pattern can read (and some of no existing date)."""
         return {"".join(parts) for parts in product(*({shape(t) for t in p.readings} for p in self.pieces))}
+
+    def with_field(self, field: str, **changes: Any) -> DatePattern:
+        """Return the pattern with the piece of one field changed, such as its ``texts``."""
+        return DatePattern(tuple(replace(p, **changes) if p.field == field else p for p in self.pieces))
 
     def cased(self, case: str, language: str) -> DatePattern | None:
         """Return the pattern in upper or lower case, or None where that is nothing new or not a clean mapping.

@@ -10,7 +10,6 @@ import hashlib
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -140,13 +139,7 @@ def _written(pattern: DatePattern) -> tuple[str, ...]:
 def _with_probe_years(pattern: DatePattern) -> DatePattern:
     """Return the pattern with four digits for every year from the first to the last of the probes."""
     years = range(BEFORE.start, AFTER.stop)
-    texts = tuple(map(str, years))
-    return DatePattern(
-        tuple(
-            replace(piece, texts=texts, first=years.start, lenient=False) if piece.field == "year" else piece
-            for piece in pattern.pieces
-        )
-    )
+    return pattern.with_field("year", texts=tuple(map(str, years)), first=years.start, lenient=False)
 
 
 def _draw(

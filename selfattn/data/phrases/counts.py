@@ -75,7 +75,8 @@ class Numbers:
         self.locale = locale
         self.decimal = tidy(get_decimal_symbol(locale))
         self.group = tidy(get_group_symbol(locale))
-        self._percent = _around(locale.percent_formats[None], get_percent_symbol(locale))
+        percent = str(tables(locale)["number_symbols"]["latn"].get("percentSign", "%"))
+        self._percent = _around(locale.percent_formats[None], percent)
         self._sizes: tuple[int, int] = locale.decimal_formats[None].grouping
         self._rule: Any = locale.plural_form
         self._plurals = [str(self._rule(number)) for number in range(_TABLE)]
@@ -127,16 +128,6 @@ class Numbers:
         while len(left) > size:
             left, grouped, size = left[:-size], f"{self.group}{left[-size:]}{grouped}", others
         return left + grouped
-
-
-def get_percent_symbol(locale: Locale) -> str:
-    """Return the percent sign of a locale for Latin digits.
-
-    Example:
-        >>> get_percent_symbol(Locale("en"))
-        '%'
-    """
-    return str(tables(locale)["number_symbols"]["latn"].get("percentSign", "%"))
 
 
 def _around(pattern: Any, percent: str) -> tuple[str, str]:
@@ -270,13 +261,11 @@ def currency_forms(locale: Locale, currency: str) -> Forms | None:
         names = {"other": data["currency_names"][currency]}
     if "other" not in names:
         return None
-    patterns = data["currency_unit_patterns"]
-
-    def written(category: str) -> str:
+    patterns, forms = data["currency_unit_patterns"], {}
+    for category in sorted({*names, *patterns, "other"}):
         pattern = str(patterns.get(category) or patterns["other"])
-        return pattern.replace("{1}", names.get(category) or names["other"])
-
-    return forms_of({category: written(category) for category in sorted({*names, *patterns, "other"})}, "currency")
+        forms[category] = pattern.replace("{1}", names.get(category) or names["other"])
+    return forms_of(forms, "currency")
 
 
 def money_forms(numbers: Numbers, currency: str) -> Forms:

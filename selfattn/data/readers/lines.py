@@ -163,14 +163,10 @@ def _check(path: Path, first: bytes, advice: str) -> None:
         raise UserError(f"{path}: the file is empty; {advice}")
     if first.startswith(b"\x1f\x8b"):
         raise UserError(f"{path}: packed with gzip; let its name end in .gz")
-    if _is_utf16(first):
+    # UTF-16 has a byte order mark, or zeros where plain letters are.
+    start = first[:_START]
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or 3 * start.count(0) > len(start) > 1:
         raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8")
-
-
-def _is_utf16(data: bytes) -> bool:
-    """Tell UTF-16 by its byte order mark, or by the zeros that plain letters have there."""
-    start = data[:_START]
-    return data.startswith((b"\xff\xfe", b"\xfe\xff")) or 3 * start.count(0) > len(start) > 1
 
 
 def _bare(line: bytes) -> bytes:

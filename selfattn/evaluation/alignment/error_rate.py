@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import astuple, dataclass
 from operator import add
@@ -129,43 +129,29 @@ def symmetrise(forward: AbstractSet[Link], backward: AbstractSet[Link], method: 
         >>> sorted(symmetrise(forward, backward, "grow-diag"))
         [(0, 0), (1, 0), (1, 1), (2, 2), (3, 3)]
     """
-    if method == "intersection":
-        return {*forward} & {*backward}
-    if method == "union":
-        return {*forward} | {*backward}
-    if method not in ("grow-diag", "grow-diag-final", "grow-diag-final-and"):
+    if method not in get_args(Method):
         raise ValueError(f"unknown method {method!r}; known: {', '.join(get_args(Method))}")
-    grown = _Growing({*forward} & {*backward})
-    grown.grow({*forward} | {*backward})
-    if method != "grow-diag":
-        for links in (forward, backward):
-            grown.add_new(sorted(links), both=method == "grow-diag-final-and")
-    return grown.links
+    links, union = {*forward} & {*backward}, {*forward} | {*backward}
+    if method in ("intersection", "union"):
+        return links if method == "intersection" else union
+    sources, targets = ({link[side] for link in links} for side in (0, 1))
 
-
-class _Growing:
-    """An alignment and the words that have a link in it."""
-
-    def __init__(self, links: set[Link]) -> None:
-        self.links = set(links)
-        self.sources = {source for source, _ in links}
-        self.targets = {target for _, target in links}
-
-    def grow(self, union: set[Link]) -> None:
-        """Add neighbours from the union until there are none, in the order of positions: the order decides."""
-        places, before = sorted(union), -1
-        while len(self.links) > before:
-            before = len(self.links)
-            for source, target in places:
-                if (source, target) in self.links:  # perhaps only since a moment ago
-                    near = [(source + down, target + right) for down, right in _NEIGHBOURS]
-                    self.add_new([link for link in near if link in union])
-
-    def add_new(self, links: Sequence[Link], *, both: bool = False) -> None:
+    def add_new(some: Iterable[Link], *, both: bool = False) -> None:
         """Add those that give a word of one side (or of both) its first link."""
-        for source, target in links:
-            is_new = source not in self.sources, target not in self.targets
+        for source, target in some:
+            is_new = source not in sources, target not in targets
             if all(is_new) if both else any(is_new):
-                self.links.add((source, target))
-                self.sources.add(source)
-                self.targets.add(target)
+                links.add((source, target))
+                sources.add(source)
+                targets.add(target)
+
+    before = -1
+    while len(links) > before:  # neighbours from the union until there are none, in the order of positions: it decides
+        before = len(links)
+        for source, target in sorted(union):
+            if (source, target) in links:  # perhaps only since a moment ago
+                near = [(source + down, target + right) for down, right in _NEIGHBOURS]
+                add_new(link for link in near if link in union)
+    for some in (forward, backward) if method != "grow-diag" else ():
+        add_new(sorted(some), both=method == "grow-diag-final-and")
+    return links

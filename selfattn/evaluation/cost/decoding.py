@@ -1,4 +1,4 @@
-"""What it costs to use a model: time to the first token and for each further one, memory, size on disk.
+"""What it costs to use a model: time for an answer, to its first token and for each further one, memory, size on disk.
 
 Nothing here is timed when the module is imported, and no figure is worth more than the machine it was taken on.
 """
@@ -9,9 +9,8 @@ import statistics
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,30 +99,50 @@ def decoding_times(
     return found
 
 
-@dataclass(frozen=True)
-class PeakMemory:
-    """The most memory that tensors held at one moment.
+def median_ms(predict: Callable[[list[str]], object], texts: Sequence[str], *, warm_up: int = 3) -> float:
+    """Measure how long each text takes when it is asked alone; return the median.
 
-    Attributes:
-        bytes: more than was held before.
-        method: ``"storages"`` or ``"allocator"``, see :func:`peak_memory`.
+    Args:
+        predict: answers a list of texts; is called with one at a time; must return only when its work on a GPU is done.
+        texts: the inputs, at least one.
+        warm_up: untimed calls before the first timed one, with the same texts; default 3.
+
+    Returns:
+        Milliseconds.
+
+    Raises:
+        ValueError: no texts.
+
+    Example:
+        >>> median_ms(lambda texts: texts[0].upper(), ["a", "b"]) >= 0
+        True
     """
+    if not texts:
+        raise ValueError("median_ms needs at least one text")
+    for k in range(warm_up):
+        predict([texts[k % len(texts)]])
+    times = []
+    for text in texts:
+        started = time.perf_counter()
+        predict([text])
+        times.append(time.perf_counter() - started)
+    return 1000 * statistics.median(times)
 
-    bytes: int
-    method: Literal["storages", "allocator"]
 
-
-def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -> PeakMemory:
+def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -> int:
     """Measure how much more memory tensors hold at the worst moment of a computation than before it.
 
-    On the CPU the storages of all tensors that operations return are followed from birth to death ("storages");
-    scratch space inside a single operation is not seen. The process's resident size would say little: it holds
-    Python and its libraries, and PyTorch keeps freed memory. On a GPU PyTorch's allocator counts ("allocator").
+    On the CPU the storages of all tensors that operations return are followed from birth to death; scratch space inside
+    a single operation is not seen. The process's resident size would say little: it holds Python and its libraries, and
+    PyTorch keeps freed memory. On a GPU PyTorch's allocator counts.
 
     Args:
         run: what to measure, such as a training step; it should have run once before, so that gradients and the
             optimizer's state that stay are not counted as its own.
         device: where it computes; default the CPU.
+
+    Returns:
+        Bytes, more than was held before.
 
     Example:
         >>> def run():
@@ -132,17 +151,18 @@ def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -
         ...     del x, y
         ...     z = torch.ones(500)
         >>> peak_memory(run)
-        PeakMemory(bytes=8000, method='storages')
+        8000
     """
     device = torch.device(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         run()
-        return PeakMemory(torch.cuda.max_memory_allocated(device) - before, "allocator")
-    with _Storages() as storages:
+        return int(torch.cuda.max_memory_allocated(device) - before)
+    storages = _Storages()
+    with storages:
         run()
-    return PeakMemory(storages.peak, "storages")
+    return storages.peak
 
 
 class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch annotates no modes
@@ -179,21 +199,8 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
         self.peak = max(self.peak, self.held)
 
 
-@dataclass(frozen=True)
-class DiskSize:
-    """What a saved run takes on disk.
-
-    Attributes:
-        weights: bytes of the weights alone (``*.safetensors``).
-        total: bytes of all files.
-    """
-
-    weights: int
-    total: int
-
-
-def disk_size(directory: str | Path) -> DiskSize:
-    """Add up the files of a run directory, folders inside included.
+def disk_size(directory: str | Path) -> int:
+    """Add up the bytes of all files of a run directory, folders inside included.
 
     Raises:
         UserError: there is no such directory.
@@ -204,13 +211,12 @@ def disk_size(directory: str | Path) -> DiskSize:
         ...     size = Path(folder, "model.safetensors").write_bytes(bytes(7))
         ...     size = Path(folder, "config.json").write_bytes(bytes(5))
         ...     disk_size(folder)
-        DiskSize(weights=7, total=12)
+        12
     """
     root = Path(directory)
     if not root.is_dir():
         raise UserError(f"{root}: no such directory; name the directory of a run")
-    sizes = {path: path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
-    return DiskSize(sum(size for path, size in sizes.items() if path.suffix == ".safetensors"), sum(sizes.values()))
+    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
 
 
 def synchronise(device: torch.device) -> None:

@@ -191,11 +191,6 @@ def _lstm(x: Size, input_weight: Size, state_weight: Size, *_: Any, **__: Any) -
     return 2 * math.prod(x[:-1]) * (math.prod(input_weight) + math.prod(state_weight))
 
 
-def _lstm_backward(*sizes: Any, **named: Any) -> int:
-    """Each product has a gradient for either factor."""
-    return 2 * _lstm(*sizes, **named)
-
-
 def _attention(query: Size, key: Size, value: Size, *_: Any, **__: Any) -> int:
     """Scores ``[i e] [e j]`` and sums ``[i j] [j c]`` for every row and head."""
     *rows, i, e = query
@@ -203,19 +198,11 @@ def _attention(query: Size, key: Size, value: Size, *_: Any, **__: Any) -> int:
     return 2 * math.prod(rows) * i * j * (e + c)
 
 
-def _attention_backward(_grad: Size, query: Size, key: Size, value: Size, *_: Any, **__: Any) -> int:
-    return 2 * _attention(query, key, value)
-
-
-def _matrix_vector(matrix: Size, _vector: Size, **_: Any) -> int:
-    return 2 * math.prod(matrix)
-
-
 _aten = torch.ops.aten
-_MISSING: dict[Any, Any] = {
+_MISSING: dict[Any, Any] = {  # each product has a gradient for either factor
     _aten.mkldnn_rnn_layer: _lstm,
-    _aten.mkldnn_rnn_layer_backward: _lstm_backward,
+    _aten.mkldnn_rnn_layer_backward: lambda *sizes, **_: 2 * _lstm(*sizes),
     _aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    _aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
-    _aten.mv: _matrix_vector,
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda _grad, *sizes, **_: 2 * _attention(*sizes),
+    _aten.mv: lambda matrix, _vector, **_: 2 * math.prod(matrix),
 }

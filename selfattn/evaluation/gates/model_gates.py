@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -68,7 +69,7 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
             for place in places:
                 target = batch.target_in.clone()
                 target[:, place:] = _other(target[:, place:], before.shape[-1])
-                moved = _difference(_logits(model, batch, target_in=target)[:, :place], before[:, :place])
+                moved = _difference(_logits(model, replace(batch, target_in=target))[:, :place], before[:, :place])
                 if moved > worst:
                     worst = moved
                     where = f"before position {place} logits move by {moved:.3g} when the tokens from it on change"
@@ -88,18 +89,12 @@ def padding(model: Seq2Seq, batch: Batch) -> Gate:
     with _mode(model):
         before = _logits(model, batch)
         extra = batch.source.new_zeros(len(batch.source), _EXTRA)
-        wider = torch.cat([batch.source, extra], dim=1)
         mask = torch.cat([batch.source_mask, extra.bool()], dim=1)
-        variants = {
-            "with more padding": (wider, mask),
-            "with other tokens in the padding": (
-                torch.where(mask, wider, _other(wider, before.shape[-1])),
-                mask,
-            ),
-        }
+        wider = replace(batch, source=torch.cat([batch.source, extra], dim=1), source_mask=mask)
+        others = replace(wider, source=torch.where(mask, wider.source, _other(wider.source, before.shape[-1])))
         shares = {
-            how: _share(_logits(model, batch, source=source, source_mask=mask), before)
-            for how, (source, mask) in variants.items()
+            "with more padding": _share(_logits(model, wider), before),
+            "with other tokens in the padding": _share(_logits(model, others), before),
         }
     return _judge("padding", shares, before.dtype, "padding changes nothing")
 
@@ -165,23 +160,11 @@ def _mode(model: Seq2Seq, *, training: bool = False) -> Iterator[None]:
         model.train(before)
 
 
-def _logits(
-    model: Seq2Seq,
-    batch: Batch,
-    *,
-    source: Tensor | None = None,
-    source_mask: Tensor | None = None,
-    target_in: Tensor | None = None,
-) -> Tensor:
+def _logits(model: Seq2Seq, batch: Batch) -> Tensor:
     """Run the model, with the same dropout every time."""
-    source = batch.source if source is None else source
-    with torch.random.fork_rng(devices=[source.device] if source.is_cuda else []):
+    with torch.random.fork_rng(devices=[batch.source.device] if batch.source.is_cuda else []):
         torch.manual_seed(0)
-        logits: Tensor = model(
-            source,
-            batch.target_in if target_in is None else target_in,
-            source_mask=batch.source_mask if source_mask is None else source_mask,
-        )
+        logits: Tensor = model(batch.source, batch.target_in, source_mask=batch.source_mask)
     return logits
 
 
@@ -193,14 +176,7 @@ def _other(ids: Tensor, vocab_size: int) -> Tensor:
 
 
 def _pick(batch: Batch, rows: Tensor) -> Batch:
-    return Batch(
-        batch.source[rows],
-        batch.source_mask[rows],
-        batch.target_in[rows],
-        batch.target_out[rows],
-        batch.target_mask[rows],
-        [batch.indices[row] for row in rows.tolist()],
-    )
+    return batch.changed(lambda tensor: tensor[rows], [batch.indices[row] for row in rows.tolist()])
 
 
 def _difference(actual: Tensor, expected: Tensor) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from selfattn.data.batches import Batch, collate
+from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.figures.gates import Gate
@@ -93,7 +93,12 @@ def overfitting(
         torch.manual_seed(seed_for(seed, "dropout"))
         for step in range(1, steps + 1):
             optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = lr * min(1.0, step / _WARM_UP)
-            loss = _learn(model, batch, optimizer)
+            optimizer.zero_grad(set_to_none=True)
+            summed = batch_loss(model, batch)
+            summed.backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            loss = summed.item()
             is_last = step == steps or not math.isfinite(loss) or time.perf_counter() - started > seconds
             if is_last or (step % _LOOK_EVERY == 0 and loss < _KNOWN):
                 known = count_known()
@@ -103,13 +108,3 @@ def overfitting(
     used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
     found = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
     return Gate("overfitting", share >= limit, found, value=share, limit=limit)
-
-
-def _learn(model: Seq2Seq, batch: Batch, optimizer: torch.optim.Optimizer) -> float:
-    """Take one step."""
-    loss = batch_loss(model, batch)
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    return loss.item()

@@ -27,11 +27,7 @@ class ExactMatch(Metric):
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count right outputs, and outputs."""
-        return of_each(exact_matches(outputs, references))
-
-    def score(self, sums: Array) -> Array:
-        """Divide."""
-        return ratio(sums)
+        return of_each([output == right for output, right in zip(outputs, references, strict=True)])
 
 
 @final
@@ -62,19 +58,6 @@ class CharacterErrorRate(Metric):
         if not np.all(sums[..., 1]):
             raise ValueError("character_error_rate needs at least one character in the references")
         return ratio(sums)
-
-
-def exact_matches(outputs: Sequence[str], references: Sequence[str]) -> list[bool]:
-    """Say for each output whether it is the reference, character by character.
-
-    Raises:
-        ValueError: not as many outputs as references.
-
-    Example:
-        >>> exact_matches(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
-        [True, False]
-    """
-    return [output == right for output, right in zip(outputs, references, strict=True)]
 
 
 def edit_distance(first: str, second: str) -> int:

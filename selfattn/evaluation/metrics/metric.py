@@ -58,9 +58,9 @@ class Metric(ABC):
             ``[i k]``.
         """
 
-    @abstractmethod
     def score(self, sums: Array) -> Array:
-        """Turn counts that were added up over items, ``[.. k]``, into scores ``[..]``."""
+        """Turn counts that were added up over items, ``[.. k]``, into scores ``[..]``; here the :func:`ratio`."""
+        return ratio(sums)
 
     def of(self, outputs: Sequence[str], references: Sequence[str]) -> float:
         """Score all outputs together.

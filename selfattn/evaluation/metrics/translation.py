@@ -6,7 +6,9 @@ sentences can be drawn again thousands of times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, final
 
@@ -14,7 +16,6 @@ import numpy as np
 
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Array, Metric
-from selfattn.evaluation.metrics.moses import moses_name, moses_tokens
 from selfattn.registry import register
 
 if TYPE_CHECKING:
@@ -91,7 +92,11 @@ class Bleu(_Counted):
 @final
 @register.metric("chrf")
 class Chrf(_Counted):
-    """chrF2 with sacreBLEU's defaults (Popović 2015): n-grams of up to six characters, spaces left out.
+    r"""chrF2 with sacreBLEU's defaults (Popović 2015): n-grams of up to six characters, spaces left out.
+
+    .. math:: 100 \, (1 + \beta^2) \frac{P R}{\beta^2 P + R}
+
+    with precision P and recall R averaged over those n that both sides have n-grams of.
 
     Example:
         >>> round(Chrf().of(["a dog runs"], ["a dog ran"]), 1)
@@ -106,8 +111,23 @@ class Chrf(_Counted):
         super().__init__(language, CHRF())
 
     def score(self, sums: Array) -> Array:
-        """See `chrf_from_sums`."""
-        return chrf_from_sums(sums)
+        """Return chrF, from 0 to 100.
+
+        Args:
+            sums: ``[.. 18]``: for each n from 1 to 6 the n-grams of hypotheses, of references, and the matching ones.
+
+        Example:
+            >>> Chrf().score(np.array([[4.0, 2.0, 2.0] + [0.0] * 15])).round(1).tolist()
+            [83.3]
+        """
+        hypothesis, reference, match = np.moveaxis(sums.reshape(*sums.shape[:-1], _CHARACTER_ORDER, 3), -1, 0)
+        both = (hypothesis > 0) & (reference > 0)
+        orders = np.maximum(both.sum(axis=-1), 1)
+        precision = np.where(both, match / np.maximum(hypothesis, 1), 0.0).sum(axis=-1) / orders
+        recall = np.where(both, match / np.maximum(reference, 1), 0.0).sum(axis=-1) / orders
+        below = _BETA**2 * precision + recall
+        found: Array = 100 * (1 + _BETA**2) * precision * recall / np.where(below > 0, below, 1.0)
+        return found
 
 
 @final
@@ -126,8 +146,18 @@ class Ter(_Counted):
         super().__init__(language, TER())
 
     def score(self, sums: Array) -> Array:
-        """See `ter_from_sums`."""
-        return ter_from_sums(sums)
+        """Return edits a word of the reference, in percent; 100 for edits of references without a word.
+
+        Args:
+            sums: ``[.. 2]``: edits, and words of the references.
+
+        Example:
+            >>> Ter().score(np.array([[1.0, 4.0], [0.0, 0.0], [3.0, 0.0]])).tolist()
+            [25.0, 0.0, 100.0]
+        """
+        edits, words = sums[..., 0], sums[..., 1]
+        found: Array = 100 * np.where(words > 0, edits / np.where(words > 0, words, 1), edits > 0)
+        return found
 
 
 @final
@@ -239,49 +269,51 @@ def bleu_from_sums(sums: Array, *, smoothed: bool = True) -> Array:
     return found
 
 
-def chrf_from_sums(sums: Array) -> Array:
-    r"""ChrF from summed counts (Popović 2015).
+def moses_tokens(texts: Iterable[str], *, language: str) -> list[str]:
+    """Lowercase, normalise punctuation, tokenise.
 
-    .. math:: 100 \, (1 + \beta^2) \frac{P R}{\beta^2 P + R}
-
-    with precision P and recall R averaged over those n that both sides have n-grams of.
-
-    Args:
-        sums: ``[.. 18]``: for each n from 1 to 6 the n-grams of hypotheses, of references, and the matching ones.
-
-    Returns:
-        ``[..]``, from 0 to 100.
-
-    Example:
-        >>> chrf_from_sums(np.array([[4.0, 2.0, 2.0] + [0.0] * 15])).round(1).tolist()
-        [83.3]
-    """
-    hypothesis, reference, match = np.moveaxis(sums.reshape(*sums.shape[:-1], _CHARACTER_ORDER, 3), -1, 0)
-    both = (hypothesis > 0) & (reference > 0)
-    orders = np.maximum(both.sum(axis=-1), 1)
-    precision = np.where(both, match / np.maximum(hypothesis, 1), 0.0).sum(axis=-1) / orders
-    recall = np.where(both, match / np.maximum(reference, 1), 0.0).sum(axis=-1) / orders
-    below = _BETA**2 * precision + recall
-    found: Array = 100 * (1 + _BETA**2) * precision * recall / np.where(below > 0, below, 1.0)
-    return found
-
-
-def ter_from_sums(sums: Array) -> Array:
-    """TER from summed counts: edits a word of the reference, in percent.
+    The tokenised files of Multi30k are made by three scripts of Moses in this order: ``lowercase.perl``,
+    ``normalize-punctuation.perl -l L`` and ``tokenizer.perl -l L``, with no further options: hyphens stay inside words,
+    and quotation marks are XML entities (https://github.com/multi30k/dataset, ``scripts/task1-tokenize.sh``). Here
+    sacremoses does the last two; on Multi30k it gives as many tokens as the files have, except for a single line
+    of French.
 
     Args:
-        sums: ``[.. 2]``: edits, and words of the references.
+        texts: plain text, one sentence each.
+        language: ISO 639 code; one that Moses has no rules for is treated as English, which is what Moses does.
 
     Returns:
-        ``[..]``, 100 for edits of references without a word.
+        Each text as its tokens with a space between.
 
     Example:
-        >>> ter_from_sums(np.array([[1.0, 4.0], [0.0, 0.0], [3.0, 0.0]])).tolist()
-        [25.0, 0.0, 100.0]
+        >>> moses_tokens(["Ein U-Bahn-Schild: „Nicht rauchen“."], language="de")
+        ['ein u-bahn-schild : &quot; nicht rauchen &quot; .']
     """
-    edits, words = sums[..., 0], sums[..., 1]
-    found: Array = 100 * np.where(words > 0, edits / np.where(words > 0, words, 1), edits > 0)
-    return found
+    prepare = _preparation(language)
+    return [prepare(text) for text in texts]
+
+
+def moses_name(language: str) -> str:
+    """Return what was done to a text as a word for a signature.
+
+    Example:
+        >>> moses_name("de").startswith("moses-de-norm-sacremoses")
+        True
+    """
+    return f"moses-{language}-norm-sacremoses{version('sacremoses')}"
+
+
+@lru_cache(maxsize=8)
+def _preparation(language: str) -> Callable[[str], str]:
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+    normaliser, tokeniser = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
+
+    def prepare(text: str) -> str:
+        tokens: list[str] = tokeniser.tokenize(normaliser.normalize(text.lower()))
+        return " ".join(tokens)
+
+    return prepare
 
 
 def _signature(metric: SacrebleuMetric, **changed: str) -> str:

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from selfattn.evaluation.metrics.metric import Array, Metric, ratio
+from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.registry import register
 
 Words = Callable[[str], Sequence[str]]
@@ -50,10 +50,6 @@ class WordRecall(Metric):
             right = Counter(word for word in self.words(reference) if self.wanted is None or self.wanted(word))
             rows.append(((Counter(self.words(output)) & right).total(), right.total()))
         return np.array(rows, dtype=np.float64)
-
-    def score(self, sums: Array) -> Array:
-        """Divide."""
-        return ratio(sums)
 
 
 def seen_in_training(training: Mapping[str, int], low: int, high: int | None) -> Callable[[str], bool]:

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
-from selfattn.evaluation.statistics.paired import holm, sign_flip_p
-from selfattn.evaluation.statistics.resampling import average_covariance, corpus_covariance
-from selfattn.evaluation.statistics.variances import ALPHA, Variances, variances
+from selfattn.evaluation.statistics.p_values import holm, sign_flip_p
+from selfattn.evaluation.statistics.variances import ALPHA, Variances, average_covariance, corpus_covariance, variances
 from selfattn.figures.pairs import Comparison, PairTest, Word
 from selfattn.figures.quality import Better, Estimate
 
@@ -53,7 +52,7 @@ def compare_scores(scores: Mapping[str, npt.ArrayLike], metric: str = "mean", be
     """Estimate every model's mean score, and test every pair of models.
 
     A pair's interval and p come from `variances.Variances`; p is never below that of the exact test over items alone,
-    `paired.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
+    `p_values.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
     over items takes its place. Holm's correction is over all pairs.
 
     Runs of one number are not taken for pairs: the same seed gives two architectures the same order of data, but
@@ -197,12 +196,8 @@ class _Measured:
         return Comparison(self.estimates(), tuple(with_words))
 
     def _variances(self, *names: str) -> Variances:
-        places: list[int] = []
-        start = 0
-        for name, values in self.runs.items():
-            if name in names:
-                places += range(start, start + len(values))
-            start += len(values)
+        whose = np.repeat(list(self.runs), [len(values) for values in self.runs.values()])
+        places = np.flatnonzero(np.isin(whose, names))
         # That no item tells two models apart is no proof that none would: half an item is added to each cell of the
         # table of right and wrong answers (after Agresti and Min 2005).
         extra = 1 / self.items**2 if self.right is not None and len(names) == 2 else 0.0
@@ -239,19 +234,16 @@ def _measured(counts: Mapping[str, npt.ArrayLike], metric: Metric, resamples: in
     if metric.is_mean:
         return _of_means({name: metric.score(one) for name, one in runs.items()})
     joined = np.concatenate(list(runs.values()))
-    covariance = corpus_covariance(joined, metric.score, resamples=resamples)
-    return _Measured(
-        {name: metric.score(one.sum(axis=1)) for name, one in runs.items()}, covariance, joined.shape[1], None
-    )
+    scores = {name: metric.score(one.sum(axis=1)) for name, one in runs.items()}
+    return _Measured(scores, corpus_covariance(joined, metric.score, resamples=resamples), joined.shape[1], None)
 
 
 def _of_means(scores: Mapping[str, npt.ArrayLike]) -> _Measured:
     runs = _checked(scores, axes=2)
     joined = np.concatenate(list(runs.values()))
     right = runs if bool(np.isin(joined, (0.0, 1.0)).all()) else None
-    return _Measured(
-        {name: one.mean(axis=1) for name, one in runs.items()}, average_covariance(joined), joined.shape[1], right
-    )
+    means = {name: one.mean(axis=1) for name, one in runs.items()}
+    return _Measured(means, average_covariance(joined), joined.shape[1], right)
 
 
 def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Array]:

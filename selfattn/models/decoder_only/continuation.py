@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -34,6 +35,10 @@ class BegunState(DecoderState):
 
     text: DecoderState
     last: Tensor | None
+
+    def prepared(self) -> Self:
+        """Prepare what is read."""
+        return replace(self, text=self.text.prepared())
 
 
 class Continuation(Seq2Seq):

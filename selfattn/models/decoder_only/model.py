@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
+from selfattn.attention.masks import hide
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
 
@@ -32,13 +34,20 @@ class PrefixState(DecoderState):
 
     Attributes:
         caches: by layer.
-        mask: bool ``[b j]``: which of the keys are real tokens.
+        mask: bool ``[b j]``: which of the keys are real tokens; None: all of them.
         positions: int64 ``[b j]``: where each key stands in its row's text, padding not counted.
+        is_prepared: whether a step may say its mask as a bias; default False.
     """
 
     caches: tuple[KeyValue, ...]
-    mask: Tensor
+    mask: Tensor | None
     positions: Tensor
+    is_prepared: bool = False
+
+    def prepared(self) -> Self:
+        """Leave the mask out where it hides nothing."""
+        hides = self.mask is not None and not self.mask.all()
+        return replace(self, mask=self.mask if hides else None, is_prepared=True)
 
 
 class DecoderOnly(Seq2Seq):
@@ -92,11 +101,17 @@ class DecoderOnly(Seq2Seq):
     ) -> tuple[Decoded, PrefixState]:
         """Read tokens ``[b t]``; everything before them is in the caches."""
         assert isinstance(state, PrefixState)
-        mask = torch.cat([state.mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
-        new = state.mask.sum(dim=1, keepdim=True) + torch.arange(tokens.shape[1], device=tokens.device)
+        new, mask = torch.arange(tokens.shape[1], device=tokens.device), None
+        if state.mask is None:
+            new = (new + state.positions.shape[1]).expand_as(tokens)
+        else:
+            new = new + state.mask.sum(dim=1, keepdim=True)
+            mask = torch.cat([state.mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
         positions = torch.cat([state.positions, new], dim=1)
-        x, caches, weights = self._read(tokens, mask, positions, caches=state.caches, need_weights=need_weights)
-        return Decoded(x, self.output, weights), PrefixState(caches, mask, positions)
+        x, caches, weights = self._read(
+            tokens, mask, positions, caches=state.caches, as_bias=state.is_prepared, need_weights=need_weights
+        )
+        return Decoded(x, self.output, weights), PrefixState(caches, mask, positions, state.is_prepared)
 
     def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded:
         """Read source and target in one pass."""
@@ -126,18 +141,27 @@ class DecoderOnly(Seq2Seq):
     def _read(
         self,
         tokens: Tensor,
-        mask: Tensor,
+        mask: Tensor | None,
         positions: Tensor,
         *,
         caches: tuple[KeyValue, ...] | None = None,
         prefix: int = 0,
+        as_bias: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, tuple[KeyValue, ...], tuple[Tensor, ...]]:
-        """Read ``tokens [b i]``, the last of the keys that ``mask [b j]`` and ``positions [b j]`` describe."""
+        """Read ``tokens [b i]``, the last of the keys that ``mask [b j]`` and ``positions [b j]`` describe.
+
+        Without a mask all keys are real. As a bias is said which keys may be seen where every token sees itself.
+        """
         i = tokens.shape[1]
         own_positions = positions[:, positions.shape[1] - i :]
-        allowed = self._allowed(own_positions, positions, mask, prefix)[:, None]
-        x = self.embed(tokens, own_positions).masked_fill(~mask[:, -i:, None], 0.0)
+        x = self.embed(tokens, own_positions)
+        if mask is not None:
+            x = x.masked_fill(~mask[:, -i:, None], 0.0)
+        allowed = bias = None
+        if mask is not None or self.window is not None or i > 1:
+            seen = self._allowed(own_positions, positions, mask, prefix)[:, None]
+            allowed, bias = (None, hide(seen)) if as_bias else (seen, None)
         new_caches: list[KeyValue] = []
         weights: list[Tensor] = []
         for number, layer in enumerate(self.layers):
@@ -145,6 +169,7 @@ class DecoderOnly(Seq2Seq):
                 x,
                 cache=None if caches is None else caches[number],
                 mask=allowed,
+                bias=bias,
                 positions=own_positions,
                 need_weights=need_weights,
             )
@@ -155,7 +180,7 @@ class DecoderOnly(Seq2Seq):
             x = self.norm(x)
         return x, tuple(new_caches), tuple(weights)
 
-    def _allowed(self, query_positions: Tensor, key_positions: Tensor, key_mask: Tensor, prefix: int) -> Tensor:
+    def _allowed(self, query_positions: Tensor, key_positions: Tensor, key_mask: Tensor | None, prefix: int) -> Tensor:
         """Which keys each query may see, ``[b i j]``: real ones, not after it, not too far back; a free prefix."""
         distance = query_positions[:, :, None] - key_positions[:, None, :]
         allowed = distance >= 0
@@ -169,7 +194,7 @@ class DecoderOnly(Seq2Seq):
             if self.window is not None:
                 free = free & (distance.abs() < self.window)
             allowed = allowed | free
-        return allowed & key_mask[:, None, :]
+        return allowed if key_mask is None else allowed & key_mask[:, None, :]
 
 
 def _positions(mask: Tensor) -> Tensor:

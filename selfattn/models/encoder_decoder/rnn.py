@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue, MultiHeadAttention, key_mask
+from selfattn.attention.masks import hide_keys
 from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding
 from selfattn.layers.dropout import Dropout
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
-from selfattn.models.protocol import Decoded, DecoderState, EncoderMemory
+from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory
 
 InitialState = Literal["zero", "copy", "project"]
 
@@ -104,13 +105,22 @@ class RNNState(DecoderState):
         recurrent: for each layer its parts; None before the first step where it starts from zero.
         fed: ``[b d]``: the source's summary (peeky) or the last attentional vector (input feeding); None without.
         memory: keys and values of the source; None without attention.
-        source_mask: bool ``[b s]``.
+        memory_mask: bool ``[b 1 1 s]``: which of them may be seen; None: all of them.
+        memory_bias: what to add to the attention's scores, ``[b 1 1 s]``; default nothing.
     """
 
     recurrent: RecurrentState | None
     fed: Tensor | None
-    memory: KeyValue | None
-    source_mask: Tensor
+    memory: KeyValue | None = field(default=None, metadata=OF_SOURCE)
+    memory_mask: Tensor | None = field(default=None, metadata=OF_SOURCE)
+    memory_bias: Tensor | None = field(default=None, metadata=OF_SOURCE)
+
+    def prepared(self) -> Self:
+        """Say masks in the cheapest way."""
+        if self.memory_mask is None:
+            return self
+        mask, bias = hide_keys(self.memory_mask[:, 0, 0])
+        return replace(self, memory_mask=mask, memory_bias=bias)
 
 
 class RNNParts(NamedTuple):
@@ -154,7 +164,7 @@ class PlainDecoder(RNNDecoder):
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Take over the encoder's final state."""
-        return RNNState(self.bridge(memory), memory.summary() if self.peeky else None, None, memory.mask)
+        return RNNState(self.bridge(memory), memory.summary() if self.peeky else None)
 
     def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]`` with one call of the RNN; there are no attention weights."""
@@ -166,7 +176,7 @@ class PlainDecoder(RNNDecoder):
         h, recurrent = self.stack(x, state.recurrent)
         if summary is not None:
             h = torch.cat([summary, h], dim=-1)
-        return Decoded(self.dropout(h), self.output), RNNState(recurrent, state.fed, None, state.source_mask)
+        return Decoded(self.dropout(h), self.output), RNNState(recurrent, state.fed)
 
 
 class AttentionDecoder(RNNDecoder):
@@ -206,7 +216,7 @@ class AttentionDecoder(RNNDecoder):
         fed = None
         if self.input_feeding and self.combine is not None:
             fed = memory.states.new_zeros(memory.states.shape[0], self.combine.out_features)
-        return RNNState(self.bridge(memory), fed, self.cross_attn.project_context(memory.states), memory.mask)
+        return RNNState(self.bridge(memory), fed, self.cross_attn.project_context(memory.states), key_mask(memory.mask))
 
     def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]``: at once, or with input feeding one after the other."""
@@ -223,13 +233,15 @@ class AttentionDecoder(RNNDecoder):
         if state.fed is not None:
             x = torch.cat([x, state.fed[:, None]], dim=-1)
         h, recurrent = self.stack(x, state.recurrent)
-        context, weights = self.cross_attn(h, state.memory, mask=key_mask(state.source_mask), need_weights=need_weights)
+        context, weights = self.cross_attn(
+            h, state.memory, mask=state.memory_mask, bias=state.memory_bias, need_weights=need_weights
+        )
         joined = torch.cat([context, h], dim=-1)
         if self.combine is not None:
             joined = torch.tanh(self.combine(joined))
         joined = self.dropout(joined)
         fed = joined[:, -1] if self.input_feeding else None
-        return joined, weights, RNNState(recurrent, fed, state.memory, state.source_mask)
+        return joined, weights, replace(state, recurrent=recurrent, fed=fed)
 
 
 class BahdanauDecoder(RNNDecoder):
@@ -252,7 +264,9 @@ class BahdanauDecoder(RNNDecoder):
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Make the first state, and project the encoder's states for the attention, once."""
-        return RNNState(self.bridge(memory), None, self.cross_attn.project_context(memory.states), memory.mask)
+        return RNNState(
+            self.bridge(memory), None, self.cross_attn.project_context(memory.states), key_mask(memory.mask)
+        )
 
     def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]``, one after the other."""
@@ -268,11 +282,11 @@ class BahdanauDecoder(RNNDecoder):
         else:
             query = state.recurrent[-1][0][:, None]
         context, weights = self.cross_attn(
-            query, state.memory, mask=key_mask(state.source_mask), need_weights=need_weights
+            query, state.memory, mask=state.memory_mask, bias=state.memory_bias, need_weights=need_weights
         )
         h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
         joined = torch.cat([h, context, x], dim=-1)
-        return joined, weights, RNNState(recurrent, None, state.memory, state.source_mask)
+        return joined, weights, replace(state, recurrent=recurrent)
 
 
 def _one_by_one(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue, key_mask, sliding_window_mask
+from selfattn.attention.masks import hide, hide_keys
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
-from selfattn.models.protocol import Decoded, DecoderState, EncoderMemory
+from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory
 
 
 class TransformerEncoder(Encoder):
@@ -52,14 +54,23 @@ class TransformerState(DecoderState):
     Attributes:
         caches: of the self-attention, by layer; None before the first token.
         memory: of the cross-attention, by layer, made once.
-        source_mask: bool ``[b s]``.
-        position: int64 ``[b]``, of the token that comes next.
+        memory_mask: bool ``[b 1 1 s]``: which of its keys may be seen; None: all of them.
+        position: int64 ``[b]``, of the token that comes next; one number once it is prepared.
+        memory_bias: what to add to the scores of the cross-attention, ``[b 1 1 s]``; default nothing.
     """
 
     caches: tuple[KeyValue | None, ...]
-    memory: tuple[KeyValue, ...]
-    source_mask: Tensor
-    position: Tensor
+    memory: tuple[KeyValue, ...] = field(metadata=OF_SOURCE)
+    memory_mask: Tensor | None = field(metadata=OF_SOURCE)
+    position: Tensor | int
+    memory_bias: Tensor | None = field(default=None, metadata=OF_SOURCE)
+
+    def prepared(self) -> Self:
+        """Say masks in the cheapest way, and the position, which is that of every row, as one number."""
+        if isinstance(self.position, int):
+            return self
+        mask, bias = (None, None) if self.memory_mask is None else hide_keys(self.memory_mask[:, 0, 0])
+        return replace(self, memory_mask=mask, memory_bias=bias, position=int(self.position[0]))
 
 
 class TransformerDecoder(Decoder):
@@ -93,7 +104,7 @@ class TransformerDecoder(Decoder):
         """Project the memory for every layer, once."""
         projected = tuple(layer.project_memory(memory.states) for layer in self.blocks())
         position = torch.zeros(memory.mask.shape[0], dtype=torch.int64, device=memory.mask.device)
-        return TransformerState((None,) * len(projected), projected, memory.mask, position)
+        return TransformerState((None,) * len(projected), projected, key_mask(memory.mask), position)
 
     def blocks(self) -> list[TransformerBlock]:
         """Return the blocks, typed."""
@@ -105,23 +116,28 @@ class TransformerDecoder(Decoder):
         """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
         assert isinstance(state, TransformerState)
         t = tokens.shape[1]
-        positions = state.position[:, None] + torch.arange(t, device=tokens.device)
+        start = state.position if isinstance(state.position, int) else state.position[:, None]
+        positions = start + torch.arange(t, device=tokens.device)
         x = self.embed(tokens, positions)
-        memory_mask = key_mask(state.source_mask)
+        seen = t + (0 if state.caches[0] is None else state.caches[0].key.shape[2])
+        mask = bias = None
+        if self.window is not None:
+            near = sliding_window_mask(t, seen, self.window, device=x.device)
+            mask, bias = (None, hide(near)) if isinstance(state.position, int) else (near, None)
         caches: list[KeyValue] = []
         self_weights: list[Tensor] = []
         cross_weights: list[Tensor] = []
         for layer, cache, memory in zip(self.blocks(), state.caches, state.memory, strict=True):
-            seen = t + (0 if cache is None else cache.key.shape[2])
-            mask = None if self.window is None else sliding_window_mask(t, seen, self.window, device=x.device)
             x, new, own, cross = layer(
                 x,
                 cache=cache,
                 mask=mask,
+                bias=bias,
                 causal=self.window is None,
                 positions=positions,
                 memory=memory,
-                memory_mask=memory_mask,
+                memory_mask=state.memory_mask,
+                memory_bias=state.memory_bias,
                 need_weights=need_weights,
             )
             caches.append(new)
@@ -130,5 +146,5 @@ class TransformerDecoder(Decoder):
                 cross_weights.append(cross)
         if self.norm is not None:
             x = self.norm(x)
-        new_state = TransformerState(tuple(caches), state.memory, state.source_mask, state.position + t)
+        new_state = replace(state, caches=tuple(caches), position=state.position + t)
         return Decoded(x, self.output, tuple(self_weights), tuple(cross_weights)), new_state

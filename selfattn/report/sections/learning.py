@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from selfattn.evaluation.statistics.student import t_quantile
+from selfattn.evaluation.statistics.p_values import t_quantile
 from selfattn.figures.quality import Curve, Point, Unit
 from selfattn.figures.record import Model, Record
 from selfattn.registry import register

@@ -13,7 +13,7 @@ from __future__ import annotations
 import atexit
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, TypeVar
@@ -212,11 +212,9 @@ class Replica:
             loss: Tensor = self._parallel(compute)
         return loss
 
-    @contextmanager
-    def shown(self, average: Average) -> Iterator[None]:
+    def shown(self, average: Average) -> AbstractContextManager[None]:
         """Give the whole model, in the first process, the weights to be validated for a while."""
-        with average.applied():
-            yield
+        return average.applied()
 
     def snapshot(self) -> Weights:
         """Return a copy of the whole model's present weights, in the host's memory."""

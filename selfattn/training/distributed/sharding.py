@@ -54,12 +54,10 @@ class Shard(Replica):
         self.is_needed = True
         self.trained = copy.deepcopy(model)
         self._root = _sharded(self.trained, device, processes.count)
-        self._storages = []
-        if not processes.is_main:
-            storages = [tensor.untyped_storage() for tensor in named_weights(model).values()]
-            self._storages = [(storage, storage.nbytes()) for storage in storages]
-            for storage in storages:
-                storage.resize_(0)
+        storages = [] if processes.is_main else [tensor.untyped_storage() for tensor in named_weights(model).values()]
+        self._storages = [(storage, storage.nbytes()) for storage in storages]
+        for storage in storages:
+            storage.resize_(0)
 
     def loss(self, compute: Callable[[Seq2Seq], Tensor], *, is_last: bool = True) -> Tensor:
         """Return a loss of the trained model, computed where weights that do not belong to a block are whole."""

@@ -1,11 +1,16 @@
-"""AdamW, with weight decay where it belongs."""
+"""AdamW, with weight decay where it belongs, and its learning rate as a pure function of the step."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import nn
 
-from selfattn.training.config import TrainingConfig
+from selfattn.training.config import ScheduleName, TrainingConfig
+
+_ONE_CYCLE_START = 1 / 25
+_ONE_CYCLE_END = _ONE_CYCLE_START / 1e4
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
@@ -30,3 +35,61 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": kept, "weight_decay": 0.0}]
     # One kernel for all parameters: a fifth of the time of a loop over them.
     return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
+
+
+def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_steps: int) -> float:
+    r"""Give the share of the highest learning rate that step ``step`` uses.
+
+    With :math:`w` warm-up steps of :math:`n` in all, the factor rises as :math:`k / w` while :math:`k \le w`. After
+    that, with :math:`u = (k - w) / (n + 1 - w)`, which is 0 at the peak and would be 1 one step after the last (so no
+    step is taken with a rate of zero):
+
+    - ``constant``: 1;
+    - ``linear``: :math:`1 - u`;
+    - ``cosine``: :math:`(1 + \cos \pi u) / 2` (Loshchilov and Hutter 2017, without restarts);
+    - ``inverse_sqrt``: :math:`\sqrt{w / k}` (Vaswani et al. 2017, section 5.3), with :math:`w` at least 1;
+    - ``one_cycle`` (Smith and Topin 2017, with half cosines as in ``torch.optim.lr_scheduler.OneCycleLR``) rises in
+      another way as well: from 1/25 to 1 at step :math:`w`, and falls to 1/250,000 at step :math:`n`, each along half
+      a cosine; :math:`w` is at least 1.
+
+    Args:
+        schedule: which of them.
+        step: ``k``, counted from 1; beyond ``total_steps`` it counts as ``total_steps``.
+        total_steps: ``n``, at least 1.
+        warmup_steps: ``w``; 0 begins at the peak.
+
+    Raises:
+        ValueError: a number is out of its range.
+
+    Example:
+        >>> [lr_factor("linear", step, total_steps=5, warmup_steps=2) for step in range(1, 6)]
+        [0.5, 1.0, 0.75, 0.5, 0.25]
+    """
+    if step < 1 or total_steps < 1 or not 0 <= warmup_steps <= total_steps:
+        raise ValueError(
+            f"lr_factor: expected step >= 1, total_steps >= 1 and 0 <= warmup_steps <= total_steps, "
+            f"got {step}, {total_steps} and {warmup_steps}"
+        )
+    step = min(step, total_steps)
+    if schedule == "one_cycle":
+        return _one_cycle(step, total_steps, max(warmup_steps, 1))
+    if step <= warmup_steps:
+        return step / warmup_steps
+    if schedule == "constant":
+        return 1.0
+    if schedule == "inverse_sqrt":
+        return math.sqrt(max(warmup_steps, 1) / step)
+    after_peak = (step - warmup_steps) / (total_steps + 1 - warmup_steps)
+    return 1.0 - after_peak if schedule == "linear" else (1.0 + math.cos(math.pi * after_peak)) / 2.0
+
+
+def _one_cycle(step: int, total_steps: int, peak: int) -> float:
+    if step == peak:
+        return 1.0
+    if step < peak:
+        return _half_cosine(_ONE_CYCLE_START, 1.0, (step - 1) / (peak - 1))
+    return _half_cosine(1.0, _ONE_CYCLE_END, (step - peak) / (total_steps - peak))
+
+
+def _half_cosine(start: float, end: float, done: float) -> float:
+    return end + (start - end) * (1.0 + math.cos(math.pi * done)) / 2.0
