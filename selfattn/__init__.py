@@ -26,23 +26,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name lives; loaded when first asked for, so that `selfattn --help` does not wait for torch.
-_HOME = {
-    "Attended": "selfattn.attention",
-    "DecodingOptions": "selfattn.decoding.options",
-    "KeyValue": "selfattn.attention",
-    "MultiHeadAttention": "selfattn.attention",
-    "Run": "selfattn.runs.run",
-    "UserError": "selfattn.errors",
-    "attend": "selfattn.attention",
-    "build": "selfattn.models.build",
-    "compare": "selfattn.comparison.compare",
-    "load": "selfattn.runs.run",
-    "masks": "selfattn.attention",
-    "positions": "selfattn.attention",
-    "register": "selfattn.registry",
-    "scores": "selfattn.attention",
-    "train": "selfattn.runs.train",
+# Where the public names live; loaded when first asked for, so that `selfattn --help` does not wait for torch.
+_HOMES = {
+    "selfattn.attention": ("Attended", "KeyValue", "MultiHeadAttention", "attend", "masks", "positions", "scores"),
+    "selfattn.comparison.compare": ("compare",),
+    "selfattn.decoding.options": ("DecodingOptions",),
+    "selfattn.errors": ("UserError",),
+    "selfattn.models.build": ("build",),
+    "selfattn.registry": ("register",),
+    "selfattn.runs.run": ("Run", "load"),
+    "selfattn.runs.train": ("train",),
 }
 
 __all__ = [  # classes first
@@ -65,9 +58,10 @@ __all__ = [  # classes first
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        home = importlib.import_module(_HOME[name])
-        return getattr(home, name) if hasattr(home, name) else importlib.import_module(f"{_HOME[name]}.{name}")
+    for home, names in _HOMES.items():
+        if name in names:
+            module = importlib.import_module(home)
+            return getattr(module, name) if hasattr(module, name) else importlib.import_module(f"{home}.{name}")
     raise AttributeError(f"module 'selfattn' has no attribute {name!r}")
 
 

@@ -39,4 +39,14 @@ def as_options(text: str) -> str:
         >>> as_options("longer than 3 tokens (`max_input`)")
         'longer than 3 tokens (--max-input)'
     """
-    return re.sub("`([a-z_]+)`", lambda found: "--" + found[1].replace("_", "-"), text)
+    return re.sub("`([a-z_]+)`", lambda found: option(found[1]), text)
+
+
+def option(name: str) -> str:
+    """Return the option of the command line that a setting is given by.
+
+    Example:
+        >>> option("max_input")
+        '--max-input'
+    """
+    return "--" + name.replace("_", "-")

@@ -102,7 +102,7 @@ def read_bytes(path: Path, *, advice: str) -> bytes:
 
 
 @contextmanager
-def writing(place: Path, advice: str = "make room and go on with `resume`") -> Iterator[None]:
+def writing(place: Path | str, advice: str = "make room and go on with `resume`") -> Iterator[None]:
     """Turn what the disk does not take into one line; what is there is whole, for files are replaced at once.
 
     Args:
@@ -111,11 +111,16 @@ def writing(place: Path, advice: str = "make room and go on with `resume`") -> I
 
     Raises:
         UserError: it cannot be written.
+        BrokenPipeError: nobody reads it any more.
     """
-    from safetensors import SafetensorError
-
     try:
         yield
-    except (OSError, SafetensorError) as error:
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        from safetensors import SafetensorError
+
+        if not isinstance(error, OSError | SafetensorError):
+            raise
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{place}: cannot be written ({reason}); {advice}") from None

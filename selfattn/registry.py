@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -204,35 +205,43 @@ def load_plugin(plugin: str) -> None:
     Raises:
         UserError: there is no such file or module, or it does not import.
     """
+    load_installed()
     if plugin in _loaded:
         return
-    path = Path(plugin)
+    path, name = Path(plugin), plugin
     is_file = path.suffix == ".py" or path.exists()
-    if is_file and not path.is_file():
-        raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
-    name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}" if is_file else plugin
-    _loading.append(plugin)
-    try:
+    if is_file:
+        if not path.is_file():
+            raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
+        name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    with _importing(plugin, f"--plugin {plugin}", "mend it"):
         if not is_file:
-            importlib.import_module(plugin)
+            importlib.import_module(name)
         elif name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, path)
             assert spec is not None
             assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
+            module = sys.modules[name] = importlib.util.module_from_spec(spec)
             try:
                 spec.loader.exec_module(module)
             except BaseException:
                 del sys.modules[name]
                 raise
+    _loaded[plugin] = name
+
+
+@contextmanager
+def _importing(plugin: str, called: str, advice: str) -> Iterator[None]:
+    """Note which plugin brings the parts that come in meanwhile, and say in one line why it does not import."""
+    _loading.append(plugin)
+    try:
+        yield
     except UserError as error:
-        raise UserError(f"--plugin {plugin}: {error}") from None
+        raise UserError(f"{called}: {error}") from None
     except Exception as error:
-        raise UserError(f"--plugin {plugin}: does not import ({type(error).__name__}: {error}); mend it") from error
+        raise UserError(f"{called}: does not import ({type(error).__name__}: {error}); {advice}") from error
     finally:
         _loading.pop()
-    _loaded[plugin] = name
 
 
 def loaded_plugins() -> tuple[str, ...]:
@@ -260,19 +269,12 @@ def check_plugins(needed: tuple[str, ...], where: str) -> None:
 def load_installed() -> None:
     """Load what installed packages offer under the entry point group ``selfattn.plugins``, once."""
     global _installed
-    if _installed or _loading:
+    if _installed:
         return
     _installed = True
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
-        _loading.append(point.value)
-        try:
+        with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
             point.load()
-        except Exception as error:
-            raise UserError(
-                f"plugin {point.name} ({point.value}): does not import ({error}); mend or remove it"
-            ) from error
-        finally:
-            _loading.pop()
         _loaded[point.value] = point.module

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, option
 from selfattn.registry import loaded_plugins
 
 Settings = Mapping[str, Any]
@@ -61,13 +61,11 @@ def changed(options: Any) -> dict[str, Any]:
         >>> changed(Size(height=7))
         {'height': 7}
     """
-    found = {}
-    for field in dataclasses.fields(options):
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        value = getattr(options, field.name)
-        if value != default:
-            found[field.name] = value
-    return found
+    defaults = {
+        field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        for field in dataclasses.fields(options)
+    }
+    return {name: value for name, default in defaults.items() if (value := getattr(options, name)) != default}
 
 
 def command_line(command: str, given: Settings) -> str:
@@ -87,15 +85,14 @@ def command_line(command: str, given: Settings) -> str:
 
 def _options(given: Settings) -> Iterator[str]:
     for name, value in given.items():
-        option = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
         if value is True:
-            yield option
+            yield option(name)
         elif name == "set":  # settings of models may hold commas
-            yield from (f"{option} {shlex.quote(one)}" for one in value)
+            yield from (f"{option(name)} {shlex.quote(one)}" for one in value)
         else:
             is_files = isinstance(value, tuple) and any(isinstance(one, Path) for one in value)
             is_list = isinstance(value, tuple | list)
             texts = map(str, value) if is_files else [",".join(map(str, value)) if is_list else str(value)]
-            yield " ".join([option, *map(shlex.quote, texts)])
+            yield " ".join([option(name), *map(shlex.quote, texts)])

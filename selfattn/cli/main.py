@@ -1,6 +1,8 @@
 """The command line. Each command is a function of the library with its settings from a typed dataclass.
 
-Nothing that needs torch is imported before a command that needs it runs, so that help comes at once.
+Nothing that needs torch is imported before a command that needs it runs, so that help comes at once. Bad input is one
+line on standard error and exit code 2; an interrupt is one line and exit code 130; anything unexpected keeps its
+traceback. The text of an error is written where it is raised.
 """
 
 from __future__ import annotations
@@ -8,24 +10,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from selfattn.cli.app import INTERRUPTED, fail, make_app, run_app
+from selfattn import __version__
 from selfattn.cli.runs import COMMANDS
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
 from selfattn.console import say
-from selfattn.errors import UserError
+from selfattn.errors import UserError, as_options
+from selfattn.files import writing
 from selfattn.registry import TASKS, load_plugin
-from selfattn.runs.task import Task
 
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
+BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _PLUGIN = "--plugin"
 _HELP = (
     "Build, train, look inside and compare attention models.\n\n"
     "Parts of your own (scores, positions, models, tasks, metrics, sections) come in with --plugin FILE_OR_MODULE, "
     "which may stand anywhere on the line and be given several times."
 )
+_GROUPS = {
+    "compare": "Train several models on the same data and set them side by side: the main job.",
+    "train": "Train one model.",
+    "tokenizer": "Train a tokenizer, or look at one.",
+}
 
 
 def make_commands(arguments: Sequence[str] = ()) -> App:
@@ -36,37 +47,34 @@ def make_commands(arguments: Sequence[str] = ()) -> App:
             options, so that no other waits for them.
     """
     app = make_app("selfattn", help=_HELP)
-    comparing = make_app(
-        "compare", help="Train several models on the same data and set them side by side: the main job."
-    )
-    training = make_app("train", help="Train one model.")
-    tokenizer = make_app("tokenizer", help="Train a tokenizer, or look at one.")
-    for part in (comparing, training, tokenizer):
-        app.command(part)
-    for name in TASKS:
-        task: type[Task] = TASKS[name]
+    groups = {name: make_app(name, help=help) for name, help in _GROUPS.items()}
+    for name, task in TASKS.items():
         for group, make, help in (
-            (training, train_command, task.train_help),
-            (comparing, compare_command, task.compare_help),
+            ("train", train_command, task.train_help),
+            ("compare", compare_command, task.compare_help),
         ):
-            if group is training or task.takes_pairs:
-                called = list(arguments[:2]) == [*group.name, name]
-                group.command(make(task) if called else mention(help or task.__doc__), name=name)
-    tokenizer.command(train)
-    tokenizer.command(inspect)
+            if group == "train" or task.takes_pairs:
+                called = list(arguments[:2]) == [group, name]
+                groups[group].command(make(task) if called else mention(help or task.__doc__), name=name)
+    groups["tokenizer"].command(train)
+    groups["tokenizer"].command(inspect)
+    for part in groups.values():
+        app.command(part)
     for command in COMMANDS:
         app.command(command)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
+    """Run the command line; on an error or an interrupt, print one line and exit.
+
+    The message of a `KeyboardInterrupt`, if it has one, says what was kept.
 
     Args:
         arguments: default those of this process.
 
     Raises:
-        SystemExit: see :func:`selfattn.cli.app.run_app`.
+        SystemExit: 2 for bad input, 130 for an interrupt, 141 when nobody reads the output any more.
     """
     # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes
     # for texts of many lengths, which hardly ever meet again. It is read once, at the first operation of the process.
@@ -75,13 +83,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
         for plugin in plugins:
             load_plugin(plugin)
-        app = make_commands(rest)
+        make_commands(rest)(rest)
+        _flush()  # here, where a broken pipe can still be caught
+    except UnusedCliTokensError as error:
+        surplus = " ".join(error.unused_tokens or ())
+        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
+    except CycloptsError as error:
+        fail(str(error))
     except UserError as error:
+        with suppress(UserError, BrokenPipeError):  # the output goes before the error, and must not hide it
+            _flush()
         fail(error.as_options())
-    except KeyboardInterrupt:
-        say("interrupted")
+    except KeyboardInterrupt as interrupt:
+        say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
         raise SystemExit(INTERRUPTED) from None
-    run_app(app, rest)
+    except BrokenPipeError:
+        _drop_output()
+        raise SystemExit(BROKEN_PIPE) from None
+    except (OSError, MemoryError, RuntimeError) as error:
+        reason = _refusal(error)
+        if reason is None:
+            raise
+        fail(as_options(reason))
 
 
 def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -109,6 +132,84 @@ def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             raise UserError("--plugin: expected a Python file, or a module by its dotted name")
         plugins.append(value)
     return plugins, rest
+
+
+def make_app(name: str, *, help: str) -> App:
+    """Make a program, or a group of commands, whose errors :func:`main` can print in one line.
+
+    Args:
+        name: the word that calls it.
+        help: what it is for; of a group, one line for the list of commands.
+    """
+    return App(
+        name=name,
+        help=help,
+        version=__version__,
+        default_parameter=Parameter(negative=(), show_default=_default_text),
+        help_format="plaintext",
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+
+
+def _refusal(error: Exception) -> str | None:
+    """Say what the machine refused, in one line; None where it is a fault of the program.
+
+    Example:
+        >>> _refusal(PermissionError(13, "Permission denied", "runs/a"))
+        'runs/a: permission denied; check its permissions and the room on its disk'
+    """
+    if isinstance(error, OSError):
+        reason = (error.strerror or "").lower()
+        return f"{error.filename}: {reason}; check its permissions and the room on its disk" if error.filename else None
+    # PyTorch has no class of its own for what a CPU's memory does not hold.
+    if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
+        return "out of memory; take smaller batches (`batch_size`, `max_tokens`), shorter texts or a smaller model"
+    return None
+
+
+def _flush() -> None:
+    """Flush standard output.
+
+    Raises:
+        BrokenPipeError: nobody reads it any more.
+        UserError: it cannot be written, such as on a full disk.
+    """
+    if sys.stdout is None:  # closed by whoever started this
+        return
+    try:
+        with writing("standard output", "make room and try again"):
+            sys.stdout.flush()
+    except (BrokenPipeError, UserError):
+        _drop_output()
+        raise
+
+
+def _drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere.
+
+    The interpreter flushes it once more on its way out, and would complain that it cannot.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _default_text(value: Any) -> str | None:
+    """Write a default as the user would type it; say nothing of flags and empty lists."""
+    if isinstance(value, bool) or value in ((), None):
+        return None
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def fail(message: str) -> None:
+    """Print an error on standard error and exit with code 2.
+
+    Raises:
+        SystemExit: always.
+    """
+    say(f"error: {message}")
+    raise SystemExit(BAD_INPUT) from None
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter, Token
 
+from selfattn.errors import option
+
 
 def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(name for token in tokens for name in token.value.split(",") if name)
@@ -35,10 +37,10 @@ def _whole_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:
 # Without the converter cyclopts would round 1.5 to 2.
 Whole = Annotated[int, Parameter(converter=_whole_number)]
 MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
+# Names given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], Parameter(converter=_split_commas, n_tokens=1)]
-"""Names given as ``a,b,c``, or by naming the option again."""
-Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")]
-"""Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pair_files.read_pairs`."""
+# Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pair_files.read_pairs`.
+Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 _TYPES: dict[Any, Any] = {
     int: Whole,
@@ -97,32 +99,31 @@ def options_of(
         type_ = type_ if field.name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
         if heading is not None:
             type_ = Annotated[type_, Parameter(group=heading)]
-        if type_ is bool or typing.get_args(type_)[:1] == (bool,):
-            type_ = Annotated[type_, Parameter(negative="")]
+        default: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
         if field.name in changed:
-            made.append((field.name, type_, dataclasses.field(default=changed[field.name], kw_only=True)))
-        else:
-            made.append((field.name, type_, dataclasses.field(
-                default=field.default, default_factory=field.default_factory, kw_only=True
-            )))  # fmt: skip
-    found = dataclasses.make_dataclass(kind.__name__, made, frozen=True)
+            default = {"default": changed[field.name]}
+        made.append((field.name, type_, dataclasses.field(**default, kw_only=True)))
+    found = joined(fields=made)
+    found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
+    return found
+
+
+def joined(*kinds: type[Any], fields: Sequence[Any] = ()) -> type[Any]:
+    """Make one dataclass of several that :func:`options_of` made: the fields of all, in their order, with their help.
+
+    Args:
+        kinds: no two have a field of the same name.
+        fields: further ones, as ``dataclasses.make_dataclass`` takes them; default none.
+    """
+    found = dataclasses.make_dataclass("Options", fields, bases=kinds[::-1], frozen=True)
     found.__module__ = __name__  # cyclopts takes what is of the standard library for a plain type
-    found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)])
     return Parameter(name="*")(found)
 
 
-def given(options: Any) -> dict[str, Any]:
-    """Return what was given: the fields that are not as they are by default."""
-    defaults = {field.name: field.default for field in dataclasses.fields(options)}
-    return {name: value for name, value in vars(options).items() if value != defaults[name]}
-
-
-def _as_help(docstring: str, names: Sequence[str]) -> str:
+def _as_help(docstring: str, names: Sequence[str], leave_out: Sequence[str]) -> str:
     """A docstring of the library as help: options by their names there, and without references to the code."""
     text = re.sub(r"[;,]? see\s+:\w+:`[^`]*`", "", docstring)
-    text = re.sub("``(.*?)``", lambda found: _option(found[1]) if found[1] in names else found[1], text)
+    for name in leave_out:  # else it would be that of another's field of this name
+        text = re.sub(rf"(?ms)^        {name}: .*?(?=^(        \w|$))", "", text)
+    text = re.sub("``(.*?)``", lambda found: option(found[1]) if found[1] in names else found[1], text)
     return text.partition("    Raises:")[0].partition("    Example:")[0]
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

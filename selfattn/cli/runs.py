@@ -4,6 +4,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -12,14 +13,20 @@ from cyclopts import Parameter
 from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
 from selfattn.console import say
 from selfattn.decoding.options import DecodingOptions
-from selfattn.errors import UserError, as_options
+from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.report.words.catalogue import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
+Json: TypeAlias = Annotated[bool, Parameter("--json")]
 # Where no number of outputs is given, one is written for each input, and no number in front.
 Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None})
 AS_THEY_ARE = Decoding()
+
+
+def _print(found: dict[str, Any] | Iterable[str]) -> None:
+    """Print values as one JSON object, or lines as they are."""
+    print(json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, dict) else "\n".join(found))
 
 
 def report(*runs: Path, out: Path, lang: Lang = SOURCE) -> None:
@@ -49,7 +56,7 @@ def evaluate(
     columns: Names = (),
     beam: Whole = 1,
     length_penalty: float = 0.0,
-    json_: Annotated[bool, Parameter("--json")] = False,
+    json_: Json = False,
 ) -> None:
     """Test a run on pairs it has not been trained on; a language model on a text, by perplexity.
 
@@ -69,7 +76,7 @@ def evaluate(
     from selfattn.runs.run import load
 
     found = evaluate_run(load(run), data, options, columns=chosen_columns(columns))
-    print(json.dumps(found, indent=2, ensure_ascii=False) if json_ else "\n".join(evaluation_lines(found)))
+    _print(found if json_ else evaluation_lines(found))
 
 
 def predict(
@@ -100,22 +107,11 @@ def predict(
     from selfattn.cli.stream import predict_stream
     from selfattn.runs.run import load
 
-    predict_stream(
-        load(run),
-        sys.stdin.buffer,
-        sys.stdout.buffer,
-        options,
-        max_input=max_input,
-        too_long=too_long,
-        numbered=decoding.n_best is not None,
-        at_once=sys.stdin.isatty(),
-        tell=lambda line: say(as_options(line)),
-    )
+    given, taken, numbered = sys.stdin.buffer, sys.stdout.buffer, decoding.n_best is not None
+    predict_stream(load(run), given, taken, options, max_input=max_input, too_long=too_long, numbered=numbered)
 
 
-def score(
-    run: Path, /, *, data: Files, columns: Names = (), json_: Annotated[bool, Parameter("--json")] = False
-) -> None:
+def score(run: Path, /, *, data: Files, columns: Names = (), json_: Json = False) -> None:
     """Say how probable given targets are: for each pair a line with three figures, tabs between.
 
     They are the natural log-probability of the whole target, its number of tokens (its end counted), and the
@@ -128,15 +124,12 @@ def score(
         json_: print a summary of all pairs, with the perplexity, as one JSON object instead.
     """
     from selfattn.data.readers.pair_files import chosen_columns, read_pairs
-    from selfattn.runs.pair_outputs import score_lines, score_summary
+    from selfattn.runs.evaluate import score_lines, score_summary
     from selfattn.runs.run import load
 
     loaded = load(run)
     scores = loaded.score(read_pairs(*data, columns=chosen_columns(columns)))
-    if json_:
-        print(json.dumps(score_summary(loaded, data, scores), indent=2, ensure_ascii=False))
-    else:
-        print("\n".join(score_lines(scores)))
+    _print(score_summary(loaded, data, scores) if json_ else score_lines(scores))
 
 
 def align(
@@ -152,7 +145,7 @@ def align(
     sentences: Path | None = None,
     base: Literal[0, 1] | None = None,
     reverse: Path | None = None,
-    json_: Annotated[bool, Parameter("--json")] = False,
+    json_: Json = False,
 ) -> None:
     """Align given targets with their sources by attention, or hold that alignment against gold.
 
@@ -175,7 +168,7 @@ def align(
         reverse: a run of the other direction; both alignments are then also put together.
         json_: print the report on the gold as one JSON object.
     """
-    from selfattn.runs.pair_outputs import align_against_gold, align_lines, gold_json, gold_lines
+    from selfattn.runs.evaluate import align_against_gold, align_lines, gold_json, gold_lines
     from selfattn.runs.run import load
 
     if bool(data) == (gold is not None):
@@ -184,7 +177,7 @@ def align(
         from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 
         asked = read_pairs(*data, columns=chosen_columns(columns))
-        print("\n".join(align_lines(load(run), asked, layer=layer, head=head, shift=shift)))
+        _print(align_lines(load(run), asked, layer=layer, head=head, shift=shift))
         return
     from selfattn.evaluation.alignment.links import read_gold
 
@@ -192,7 +185,7 @@ def align(
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
     pairs = read_gold(gold, sentences=sentences, base=base)
     report = align_against_gold(load(run), pairs, reverse=None if reverse is None else load(reverse))
-    print(json.dumps(gold_json(report), indent=2) if json_ else "\n".join(gold_lines(report)))
+    _print(gold_json(report) if json_ else gold_lines(report))
 
 
 def attention(

@@ -7,7 +7,7 @@ import sys
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -15,6 +15,7 @@ from selfattn.console import say
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
 from selfattn.errors import SettingError, UserError
+from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
@@ -49,10 +50,10 @@ def predict_stream(
     max_input: int | None = None,
     too_long: TooLong = "empty",
     numbered: bool = False,
-    at_once: bool = False,
-    tell: Callable[[str], None] = say,
 ) -> None:
     """Write the outputs for each line. Progress, and what the model could not read, is said on standard error.
+
+    Where the source is a terminal, each line is answered before the next is read.
 
     Args:
         run: the model.
@@ -62,8 +63,6 @@ def predict_stream(
         max_input: most tokens of a line, its end counted; default what :func:`input_limit` says.
         too_long: what becomes of a longer one: its output is empty, or the model reads what fits of it.
         numbered: put the number of the line and the score before each output; default False.
-        at_once: answer each line before the next is read, as for somebody who types them; default False.
-        tell: says one line; default on standard error. Settings are named in backquotes.
 
     Raises:
         UserError: the input is not UTF-8 or cannot be read (what stands before the broken line is written then), the
@@ -74,19 +73,21 @@ def predict_stream(
     lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
     progress, unknown, count = _Progress(), Counter[str](), 0
     try:
-        for chunk in _chunks(lines, 1 if at_once else _CHUNK):
+        for chunk in _chunks(lines, 1 if source.isatty() else _CHUNK):
             texts: list[str | None] = []  # None: nothing is read of it
             for line in chunk:
                 fits = _fits(run, line, limit)
                 texts.append(line.text if fits else _cut(run, line.text, limit) if too_long == "cut" else None)
                 if not fits:
                     progress.interrupt()
-                    tell(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
+                    say(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
             taken = ["" if text is None else text for text in texts]
             unknown += run.unknown(taken)
             decoded = run.decode(taken, options, first=count)
             outputs = [[NOTHING] if text is None else own for text, own in zip(texts, decoded, strict=True)]
-            _write(target, _rows(outputs, count + 1 if numbered else None))
+            with writing("standard output", "make room and try again"):
+                target.write(_rows(outputs, count + 1 if numbered else None))
+                target.flush()
             count += len(chunk)
             progress.show(count)
     except KeyboardInterrupt:
@@ -95,7 +96,7 @@ def predict_stream(
         progress.interrupt()
     if unknown:
         shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(10))
-        tell(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
+        say(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
 
 
 def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None = None) -> int:
@@ -223,7 +224,7 @@ def _cut(run: Run, text: str, limit: int) -> str:
 def _what_was_done(line: Line, text: str | None, limit: int) -> str:
     far = "" if line.whole else "far "  # its tokens are not counted
     done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
-    return f"{far}longer than {limit:,} tokens (`max_input`); {done}"
+    return f"{far}longer than {limit:,} tokens (--max-input); {done}"
 
 
 def _rows(outputs: Sequence[Sequence[Output]], first: int | None) -> bytes:
@@ -234,16 +235,6 @@ def _rows(outputs: Sequence[Sequence[Output]], first: int | None) -> bytes:
             front = "" if first is None else f"{number}\t{output.score:.6f}\t"
             rows.append(front + output.text.replace("\n", " ") + "\n")
     return "".join(rows).encode()
-
-
-def _write(target: BinaryIO, data: bytes) -> None:
-    try:
-        target.write(data)
-        target.flush()
-    except BrokenPipeError:  # nobody reads any more
-        raise
-    except OSError as error:
-        raise UserError(f"standard output: cannot be written ({error.strerror}); make room and try again") from None
 
 
 class _Progress:

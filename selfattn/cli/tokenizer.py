@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
 from selfattn.errors import UserError
+from selfattn.files import writing
 from selfattn.report.drawing.tokenizer_card import card_svg, card_text
 from selfattn.tokenizers.card import Card, card
 from selfattn.tokenizers.char import CharTokenizer
@@ -21,27 +22,10 @@ from selfattn.tokenizers.subword import SubwordTokenizer
 if TYPE_CHECKING:
     from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
 
+Texts: TypeAlias = "dict[Side, list[str]]"  # under "both" those of which nothing says the side
+SIDES: tuple[Side, Side] = ("source", "target")
 _DEFAULT_SIZE = 8000
 _MEASURED = 10_000  # texts that the card of a new tokenizer is made from
-
-
-@dataclass(frozen=True)
-class Texts:
-    """The texts of some files.
-
-    Args:
-        source: the texts of the source side.
-        target: the texts of the target side.
-        mixed: texts of which nothing says the side.
-    """
-
-    source: list[str]
-    target: list[str]
-    mixed: list[str]
-
-    def of(self, side: Side) -> list[str]:
-        """Return the texts of a side, or all of them."""
-        return {"source": self.source, "target": self.target, "both": self.source + self.target + self.mixed}[side]
 
 
 def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, Card]:
@@ -61,17 +45,13 @@ def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, 
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise UserError(f"{options.out}: holds something already; name a new directory")
     texts = _read(data, options.columns, parallel=options.separate)
-    tokenizer: Tokenizer
-    if options.separate:
-        if texts.mixed:
-            raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
-        tokenizer = SeparateTokenizer(_trained(texts.source, options), _trained(texts.target, options))
-    else:
-        tokenizer = _trained(texts.of("both"), options)
-    try:
+    if options.separate and texts["both"]:
+        raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
+    sides: tuple[Side, ...] = SIDES if options.separate else ("both",)
+    trained = [_trained(_of(texts, side), options) for side in sides]
+    tokenizer = SeparateTokenizer(*trained) if options.separate else trained[0]
+    with writing(options.out, "choose another --out"):
         tokenizer.save(options.out)
-    except OSError as error:
-        raise UserError(f"{options.out}: cannot be written ({error.strerror}); choose another --out") from None
     return _cards(tokenizer, texts, "both", _MEASURED, 5)
 
 
@@ -94,22 +74,10 @@ def inspect_tokenizer(path: Path, options: InspectTokenizer) -> dict[str, Card]:
     separate = tokenizer.source is not tokenizer.target
     texts = _read(options.data, options.columns, parallel=separate and options.side == "both")
     if not options.data:
-        texts.mixed.extend(options.text)
-    if options.side != "both" and texts.mixed:
-        # Plain texts are of the side that was asked for.
-        texts.of(options.side)[:0] = texts.mixed
-        texts.mixed.clear()
+        texts["both"] = list(options.text)
+    if options.side != "both":  # plain texts are of the side that was asked for
+        texts |= {options.side: [*texts["both"], *texts[options.side]], "both": []}
     return _cards(tokenizer, texts, options.side, None, options.examples, options.text)
-
-
-def train_command(data: Sequence[Path], options: TrainTokenizer) -> None:
-    """Run ``selfattn tokenizer train``."""
-    _show(train_tokenizer(data, options), options.svg)
-
-
-def inspect_command(path: Path, options: InspectTokenizer) -> None:
-    """Run ``selfattn tokenizer inspect``."""
-    _show(inspect_tokenizer(path, options), options.svg)
 
 
 def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
@@ -136,20 +104,24 @@ def _has_pairs(path: Path) -> bool:
 
 def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Texts:
     """Read files; of two parallel ones, the first is the source."""
-    columns = chosen_columns(names)
-    if columns is not None and not any(map(_has_pairs, paths)):
+    columns, has_pairs = chosen_columns(names), any(map(_has_pairs, paths))
+    if columns is not None and not has_pairs:
         raise UserError("--columns is for files of pairs: give one, or leave it out")
-    if parallel and len(paths) == 2 and not any(map(_has_pairs, paths)):
-        return Texts(read_texts(paths[0]).lines, read_texts(paths[1]).lines, [])
-    texts = Texts([], [], [])
-    for path in paths:
+    texts: Texts = {"source": [], "target": [], "both": []}
+    is_parallel = parallel and len(paths) == 2 and not has_pairs
+    for place, path in enumerate(paths):
         if _has_pairs(path):
             pairs = read_pairs(path, columns=columns)
-            texts.source.extend(pair.source for pair in pairs)
-            texts.target.extend(pair.target for pair in pairs)
+            texts["source"].extend(pair.source for pair in pairs)
+            texts["target"].extend(pair.target for pair in pairs)
         else:
-            texts.mixed.extend(read_texts(path).lines)
+            texts[SIDES[place] if is_parallel else "both"].extend(read_texts(path).lines)
     return texts
+
+
+def _of(texts: Texts, side: Side) -> list[str]:
+    """The texts of a side, or all of them."""
+    return list(itertools.chain.from_iterable(texts.values())) if side == "both" else texts[side]
 
 
 def _cards(
@@ -161,11 +133,11 @@ def _cards(
         return card(one, _spread(found, most), examples=shown or _spread(found, examples))
 
     if tokenizer.source is tokenizer.target:
-        return {"": measured(tokenizer, texts.of(side))}
-    if side == "both" and texts.mixed:
+        return {"": measured(tokenizer, _of(texts, side))}
+    if side == "both" and texts["both"]:
         raise UserError("this tokenizer has a vocabulary for each side: say --side source or --side target")
-    sides = {"source": (tokenizer.source, texts.source), "target": (tokenizer.target, texts.target)}
-    return {name: measured(*sides[name]) for name in sides if side in ("both", name)}
+    vocabularies = {"source": tokenizer.source, "target": tokenizer.target}
+    return {name: measured(vocabularies[name], texts[name]) for name in SIDES if side in ("both", name)}
 
 
 def _spread(texts: Sequence[str], most: int | None) -> list[str]:
@@ -175,13 +147,15 @@ def _spread(texts: Sequence[str], most: int | None) -> list[str]:
     return [texts[number * len(texts) // most] for number in range(most)]
 
 
-def _show(cards: dict[str, Card], svg: Path | None) -> None:
-    """Print the cards; draw them, each into a file of its own where there are two."""
+def show(cards: dict[str, Card], svg: Path | None) -> None:
+    """Print the cards; draw them, each into a file of its own where there are two.
+
+    Raises:
+        UserError: the drawing cannot be written.
+    """
     for name, one in cards.items():
         print(f"{name}\n{card_text(one)}" if name else card_text(one), end="")
         if svg is not None:
             path = svg.with_name(f"{svg.stem}-{name}{svg.suffix}") if name else svg
-            try:
+            with writing(path, "name another file"):
                 path.write_text(card_svg(one, name) + "\n", encoding="utf-8")
-            except OSError as error:
-                raise UserError(f"{path}: cannot be written ({error.strerror}); name another file") from None

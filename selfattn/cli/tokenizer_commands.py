@@ -84,9 +84,9 @@ def train(*data: Path, options: _Train) -> None:
         data: files of pairs (TSV, CSV or JSON lines), whose two sides then share the vocabulary, or of one text a line,
             plain or .gz.
     """
-    from selfattn.cli.tokenizer import train_command
+    from selfattn.cli.tokenizer import show, train_tokenizer
 
-    train_command(data, TrainTokenizer(**vars(options)))
+    show(train_tokenizer(data, options), options.svg)
 
 
 def inspect(path: Path, /, options: _Inspect = _AS_IT_IS) -> None:
@@ -95,6 +95,6 @@ def inspect(path: Path, /, options: _Inspect = _AS_IT_IS) -> None:
     Args:
         path: a run directory, or a tokenizer's own.
     """
-    from selfattn.cli.tokenizer import inspect_command
+    from selfattn.cli.tokenizer import inspect_tokenizer, show
 
-    inspect_command(path, InspectTokenizer(**vars(options)))
+    show(inspect_tokenizer(path, options), options.svg)

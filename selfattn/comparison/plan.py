@@ -315,7 +315,7 @@ def choose(task: Task, options: CompareOptions) -> dict[str, Planned]:
             raise SettingError(f"`set` {setting}: {owner!r} is not a model of this comparison: {', '.join(names)}")
     found = {}
     for name, preset in named:
-        config = with_settings(get_preset(preset).config, options.set, name, task.size)
+        config = with_settings(task.size(get_preset(preset).config), options.set, name)
         task.check_model(config, preset)
         found[name] = Planned(preset, config_to_dict(config))
     return found

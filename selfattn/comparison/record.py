@@ -23,8 +23,9 @@ from selfattn.figures.quality import Estimate
 from selfattn.figures.record import SCHEMA, Difference, Model, Record
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
+from selfattn.registry import TASKS
 from selfattn.runs.directory import RunRecord
-from selfattn.runs.task import task_of
+from selfattn.runs.task import Task
 
 _DIFFERENCES = 40
 _UNDISTURBED = "steps times the median step, timed by turns after the trainings"
@@ -57,7 +58,7 @@ def make_record(
                 raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
     shared = _shared([_training(run) for run in firsts.values()])
     predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
-    task = task_of(first.config.task, first.config.data, str(first.path))
+    task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
     language = task.language
     metrics = {name: make_metric(name, language) for name in (plan.headline.metric, *first.result.scores)}
     metric = metrics[plan.headline.metric]

@@ -29,7 +29,7 @@ from torch import nn
 
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, write, write_jsonl
 from selfattn.errors import UserError
-from selfattn.files import LOCK, sha256_of, write_atomically
+from selfattn.files import LOCK, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
 from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
@@ -39,14 +39,8 @@ from selfattn.training.distributed.launch import is_main_process
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 1
-CONFIG, WEIGHTS, TOKENIZER, METRICS, RECORD, CHECKPOINT = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer",
-    "metrics.jsonl",
-    "run.json",
-    "last/checkpoint.safetensors",
-)
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer"
+METRICS, RECORD, CHECKPOINT = "metrics.jsonl", "run.json", "last/checkpoint.safetensors"
 _ADVICE = "restore the file or train again"
 
 
@@ -132,13 +126,11 @@ class RunDirectory:
         """
         check_is_free(path)
         run = cls(path)
-        try:
+        with writing(path, "choose another `out`"):
             path.mkdir(parents=True, exist_ok=True)
             tokenizer.save(path / TOKENIZER)
             write(path / CONFIG, {"schema": SCHEMA} | encode(config))
             run.write_record(record)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}); choose another `out`") from None
         return run
 
     def write_record(self, record: RunRecord) -> None:

@@ -37,13 +37,14 @@ def machine() -> dict[str, str | int | None]:
         >>> list(machine())
         ['platform', 'cpu', 'cores', 'threads', 'memory']
     """
-    return {
-        "platform": platform.platform(),
-        "cpu": _cpu(),
-        "cores": _cores(),
-        "threads": torch.get_num_threads(),
-        "memory": _memory(),
-    }
+    # Where the system can say it: the cores that this process may use, which in a container can be fewer.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on this system
+        memory = None
+    threads = torch.get_num_threads()
+    return {"platform": platform.platform(), "cpu": _cpu(), "cores": cores, "threads": threads, "memory": memory}
 
 
 def commit() -> str | None:
@@ -51,15 +52,9 @@ def commit() -> str | None:
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
+        described = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return described.stdout.strip() or None
@@ -73,15 +68,3 @@ def _cpu() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine() or "unknown"
-
-
-def _cores() -> int:
-    # Where the system can say it: the cores that this process may use, which in a container can be fewer.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on this system
-        return None

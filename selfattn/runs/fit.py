@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -93,27 +92,28 @@ def fit(
     # Not where the data are, which may be another place on every host.
     settings = (config.preset, config.model, config.training, config.max_length, sharded)
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
-    with in_use(out) if processes.is_main else nullcontext():
-        keeper = _keeper(config, tokenizer, model, out, command, resume=resume) if processes.is_main else None
-
+    keeper = None
+    with ExitStack() as stack:
+        if processes.is_main:
+            stack.enter_context(in_use(out))
+            keeper = _keeper(config, tokenizer, model, out, command, resume=resume)
+            progress = _Progress(label or config.preset, data.notes if notes is None else notes)
+            stack.enter_context(progress.bars)
+            observers = [keeper, progress, *observers]
         try:
-            with ExitStack() as stack:
-                if keeper is not None:
-                    progress = stack.enter_context(ProgressObserver(label or config.preset))
-                    observers = [keeper, _Notes(data.notes if notes is None else notes), progress, *observers]
-                outcome = train_model(
-                    model,
-                    data.epoch,
-                    data.validation,
-                    config.training,
-                    pad_id=tokenizer.pad_id,
-                    bos_id=tokenizer.bos_id,
-                    criterion=data.criterion,
-                    observers=observers,
-                    checkpoints=checkpoints,
-                    processes=processes,
-                    parts_on=where if sharded else None,
-                )
+            outcome = train_model(
+                model,
+                data.epoch,
+                data.validation,
+                config.training,
+                pad_id=tokenizer.pad_id,
+                bos_id=tokenizer.bos_id,
+                criterion=data.criterion,
+                observers=observers,
+                checkpoints=checkpoints,
+                processes=processes,
+                parts_on=where if sharded else None,
+            )
         except BaseException as error:
             if keeper is not None:
                 if isinstance(error, UserError) and keeper.is_untouched:
@@ -125,9 +125,9 @@ def fit(
             with writing(out):
                 keeper.directory.save_weights(model)
             keeper.update(status=outcome.status, train_seconds=outcome.seconds)
-        if outcome.status == "interrupted":
-            raise KeyboardInterrupt(f"{out} keeps the best weights so far")
-        return Run(out, config, model, tokenizer)
+    if outcome.status == "interrupted":
+        raise KeyboardInterrupt(f"{out} keeps the best weights so far")
+    return Run(out, config, model, tokenizer)
 
 
 def _keeper(
@@ -135,25 +135,11 @@ def _keeper(
 ) -> _Keeper:
     """Make the run directory, or open the one that is to be gone on in."""
     directory = reopen(out, config, tokenizer) if resume else None
-    record = _record(config, model, command)
-    if directory is None:
-        return _Keeper(RunDirectory.create(out, config, tokenizer, record), is_new=True)
-    keeper = _Keeper(directory, is_new=False)
-    with writing(out):
-        if not (out / RECORD).exists():  # killed before it wrote it
-            directory.write_record(record)
-        if not (out / CHECKPOINT).exists():  # killed before there was anything to go on from: it begins anew
-            (out / METRICS).unlink(missing_ok=True)
-    resumed = (*directory.record().resumed, datetime.now(UTC).isoformat(timespec="seconds"))
-    keeper.update(status="running", resumed=resumed)
-    return keeper
-
-
-def _record(config: RunConfig, model: Seq2Seq, command: str) -> RunRecord:
     parameters, non_embedding = count_parameters(model)
-    return RunRecord(
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = RunRecord(
         status="running",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=now,
         command=command,
         seed=config.training.seed,
         parameters=parameters,
@@ -163,31 +149,30 @@ def _record(config: RunConfig, model: Seq2Seq, command: str) -> RunRecord:
         machine=machine(),
         commit=commit(),
     )
+    if directory is None:
+        return _Keeper(RunDirectory.create(out, config, tokenizer, record), is_new=True)
+    keeper = _Keeper(directory, is_new=False)
+    with writing(out):
+        if not (out / RECORD).exists():  # killed before it wrote it
+            directory.write_record(record)
+        if not (out / CHECKPOINT).exists():  # killed before there was anything to go on from: it begins anew
+            (out / METRICS).unlink(missing_ok=True)
+    keeper.update(status="running", resumed=(*directory.record().resumed, now))
+    return keeper
 
 
-class _Notes(Observer):
-    """Says lines when the training begins."""
-
-    def __init__(self, notes: Sequence[str]) -> None:
-        self.notes = notes
-
-    def started(self, epochs: int | None, steps: int) -> None:
-        for line in self.notes:
-            say(line)
-
-
-class ProgressObserver(Observer):
-    """Shows epoch, loss, tokens a second, time left, and the quality on the validation. A context manager.
+class _Progress(Observer):
+    """Shows epoch, loss, tokens a second, time left, and the quality on the validation, on standard error.
 
     Args:
         name: of the model, in front of every line.
-        console: where to; default standard error.
+        notes: lines to say when the training begins.
     """
 
-    def __init__(self, name: str, console: Console | None = None) -> None:
-        self.name = name
-        self.console = Console(stderr=True, highlight=False) if console is None else console
-        self.progress = Progress(
+    def __init__(self, name: str, notes: Sequence[str]) -> None:
+        self.name, self.notes = name, notes
+        self.console = Console(stderr=True, highlight=False)
+        self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
             TextColumn("loss {task.fields[loss]}  {task.fields[speed]} tokens/s"),
@@ -199,26 +184,15 @@ class ProgressObserver(Observer):
         self.epochs: int | None = None
         self.bar: TaskID | None = None
 
-    def __enter__(self) -> Self:
-        """Show the bar, where there is a terminal."""
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Take the bar away."""
-        self.progress.stop()
-
     def started(self, epochs: int | None, steps: int) -> None:
-        """Set the length of the bar."""
+        for line in self.notes:
+            say(line)
         self.epochs = epochs
-        self.bar = self.progress.add_task(self.name, total=steps, loss="-", speed="-")
+        self.bar = self.bars.add_task(self.name, total=steps, loss="-", speed="-")
 
     def stepped(self, report: StepReport) -> None:
-        """Move the bar on."""
         if self.bar is not None:
-            self.progress.update(
+            self.bars.update(
                 self.bar,
                 completed=report.step,
                 description=f"{self.name} {self._epoch(report.epoch)}",
@@ -227,22 +201,18 @@ class ProgressObserver(Observer):
             )
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        """Write a line for the validation."""
+        figures = "  ".join(
+            f"exact {100 * value:.2f} %" if name == EXACT_MATCH else f"{name} {value:.2f}"
+            for name, value in report.measures.items()
+        )
         self.console.print(
             f"{self.name} {self._epoch(report.epoch)}  loss {report.train_loss:.4f}  valid {report.valid_loss:.4f}  "
-            f"{_figures(report.measures)}  {report.tokens_per_second:,.0f} tokens/s  padding {report.padding:.0%}",
+            f"{figures}  {report.tokens_per_second:,.0f} tokens/s  padding {report.padding:.0%}",
             soft_wrap=True,
         )
 
     def _epoch(self, number: int) -> str:
         return f"epoch {number}" if self.epochs is None else f"{number}/{self.epochs}"
-
-
-def _figures(measures: Mapping[str, float]) -> str:
-    return "  ".join(
-        f"exact {100 * value:.2f} %" if name == EXACT_MATCH else f"{name} {value:.2f}"
-        for name, value in measures.items()
-    )
 
 
 class _Keeper(Observer):
@@ -277,18 +247,13 @@ def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
     """Let the model read the longest example, to learn now and not in the middle whether it can."""
     tokenizer = data.tokenizer
     batch = collate([data.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
+    what = "read the longest pair of these data"
     try:
         with torch.inference_mode():
             model(batch.source, batch.target_in, source_mask=batch.source_mask)
-    except ValueError as error:
-        raise UserError(f"{config.preset}: cannot read the longest pair of these data: {error}") from None
-    # Outputs may become longer than the longest target; the first model that writes on and on would find out.
-    written = torch.full((1, config.max_length), tokenizer.bos_id)
-    try:
-        with torch.inference_mode():
+            # Outputs may become longer than the longest target; the first model that writes on and on would find out.
+            what = f"write {config.max_length} tokens, the most that an output may have with these data"
+            written = torch.full((1, config.max_length), tokenizer.bos_id)
             model(batch.source, written, source_mask=batch.source_mask)
     except ValueError as error:
-        raise UserError(
-            f"{config.preset}: cannot write {config.max_length} tokens, the most that an output may have with these "
-            f"data: {error}"
-        ) from None
+        raise UserError(f"{config.preset}: cannot {what}: {error}") from None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,7 +26,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, WEIGHTS, RunConfig, RunDirectory
-from selfattn.runs.task import Task, task_of
+from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
@@ -54,13 +56,13 @@ class Run:
     @cached_property
     def task(self) -> Task:
         """The task that it was trained on, with the options that it had."""
-        return task_of(self.config.task, self.config.data, str(self.path / CONFIG))
+        kind: type[Task] = TASKS[self.config.task]
+        return kind.from_settings(self.config.data, str(self.path / CONFIG))
 
     @property
     def takes_pairs(self) -> bool:
         """Whether it was trained on pairs; a language model was not."""
-        taken: bool = TASKS[self.config.task].takes_pairs
-        return taken
+        return bool(TASKS[self.config.task].takes_pairs)
 
     def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
         """Write the output for each text.
@@ -98,11 +100,10 @@ class Run:
         """
         if isinstance(texts, str):
             raise TypeError("predict takes a list of texts: run.predict([text])")
-        model, tokenizer, length = self.model, self.tokenizer, self.config.max_length
         texts = [_nfc(text) for text in texts]  # as training texts are
         try:
             kind: type[Task] = TASKS[self.config.task]
-            return kind.decode(model, tokenizer, texts, options, max_length=length, first=first)
+            return kind.decode(self, texts, options, first)
         except ValueError as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
             raise UserError(
@@ -118,11 +119,8 @@ class Run:
         Raises:
             UserError: the run is a language model, or a text is longer than the model can read.
         """
-        self._check_takes_pairs("score")
-        try:
+        with self.asked_of_pairs("score"):
             return score_examples(self.model, self.tokenizer, encode_pairs(_composed(pairs), self.tokenizer))
-        except ValueError as error:
-            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
 
     def align(
         self, pairs: Sequence[Pair], *, layer: int = -1, head: int | None = None, shifted: bool = False
@@ -142,12 +140,9 @@ class Run:
             UserError: the run is a language model, the model has no attention to its source or no such layer or head,
                 or a text is longer than the model can read.
         """
-        self._check_takes_pairs("align")
-        examples = encode_pairs(_composed(pairs), self.tokenizer)
-        try:
+        with self.asked_of_pairs("align"):
+            examples = encode_pairs(_composed(pairs), self.tokenizer)
             return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
-        except ValueError as error:
-            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
 
     def attention(self, text: str) -> AttentionView:
         """Show what the model attends to while it writes the output for a text.
@@ -158,38 +153,50 @@ class Run:
         Raises:
             UserError: the model has no attention, or the text is empty.
         """
-        self._check_takes_pairs("attention")
-        if not text.strip():
-            raise UserError("attention: the text is empty; give an input, such as a date")
-        tokenizer, text = self.tokenizer, _nfc(text)
-        prediction = self.predict([text])[0]
-        source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
-        # The target is what the model wrote, so every row of weights belongs to a step that it really made.
-        target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
-        device = next(self.model.parameters()).device
-        source = torch.tensor([source_ids], device=device)
-        target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
-        with torch.inference_mode():
+        with self.asked_of_pairs("attention"), torch.inference_mode():
+            if not text.strip():
+                raise UserError("attention: the text is empty; give an input, such as a date")
+            tokenizer, text = self.tokenizer, _nfc(text)
+            prediction = self.predict([text])[0]
+            source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
+            # The target is what the model wrote, so every row of weights belongs to a step that it really made.
+            target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
+            device = next(self.model.parameters()).device
+            source = torch.tensor([source_ids], device=device)
+            target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
             maps = self.model.attention_maps(source, target_in, source_mask=torch.ones_like(source, dtype=torch.bool))
         if not maps.cross:
             raise UserError(f"{self.path}: {self.config.preset} has no attention to show; try a model that has")
-        return AttentionView(
-            source=text,
-            prediction=prediction,
-            source_tokens=token_texts(tokenizer.source, text),
-            target_tokens=token_texts(tokenizer.target, prediction),
-            weights=tuple(weights[0].float().cpu() for weights in maps.cross),
-            encoder_weights=tuple(weights[0].float().cpu() for weights in maps.encoder),
-            decoder_weights=tuple(weights[0].float().cpu() for weights in maps.decoder),
+        cross, encoder, decoder = (
+            tuple(weights[0].float().cpu() for weights in layers) for layers in (maps.cross, maps.encoder, maps.decoder)
         )
+        tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
+        return AttentionView(text, prediction, *tokens, cross, encoder, decoder)
 
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
         """Count the characters of the texts that the model does not know, in the form in which it reads them."""
         return self.tokenizer.source.unknown(*map(_nfc, texts))
 
-    def _check_takes_pairs(self, what: str) -> None:
+    def about(self, data: object) -> dict[str, Any]:
+        """Say in plain JSON values which run was asked on which data, to stand in front of what was found."""
+        return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
+
+    @contextmanager
+    def asked_of_pairs(self, what: str) -> Iterator[None]:
+        """Ask something that only a run on pairs can answer; what the model cannot do is said with its name.
+
+        Args:
+            what: is asked, for the message.
+
+        Raises:
+            UserError: the run is a language model, or the model says that it cannot.
+        """
         if not self.takes_pairs:
             raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
+        try:
+            yield
+        except ValueError as error:
+            raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
 
 
 def _nfc(text: str) -> str:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.links import GoldPair
     from selfattn.figures.record import Subject
-    from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
     from selfattn.tokenizers.protocol import Tokenizer
@@ -87,6 +86,9 @@ class Task:
         max_input: most tokens of an input to a model that could read any number.
         tag_name: what the tags of the pairs tell apart, such as kinds.
         has_words: whether targets are made of words, rare ones among them.
+        decoding: how the outputs of a comparison are decoded; default greedily.
+        language: of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown.
+        stated_floor: what others reached on the same data, as the user states it; default nothing.
 
     Args:
         settings: values of the options by name.
@@ -108,6 +110,9 @@ class Task:
     max_input: ClassVar[int] = 1024
     tag_name: ClassVar[str] = "kind"
     has_words: ClassVar[bool] = False
+    decoding: DecodingOptions = GREEDY
+    language: str = ""
+    stated_floor: Floor | None = None
     _deciding: tuple[str, ...] = ()
 
     def __init__(self, **settings: Any) -> None:
@@ -197,11 +202,6 @@ class Task:
         return NO_SUBJECT
 
     @property
-    def decoding(self) -> DecodingOptions:
-        """How the outputs of a comparison are decoded; default greedily."""
-        return GREEDY
-
-    @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that outputs are scored by; the first decides. Default exact match."""
         from selfattn.evaluation.metrics.exact import EXACT_MATCH
@@ -212,11 +212,6 @@ class Task:
     def validation_metrics(self) -> tuple[str, ...]:
         """Names of the metrics that are measured at every validation, the one that decides among them."""
         return self.metrics[:1]
-
-    @property
-    def language(self) -> str:
-        """The language of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown."""
-        return ""
 
     def decided_by(self, metric: str) -> Self:
         """Return the task with another metric that decides.
@@ -246,20 +241,11 @@ class Task:
 
     def metric_names(self) -> tuple[str, ...]:
         """Name the metrics of a test, the one that decides first."""
-        return self._first(self.metrics)
+        return tuple(dict.fromkeys([*self._deciding, *self.metrics]))
 
     def validation_names(self) -> tuple[str, ...]:
         """Name the metrics of a validation, the one that decides first."""
-        return self._first(self.validation_metrics)
-
-    def _first(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The metrics with the one in front that was asked for to decide."""
-        return tuple(dict.fromkeys([*self._deciding, *names]))
-
-    @property
-    def stated_floor(self) -> Floor | None:
-        """What others reached on the same data, as the user states it; default nothing."""
-        return None
+        return tuple(dict.fromkeys([*self._deciding, *self.validation_metrics]))
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
         """Return what others reached, for each architecture; default nothing.
@@ -317,26 +303,41 @@ class Task:
     def evaluate(
         self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: tuple[str, str] | None
     ) -> dict[str, Any]:
-        """Test a run on pairs it has not been trained on; see `selfattn.runs.evaluate.evaluate_run`."""
-        from selfattn.runs.evaluate import evaluate_pairs
+        """Test a run on what it has not been trained on; see `selfattn.runs.evaluate.evaluate_run`.
 
-        return evaluate_pairs(self, run, data, options, columns)
+        Returns:
+            Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
+            ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
+            ``unknown_characters`` of the inputs, and where test pairs may repeat training pairs, the figures for those
+            that do not: ``unseen`` (and ``unseen_casefold``, case ignored).
+        """
+        from selfattn.data.splits import seen
+        from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
+        from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
+        from selfattn.evaluation.metrics.metric import make_metric
+
+        asked = self.held_out(data, columns)
+        pairs, sources = asked.pairs, [pair.source for pair in asked.pairs]
+        outputs = run.predict(sources, options)
+        names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *self.metric_names()))
+        metrics = [make_metric(name, self.language) for name in names]
+        found = run.about(asked.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
+        found |= evaluate_outputs(outputs, pairs, metrics)
+        found["unknown_characters"] = run.unknown(sources).total()
+        for name, casefold in (("unseen", False), ("unseen_casefold", True)) if asked.known is not None else ():
+            was_seen = seen(pairs, asked.known or (), casefold=casefold)
+            places = [k for k in range(len(pairs)) if not was_seen[k]]
+            if places:
+                found[name] = evaluate_part(outputs, pairs, metrics, places)
+        return found
 
     @classmethod
-    def decode(
-        cls,
-        model: Seq2Seq,
-        tokenizer: Tokenizer,
-        texts: Sequence[str],
-        options: DecodingOptions,
-        *,
-        max_length: int,
-        first: int,
-    ) -> list[list[Output]]:
-        """Write outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
+    def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
+        """Write a run's outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
         from selfattn.decoding.texts import decode_texts
 
-        return decode_texts(model, tokenizer, texts, options, max_length=max_length, first=first)
+        length = run.config.max_length
+        return decode_texts(run.model, run.tokenizer, texts, options, max_length=length, first=first)
 
 
 def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Task:
@@ -351,18 +352,3 @@ def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Ta
     if settings:
         raise UserError(f"{', '.join(settings)}: the task has its options already; give them where it is made")
     return task
-
-
-def task_of(name: str, settings: Mapping[str, Any], where: str) -> Task:
-    """Return the task that a run was trained on.
-
-    Args:
-        name: of the task.
-        settings: of the run's data.
-        where: what to call the place in an error message.
-
-    Raises:
-        UserError: there is no such task, or they are not its settings.
-    """
-    kind: type[Task] = TASKS[name]
-    return kind.from_settings(settings, where)

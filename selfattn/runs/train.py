@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -90,7 +90,7 @@ def train(task: str | Task, **settings: Any) -> Run:
     if not options.resume:
         check_is_free(options.out)
     preset = options.model or made.model
-    model = with_settings(get_preset(preset).config, options.set, preset, made.size)
+    model = with_settings(made.size(get_preset(preset).config), options.set, preset)
     made.check_model(model, preset)
     recipe = replace(made.recipe(options.quick), **training | {"seed": options.seed})
     data = made.training_set(recipe)
@@ -115,12 +115,7 @@ def train(task: str | Task, **settings: Any) -> Run:
     )
 
 
-def with_settings(
-    config: ModelConfig,
-    settings: Sequence[str],
-    model: str = "",
-    size: Callable[[ModelConfig], ModelConfig] | None = None,
-) -> ModelConfig:
+def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "") -> ModelConfig:
     """Change settings of a model that were given as ``name=value``, or as ``model:name=value`` for one model.
 
     A value is read as JSON where it can be (numbers, ``true``, ``null``), else as text.
@@ -129,7 +124,6 @@ def with_settings(
         config: the model's.
         settings: such as ``["encoder.hidden_dim=64"]``.
         model: the model's name; default none, which no ``model:`` meets.
-        size: gives the model the size that a task asks for, before what is set; default as it is.
 
     Raises:
         UserError: there is no ``=``, no such setting, or the value is out of its range.
@@ -153,5 +147,5 @@ def with_settings(
         except ValueError:
             value = text
         values[(rest if colon else name).strip()] = value
-    changed_config: ModelConfig = override(config if size is None else size(config), values)
+    changed_config: ModelConfig = override(config, values)
     return changed_config

@@ -90,7 +90,9 @@ def make_training_set(
         return examples
 
     validation = splits.validation(training.validation_items)
-    longest = _longest([*splits.sample()[:_SAMPLE], *validation], tokenizer)
+    seen = [*splits.sample()[:_SAMPLE], *validation]
+    source, target = max((pair.source for pair in seen), key=len), max((pair.target for pair in seen), key=len)
+    longest = encode_pairs([Pair(source, target)], tokenizer)[0]
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
     return TrainingSet(
         tokenizer,
@@ -128,13 +130,6 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
     few = list(islice(splits.train(0, training.items_per_epoch), first))
     count = training.items_per_epoch or sum(1 for _ in splits.train(0, None))
     return repeated(few, count, start=epoch * count, seed=training.seed)
-
-
-def _longest(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Example:
-    """The longest source with the longest target."""
-    source = max((pair.source for pair in pairs), key=len)
-    target = max((pair.target for pair in pairs), key=len)
-    return encode_pairs([Pair(source, target)], tokenizer)[0]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
-    from selfattn.tokenizers.protocol import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,39 +175,23 @@ class LanguageModel(Task):
             raise SettingError("evaluate: a language model is measured on a text; give one with `data`")
         texts = read_texts(data[0])
         found = score_texts(run.model, run.tokenizer, texts.lines, context=run.config.max_length)
-        return {
-            "task": self.name,
-            "run": str(run.path),
-            "model": run.config.preset,
-            "data": str(data[0]),
+        return run.about(data[0]) | {
             "items": len(texts.lines),
             "empty_lines": texts.empty,
             "characters": found.characters,
             "tokens": found.tokens,
             "context": run.config.max_length,
-            "metrics": {
-                "perplexity": found.perplexity,
-                "bits_per_character": found.bits_per_character,
-                "loss": found.loss,
-            },
+            "metrics": {name: getattr(found, name) for name in ("perplexity", "bits_per_character", "loss")},
             "unknown_characters": run.unknown(texts.lines).total(),
         }
 
     @classmethod
-    def decode(
-        cls,
-        model: Seq2Seq,
-        tokenizer: Tokenizer,
-        texts: Sequence[str],
-        options: DecodingOptions,
-        *,
-        max_length: int,
-        first: int,
-    ) -> list[list[Output]]:
+    def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
         """Continue each text; see `selfattn.decoding.language_model.continue_texts`."""
         from selfattn.decoding.language_model import continue_texts
 
-        return continue_texts(model, tokenizer, texts, options, context=max_length, first=first)
+        length = run.config.max_length
+        return continue_texts(run.model, run.tokenizer, texts, options, context=length, first=first)
 
 
 if __name__ == "__main__":  # `python -m tasks.lm` is `selfattn train lm`

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -15,6 +15,7 @@ from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
+from selfattn.settings import changed
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -134,9 +135,9 @@ class TranslationOptions:
             raise SettingError("`vocab_size`, `separate` and `sampling` are for subwords: add `tokenizer` bpe")
 
     def _check_cleaning(self) -> None:
-        usual = {field.name: field.default for field in fields(self)}
+        given = changed(self)
         for name in _CLEANING:
-            if self.is_cldr and getattr(self, name) != usual[name]:
+            if self.is_cldr and name in given:
                 raise SettingError(f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out")
         for name, number, least in (("held_out", self.held_out, 1), ("max_characters", self.max_characters, 0)):
             if number is not None and number < least:
@@ -199,12 +200,19 @@ class Translation(Task):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        if not self.options.is_cldr:
+        options, tests = self.options, self.test_options
+        if not options.is_cldr:
             from selfattn.data.readers.pair_files import chosen_columns
 
-            chosen_columns(self.options.columns)
-        self._settings: Mapping[str, Any] | None = None
-        self._floor = stated_floor(self.test_options.floor, self.test_options.floor_source, self.options.target)
+            chosen_columns(options.columns)
+        self._settings: Mapping[str, Any] = {}
+        self.language = options.target
+        self.stated_floor = stated_floor(tests.floor, tests.floor_source, options.target)
+        # Greedily for phrases, by a beam for sentences, if nothing else is asked for.
+        beam = tests.beam if tests.beam is not None else 1 if options.is_cldr else 5
+        usual = 0.0 if options.is_cldr or beam == 1 else 1.0
+        penalty = usual if tests.length_penalty is None else tests.length_penalty
+        self.decoding = DecodingOptions(beam=beam, length_penalty=penalty)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
@@ -228,8 +236,7 @@ class Translation(Task):
         from selfattn.data.corpus.splits import CorpusPairs
         from selfattn.data.readers.pair_files import chosen_columns
 
-        columns, usual = chosen_columns(options.columns), CleaningOptions()
-        languages = options.source, options.target
+        columns, languages, usual = chosen_columns(options.columns), (options.source, options.target), CleaningOptions()
         corpus: CorpusFiles | HubCorpus = (
             CorpusFiles(options.train, options.valid or None, options.test or None, columns)
             if options.hub is None
@@ -258,14 +265,16 @@ class Translation(Task):
         from selfattn.tokenizers.load import SeparateTokenizer
         from selfattn.tokenizers.subword import SubwordTokenizer
 
-        size, clip = self.options.vocab_size or VOCAB_SIZE, self.options.vocab_size is None
-        sample, kind = splits.sample(), self.options.kind
-        if self.options.separate:
-            source = SubwordTokenizer.train((pair.source for pair in sample), vocab_size=size, kind=kind, clip=clip)
-            target = SubwordTokenizer.train((pair.target for pair in sample), vocab_size=size, kind=kind, clip=clip)
-            return SeparateTokenizer(source, target)
-        texts = (text for pair in sample for text in (pair.source, pair.target))
-        return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
+        options, kind, sample = self.options, self.options.kind, splits.sample()
+
+        def subwords(texts: Iterable[str]) -> SubwordTokenizer:
+            size, clip = options.vocab_size or VOCAB_SIZE, options.vocab_size is None
+            return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
+
+        if options.separate:
+            source, target = (pair.source for pair in sample), (pair.target for pair in sample)
+            return SeparateTokenizer(subwords(source), subwords(target))
+        return subwords(text for pair in sample for text in (pair.source, pair.target))
 
     def sampling(self) -> float:
         """Return the share of other segmentations than the best."""
@@ -296,21 +305,6 @@ class Translation(Task):
         return subject_of(cls.name)
 
     @property
-    def decoding(self) -> DecodingOptions:
-        """Greedily for phrases, by a beam for sentences, if nothing else is asked for."""
-        asked, phrases = self.test_options, self.options.is_cldr
-        beam = asked.beam if asked.beam is not None else 1 if phrases else 5
-        usual = 0.0 if phrases or beam == 1 else 1.0
-        return DecodingOptions(
-            beam=beam, length_penalty=usual if asked.length_penalty is None else asked.length_penalty
-        )
-
-    @property
-    def language(self) -> str:
-        """The language that is translated into."""
-        return self.options.target
-
-    @property
     def metrics(self) -> tuple[str, ...]:
         """Exact match of phrases decides, BLEU of sentences."""
         from selfattn.evaluation.metrics.exact import EXACT_MATCH
@@ -325,11 +319,6 @@ class Translation(Task):
         return self.metrics[: 1 if self.options.is_cldr else 2]
 
     @property
-    def stated_floor(self) -> Floor | None:
-        """What the user says that others reached."""
-        return self._floor
-
-    @property
     def gold(self) -> Sequence[GoldPair]:
         """The sentences with links that were given."""
         if self.test_options.gold is None:
@@ -340,14 +329,11 @@ class Translation(Task):
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
         """Choose the pairs to test a run on; of the file that it was trained on, the part that was held out."""
-        settings = self._settings or {}
-        if settings.get("kind") == "cldr":
-            return super().held_out(data, columns)
         from selfattn.data.corpus.splits import is_held_out_of, read_again
 
-        if data and not is_held_out_of(settings, data):
+        if self._settings.get("kind") == "cldr" or (data and not is_held_out_of(self._settings, data)):
             return super().held_out(data, columns)
-        own = read_again(settings)
+        own = read_again(self._settings)
         return HeldOut(own.test(None), own.name)
 
 

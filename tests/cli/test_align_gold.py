@@ -9,7 +9,7 @@ import pytest
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import GoldPair, Links
 from selfattn.evaluation.alignment.word_alignment import Way
-from selfattn.runs.pair_outputs import align_against_gold, gold_json, gold_lines
+from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
 from selfattn.runs.run import Run
 
 GOLD = [

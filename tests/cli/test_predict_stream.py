@@ -174,8 +174,12 @@ class Once(io.BytesIO):
 
 
 def test_somebody_who_types_is_answered_line_by_line(runs: dict[str, Run]) -> None:
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
     target = Once()
-    predict_stream(runs["rnn-plain"], io.BytesIO(b"1/2/03\n\n4/5/06\n"), target, GREEDY, at_once=True)
+    predict_stream(runs["rnn-plain"], Terminal(b"1/2/03\n\n4/5/06\n"), target, GREEDY)
     assert len(target.written) == 3
     assert target.written[1] == b"\n"
 

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from selfattn.cli.tokenizer import inspect_command, inspect_tokenizer, train_command, train_tokenizer
-from selfattn.cli.tokenizer_commands import InspectTokenizer, TrainTokenizer
+from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
+from selfattn.cli.tokenizer_commands import InspectTokenizer, TrainTokenizer, inspect, train
 from selfattn.errors import UserError
 from selfattn.tokenizers.load import load_tokenizer
 
@@ -67,14 +67,14 @@ def test_the_settings_reach_the_vocabulary(pairs: Path, tmp_path: Path) -> None:
 
 
 def test_the_card_is_printed_and_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train_command([pairs], TrainTokenizer(out=tmp_path / "out", svg=tmp_path / "card.svg"))
+    train(pairs, options=TrainTokenizer(out=tmp_path / "out", svg=tmp_path / "card.svg"))
     printed = capsys.readouterr().out
     assert printed.startswith("vocabulary ")
     ElementTree.parse(tmp_path / "card.svg")
-    inspect_command(tmp_path / "out", InspectTokenizer(text=("the tower",), data=(pairs,)))
+    inspect(tmp_path / "out", InspectTokenizer(text=("the tower",), data=(pairs,)))
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].replace("|", "") == "␣the␣tower"
-    train_command([pairs], TrainTokenizer(out=tmp_path / "two", separate=True, svg=tmp_path / "two.svg"))
+    train(pairs, options=TrainTokenizer(out=tmp_path / "two", separate=True, svg=tmp_path / "two.svg"))
     assert "\ntarget\nvocabulary " in capsys.readouterr().out
     assert (tmp_path / "two-source.svg").exists()
     assert (tmp_path / "two-target.svg").exists()
@@ -97,4 +97,4 @@ def test_bad_input(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> Non
     with pytest.raises(UserError, match="no text to measure it on"):
         inspect_tokenizer(tmp_path / "out", InspectTokenizer())
     with pytest.raises(UserError, match="cannot be written"):
-        inspect_command(tmp_path / "out", InspectTokenizer(text=("a",), svg=tmp_path / "no" / "card.svg"))
+        inspect(tmp_path / "out", InspectTokenizer(text=("a",), svg=tmp_path / "no" / "card.svg"))

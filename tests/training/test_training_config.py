@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.options import given, options_of
+from selfattn.cli.options import options_of
 from selfattn.codec import decode, encode
 from selfattn.errors import UserError
+from selfattn.settings import changed
 from selfattn.training.config import TrainingConfig
 
 
@@ -75,7 +76,7 @@ def test_the_options_are_the_settings_without_those_that_a_run_has_of_its_own() 
 def test_only_what_is_given_replaces_the_recipe() -> None:
     recipe = TrainingConfig(lr=0.5, epochs=7)
     made: Any = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True)
-    assert replace(recipe, **given(made())) == recipe
-    assert replace(recipe, **given(made(clip_norm=0.0))) == TrainingConfig(lr=0.5, epochs=7, clip_norm=0.0)
+    assert replace(recipe, **changed(made())) == recipe
+    assert replace(recipe, **changed(made(clip_norm=0.0))) == TrainingConfig(lr=0.5, epochs=7, clip_norm=0.0)
     with pytest.raises(UserError, match="epochs: expected"):
-        replace(recipe, **given(made(epochs=0)))
+        replace(recipe, **changed(made(epochs=0)))

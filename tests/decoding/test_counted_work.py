@@ -1,0 +1,63 @@
+"""How many operators a decoded token takes: what made decoding fast cannot come back unseen. No time is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from selfattn.decoding.beam import beam_search
+from selfattn.decoding.greedy import greedy
+from selfattn.models.build import build
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.transformer_config import TransformerConfig
+
+LAYERS, VOCAB = 4, 8000
+HIDES = ("masked_fill", "where", "bitwise_not", "softmax")
+
+
+class Counted(TorchDispatchMode):
+    """Counts calls of operators, views among them, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: dict[str, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        self.calls[name] = self.calls.get(name, 0) + 1
+        return func(*args, **(kwargs or {}))
+
+
+def per_token(decode: Callable[[int], object]) -> dict[str, float]:
+    """Calls in each of 20 further tokens, in mean."""
+    counts = []
+    for length in (10, 30):
+        with Counted() as counted:
+            decode(length)
+        counts.append(counted.calls)
+    return {name: (calls - counts[0].get(name, 0)) / 20 for name, calls in counts[1].items()}
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(("beam", "most"), [(1, 215), (5, 285)])
+def test_operators_of_a_token(beam: int, most: int, padded: bool) -> None:
+    stack = TransformerConfig(dim=16, num_heads=2, num_layers=LAYERS, ffn_dim=32)
+    model = build(EncoderDecoderConfig(encoder=stack, decoder=stack), vocab_size=VOCAB, pad_id=0, seed=0)
+    source = torch.tensor([[5, 6, 2], [7, 2, 0]]) if padded else torch.tensor([[5, 6, 2], [7, 8, 2]])
+    settings: dict[str, Any] = {"bos_id": 1, "eos_id": -1}
+
+    def decode(length: int) -> object:
+        if beam == 1:
+            return greedy(model, source, source > 0, max_length=length, **settings)
+        return beam_search(model, source, source > 0, max_length=length, beam_size=beam, **settings)
+
+    found = per_token(decode)
+    assert sum(found.values()) <= most
+    assert not any(name.startswith(HIDES) and calls for name, calls in found.items())
+    assert found["linear"] == 6 * LAYERS + 1  # q, k and v together; out; q and out; two of the feed-forward block
+    assert found["scaled_dot_product_attention"] == 2 * LAYERS
+    assert found.get("index_select", 0) == (LAYERS if beam > 1 else 0)  # of the source's keys and values none
