@@ -53,7 +53,9 @@ def time_steps(jobs: Jobs, plan: Plan) -> None:
         training=replace(jobs.recipe, accumulate=1),
     )
     with writing(path):
-        codec.write(path, StepCosts({name: jobs.recipe.accumulate * seconds for name, seconds in found.items()}))
+        codec.write(
+            path, StepCosts({name: jobs.recipe.accumulate * seconds for name, seconds in found.items()}), checksum=True
+        )
 
 
 def read_step_seconds(comparison: Path) -> Mapping[str, float]:
