@@ -28,11 +28,15 @@ from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import Task
 
 _DIFFERENCES = 40
+_UNDISTURBED = "steps times the median step, timed by turns after the trainings"
 _NOT_DATA = ("kind", "validation_items")
 
 
 def make_record(
-    models: Mapping[str, Sequence[Tested]], plan: Plan, few: Mapping[int, Mapping[str, Tested]] | None = None
+    models: Mapping[str, Sequence[Tested]],
+    plan: Plan,
+    few: Mapping[int, Mapping[str, Tested]] | None = None,
+    step_seconds: Mapping[str, float] | None = None,
 ) -> Record:
     """Put runs together.
 
@@ -40,6 +44,7 @@ def make_record(
         models: for each model its runs, seed after seed; all tested on the same pairs.
         plan: of the comparison; its models may be left open.
         few: runs that were trained on so few pairs only, by their number and the model's name.
+        step_seconds: of each model, timed by turns; where they are not known, trainings are given by the wall clock.
 
     Raises:
         UserError: runs were not tested on the same pairs.
@@ -63,15 +68,19 @@ def make_record(
     comparison, *further = [compare_outputs(predictions, references, one) for one in tested]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     tuning = {"tuning_space": dict(plan.space)} if plan.space else {}
+    timed = {"training_time": _UNDISTURBED} if step_seconds else {}
     return Record(
         schema=SCHEMA,
         task=first.config.task,
         created=max(run.result.created for runs in models.values() for run in runs),
         command=plan.command,
         environment=_environment(first.record),
-        settings=data | {"quick": plan.quick} | dict(first.result.decoding) | shared | tuning,
+        settings=data | {"quick": plan.quick} | dict(first.result.decoding) | shared | tuning | timed,
         test_items=len(pairs),
-        models=tuple(_model(name, runs, shared, comparison, plan) for name, runs in models.items()),
+        models=tuple(
+            _model(name, runs, shared, comparison, plan, (step_seconds or {}).get(name))
+            for name, runs in models.items()
+        ),
         headline=plan.headline,
         interval=interval_method(comparison.estimates[next(iter(models))].over),
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
@@ -102,8 +111,20 @@ def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in settings[0].items() if all(other[name] == value for other in settings)}
 
 
-def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], comparison: Comparison, plan: Plan) -> Model:
+def _model(
+    name: str,
+    runs: Sequence[Tested],
+    shared: Mapping[str, Any],
+    comparison: Comparison,
+    plan: Plan,
+    step_seconds: float | None,
+) -> Model:
     first = runs[0]
+    if step_seconds:
+        seconds = training = [step_seconds * run.metrics[-1].step for run in runs]
+    else:
+        seconds = [run.record.train_seconds for run in runs]
+        training = [run.metrics[-1].seconds for run in runs]
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     own = {key: value for key, value in _training(first).items() if key not in shared}
@@ -117,8 +138,8 @@ def _model(name: str, runs: Sequence[Tested], shared: Mapping[str, Any], compari
         source=preset.source,
         parameters_non_embedding=first.record.parameters_non_embedding,
         timing=Timing(
-            train_seconds=_mean(run.record.train_seconds for run in runs),
-            tokens_per_second=_mean(run.metrics[-1].tokens / run.metrics[-1].seconds for run in runs),
+            train_seconds=_mean(seconds),
+            tokens_per_second=_mean(run.metrics[-1].tokens / one for run, one in zip(runs, training, strict=True)),
             predict_ms=_mean(run.result.predict_ms for run in runs),
             predict_batch_ms=_mean(1000 * run.result.seconds / len(run.answers) for run in runs),
         ),

@@ -20,7 +20,8 @@ class Timing(Plain):
     """What a model costs in time: seconds, target tokens a second, milliseconds; None for what was not measured.
 
     Args:
-        train_seconds: wall seconds of one training run.
+        train_seconds: of one training run: steps times the median step, timed by turns after the trainings, as if it
+            had been alone; where steps were not timed, by the wall clock.
         tokens_per_second: real target tokens trained on in a second.
         predict_ms: milliseconds for one input alone (median).
         predict_batch_ms: milliseconds an input when the whole test set is decoded in batches.

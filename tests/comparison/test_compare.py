@@ -52,7 +52,7 @@ def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -
 
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
-    files = ["comparison.json", "logs", "report.html", "report.md", "results.json", "runs"]
+    files = ["comparison.json", "costs.json", "logs", "report.html", "report.md", "results.json", "runs"]
     assert sorted(path.name for path in out.iterdir()) == files
     expected = [f"{model}-seed{seed}" for seed in ("0", "1", "0-first40") for model in MODELS]
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)
@@ -76,6 +76,9 @@ def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) 
         assert set(model["metrics"]["exact_match"]) == {"mean", "low", "high", "runs"}
         assert model["attention"] == PRESETS[model["name"]].attention
         assert set(model["timing"]) == {"train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms"}
+        step = json.loads((out / "costs.json").read_text())["step_seconds"][model["name"]]
+        steps = [curve["points"][-1]["step"] for curve in model["curves"]]
+        assert model["timing"]["train_seconds"]["runs"] == [step * count for count in steps]
         assert all(len(timing["runs"]) == 2 for timing in model["timing"].values())
         assert [len(curve["points"]) for curve in model["curves"]] == [2, 2]
     parts = {group["name"]: group["buckets"] for group in results["buckets"]}
