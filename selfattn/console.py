@@ -1,11 +1,46 @@
-"""What the program says beside its output: one line at a time, on standard error."""
+"""What the program says beside its output, one line at a time on standard error; and how text is shown anywhere."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from collections.abc import Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# One character for one, so that places in a text stay: control characters as their pictures, and others that act on a
+# terminal, or turn the text around them, as what cannot be shown.
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_ACTING = (*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+_VISIBLE = _PICTURES | dict.fromkeys(_ACTING, 0xFFFD)
+
+
+def visible(text: str) -> str:
+    """Return a text that does nothing to whoever shows it: no control character, no turn of the writing direction.
+
+    Example:
+        >>> visible("a\\x1b[2Jb\\u202ec")
+        'a␛[2Jb�c'
+    """
+    return text.translate(_VISIBLE)
+
+
+def all_visible(value: T) -> T:
+    """Return a value with every text in it :func:`visible`: of dataclasses, mappings and tuples."""
+    if isinstance(value, str):
+        return visible(value)  # type: ignore[return-value]  # a text for a text
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changes = {field.name: all_visible(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return dataclasses.replace(value, **changes)
+    if isinstance(value, Mapping):
+        return {all_visible(key): all_visible(item) for key, item in value.items()}  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        return tuple(map(all_visible, value))  # type: ignore[return-value]
+    return value
 
 
 def say(message: str) -> None:
     """Write one line to standard error."""
     if sys.stderr is not None:  # where it is closed, `print` would take standard output
-        print(" ".join(message.split("\n")), file=sys.stderr, flush=True)
+        print(visible(" ".join(message.split("\n"))), file=sys.stderr, flush=True)

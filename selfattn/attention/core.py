@@ -14,7 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from selfattn.attention.masks import allowed_mask, causal_mask, check_broadcasts, check_mask
-from selfattn.attention.scores import Score, scaled_dot
+from selfattn.attention.scores import Score, check_score, scaled_dot
+
+_LARGEST = torch.finfo(torch.float16).max
 
 
 class Attended(NamedTuple):
@@ -80,7 +82,8 @@ def attend(
         ValueError: query, key or value is not 4-dimensional; batch sizes or key lengths differ; the key-value heads
             do not divide the query heads; mask or bias does not broadcast to ``[b h i j]``; the score gives another
             shape than ``[b h i j]``; ``dropout_p`` is outside ``[0, 1)``.
-        TypeError: the dtypes of query, key and value differ outside autocast; the mask is not bool; the bias is not
+        TypeError: query, key or value is no floating point tensor; their dtypes differ outside autocast; the score is
+            no :class:`~selfattn.attention.scores.Score`; the mask is not bool; the bias is not
             floating point.
 
     Example:
@@ -95,6 +98,7 @@ def attend(
         >>> round(output.item(), 4), [round(w, 4) for w in weights.flatten().tolist()]
         (7.0, [0.25, 0.75])
     """
+    check_score(score, "attend")
     _check(query, key, value, mask, bias, dropout_p)
     i, j = query.shape[-2], key.shape[-2]
     groups = query.shape[1] // key.shape[1]
@@ -120,14 +124,14 @@ def attend(
         found, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in ((fused[0], fused[1]), (query, key)))
         _check_made(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", found, expected)
         query, key, scale = fused
-        attn_mask = allowed if bias is None else _biased(bias.to(query.dtype), allowed)
+        attn_mask = allowed if bias is None else _biased(bias, allowed, query.dtype)
         output = F.scaled_dot_product_attention(
             query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=causal_in_kernel, scale=scale
         )
     else:
         if causal_in_kernel:
             allowed = causal_mask(i, j, device=query.device)
-        scores = score(query, key)
+        scores = _scores(score, query, key)
         _check_made(score, "forward", "scores [b h i j]", [*scores.shape], [*query.shape[:3], j])
         weights = _distribution(scores, allowed, bias).to(value.dtype)
         if empty is not None:
@@ -136,6 +140,15 @@ def attend(
     if empty is not None:
         output = output.masked_fill(empty, 0)
     return Attended(output, weights if need_weights else None)
+
+
+def _scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
+    """Compare queries with keys; a dot product of float16 in float32, as the fused kernel does, for it may overflow."""
+    dotted = score.as_dot(query, key) if query.dtype == torch.float16 else None
+    if dotted is None:
+        return score(query, key)
+    query, key, scale = dotted
+    return (query.float() * scale) @ key.float().transpose(-2, -1)
 
 
 def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -149,8 +162,13 @@ def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -
     return scores.softmax(dim=-1)
 
 
-def _biased(bias: Tensor, allowed: Tensor | None) -> Tensor:
+def _biased(bias: Tensor, allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Join bias and mask to what the fused kernel adds to the scores."""
+    if dtype == torch.float16 and bias.dtype != dtype:
+        # What float16 cannot hold: a row of the softmax may be moved as a whole, and far below its top all is 0.
+        top = bias if allowed is None else torch.where(allowed, bias, -torch.inf)
+        bias = (bias - top.amax(dim=-1, keepdim=True)).clamp(-_LARGEST, 0)
+    bias = bias.to(dtype)
     return bias if allowed is None else torch.where(allowed, bias, bias.new_full((), -torch.inf))
 
 
@@ -180,8 +198,13 @@ def _check(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout_p: float
 ) -> None:
     for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+            found = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {found}")
         if tensor.dim() != 4:
             raise ValueError(f"attend: expected {name} [{axes}], got {tensor.dim()} axes {tuple(tensor.shape)}")
+    if not (query.shape[3] and key.shape[3]):
+        raise ValueError(f"attend: expected heads at least 1 wide, got query {query.shape[3]} and key {key.shape[3]}")
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         sizes = query.shape[0], key.shape[0], value.shape[0]
         raise ValueError(f"attend: batch sizes of query, key and value differ: {sizes}")

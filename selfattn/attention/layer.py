@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from selfattn.attention.core import Attended, attend
 from selfattn.attention.masks import allowed_mask, check_mask
 from selfattn.attention.positions import AttentionPosition
-from selfattn.attention.scores import Score, make_score
+from selfattn.attention.scores import Score, check_score, make_score
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,14 @@ class KeyValue:
         value: ``[b h j c]``.
         positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
         room: what key and value are the beginning of, where they are a cache with room to grow; default None.
+        is_start: whether the positions were counted from 0 because none were given.
     """
 
     key: Tensor
     value: Tensor
     positions: Tensor | None = None
     room: Room | None = None
+    is_start: bool = False
 
     def append(self, new: KeyValue) -> KeyValue:
         """Return keys and values with those of later positions joined on: a cache that has grown.
@@ -37,8 +39,12 @@ class KeyValue:
         out before stays as it was, also where two go on from the same.
 
         Raises:
-            ValueError: one of the two has positions and the other has none.
+            ValueError: one of the two has positions and the other has none; or those of the new keys were counted from
+                0, as if they were the first.
         """
+        if new.is_start:
+            raise ValueError("KeyValue.append: the new keys were projected without positions, as if they stood at 0, "
+                             "1, ...; say where they stand: project_context(context, positions)")  # fmt: skip
         positions = None
         if self.positions is not None and new.positions is not None:
             # Positions that are the same in every row, [j], may meet those of each row, [b j].
@@ -199,6 +205,12 @@ class MultiHeadAttention(nn.Module):
         self.q_norm = nn.RMSNorm(head_dim) if qk_norm else None
         self.k_norm = nn.RMSNorm(key_width) if qk_norm else None
         self.score = make_score(score, head_dim, key_width) if isinstance(score, str) else score
+        check_score(self.score, "MultiHeadAttention")
+        if position is not None and not (isinstance(position, nn.Module) and hasattr(position, "rotate")):
+            raise TypeError(
+                f"MultiHeadAttention: expected an AttentionPosition, got {position!r}; make one: "
+                "selfattn.attention.make_position(...)"
+            )
         self.position = position
 
     def project_context(self, context: Tensor, positions: Tensor | None = None) -> KeyValue:
@@ -214,8 +226,9 @@ class MultiHeadAttention(nn.Module):
             padding of ``context`` would reach the gradient of its weights.
 
         Raises:
-            ValueError: there are not as many positions as keys.
+            ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
+        self._check_states(context, "context [b j d]", "k_proj", self.num_kv_heads)
         key = self.k_proj(context) if self.project else context
         value = self.v_proj(context) if self.project else context
         return self._key_value(_heads(key, self.num_kv_heads), _heads(value, self.num_kv_heads), positions)
@@ -258,10 +271,11 @@ class MultiHeadAttention(nn.Module):
             key = _normalise(self.k_norm, key)
         if self.position is None:
             return KeyValue(key, value)
+        is_start = positions is None
         if positions is None:
             positions = torch.arange(key.shape[2], device=key.device)
         _check_positions(positions, key.shape[2], "keys")
-        return KeyValue(self._rotated(key, positions), value, positions)
+        return KeyValue(self._rotated(key, positions), value, positions, is_start=is_start)
 
     def forward(
         self,
@@ -293,10 +307,11 @@ class MultiHeadAttention(nn.Module):
             :class:`~selfattn.attention.core.Attended` with output ``[b i d]``.
 
         Raises:
-            ValueError: this layer uses positions and ``context`` was projected without; there are not as many
-                positions as queries, or none are given and there are more queries than keys; and what
-                :func:`~selfattn.attention.core.attend` raises.
+            ValueError: ``x`` is not ``[b i d]`` of the layer's width; this layer uses positions and ``context`` was
+                projected without; there are not as many positions as queries, or none are given and there are more
+                queries than keys; and what :func:`~selfattn.attention.core.attend` raises.
         """
+        self._check_states(x, "x [b i d]", "q_proj", self.num_heads)
         if isinstance(context, KeyValue) and 0 < len(context.key) < len(x):
             together = x.reshape(len(context.key), -1, x.shape[-1])
             output, weights = self(together, context, mask=mask, bias=bias, need_weights=need_weights)
@@ -338,6 +353,17 @@ class MultiHeadAttention(nn.Module):
         )
         joined = output.transpose(1, 2).flatten(2)
         return Attended(self.out_proj(joined) if self.project else joined, weights)
+
+    def _check_states(self, states: Tensor, what: str, name: str, heads: int) -> None:
+        """Hold states against the projection that reads them; where there is none, heads are slices of them."""
+        width = getattr(getattr(self, name, None), "in_features", None)
+        expected = f"{heads} times any number of" if width is None else width
+        fits = isinstance(states, Tensor) and states.dim() == 3
+        if not fits or (
+            states.shape[-1] != width if width is not None else not self.project and states.shape[-1] % heads
+        ):
+            found = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+            raise ValueError(f"MultiHeadAttention: expected {what} with {expected} features, got {found}")
 
     def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
         assert self.position is not None

@@ -265,6 +265,29 @@ def make_score(
     return score
 
 
+def check_score(score: object, where: str) -> None:
+    """Make sure that something can compare queries with keys.
+
+    Raises:
+        TypeError: it is a function, a class, or anything else that is no score.
+
+    Example:
+        >>> check_score(Dot, "attend")
+        Traceback (most recent call last):
+        TypeError: attend: expected a Score, such as selfattn.attention.dot, got the class Dot; make one: Dot()
+    """
+    if isinstance(score, type):
+        raise TypeError(
+            f"{where}: expected a Score, such as selfattn.attention.dot, got the class {score.__name__}; make one: "
+            f"{score.__name__}()"
+        )
+    if not (isinstance(score, nn.Module) and hasattr(score, "as_dot")):  # torch.compile wraps a score in another class
+        raise TypeError(
+            f"{where}: expected a Score, such as selfattn.attention.dot, got {type(score).__name__}; a function "
+            "becomes one as the forward of a subclass of selfattn.attention.Score"
+        )
+
+
 def _check_width(name: str, query_dim: int, key_dim: int) -> None:
     if query_dim != key_dim:
         raise ValueError(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from cyclopts import Parameter
 
 from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
-from selfattn.console import say
+from selfattn.console import all_visible, say, visible
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
@@ -86,6 +86,7 @@ def predict(
     *,
     max_input: MaybeWhole = None,
     too_long: Literal["empty", "cut"] = "empty",
+    check: Annotated[bool, Parameter(negative="--no-check")] = True,
 ) -> None:
     """Read lines from standard input, write the model's output for each to standard output, in their order.
 
@@ -99,6 +100,8 @@ def predict(
         max_input: most tokens of a line, its end counted. Longer ones are told on standard error, with their numbers.
             Where not given, 1,024, of a language model 65,536, or as many as the model can read where that is less.
         too_long: what becomes of a longer line: its output is empty, or it is cut to the tokens that fit.
+        check: say on standard error which outputs cannot be right, where the task can tell; they are written all the
+            same.
     """
     options = DecodingOptions(**vars(decoding) | {"n_best": 1 if decoding.n_best is None else decoding.n_best})
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
@@ -108,7 +111,9 @@ def predict(
     from selfattn.runs.run import load
 
     given, taken, numbered = sys.stdin.buffer, sys.stdout.buffer, decoding.n_best is not None
-    predict_stream(load(run), given, taken, options, max_input=max_input, too_long=too_long, numbered=numbered)
+    predict_stream(
+        load(run), given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
+    )
 
 
 def score(run: Path, /, *, data: Files, columns: Names = (), json_: Json = False) -> None:
@@ -202,16 +207,22 @@ def attention(
     """
     from rich.console import Console
 
+    from selfattn.cli.stream import unknown_line
     from selfattn.report.drawing.attention_text import attention_text
     from selfattn.runs.run import load
 
-    view = load(run).attention(text)
+    loaded = load(run)
+    view = loaded.attention(text)
     picture = view.picture(layer, head).tolist()
     if save is not None:
         view.save(save, layer, head)
     console = Console(highlight=False)
-    console.print(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})", markup=False, soft_wrap=True)
-    console.print(attention_text(picture, view.source_tokens, view.target_tokens, columns=min(console.width, 120)))
+    head_line = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
+    console.print(head_line, markup=False, soft_wrap=True)
+    source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
+    console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
+    if unknown := loaded.unknown([text]):
+        say(unknown_line(unknown))
     if save is not None:
         say(f"saved as {save}")
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
-from selfattn.console import say
+from selfattn.codec import short
+from selfattn.console import say, visible
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import NOTHING, Output
 from selfattn.errors import SettingError, UserError
@@ -25,6 +26,7 @@ TooLong = Literal["empty", "cut"]
 _BYTES_A_TOKEN = 64  # a line with more bytes than so many for each token is too long, whatever the tokens are
 _CHUNK, _CHARACTERS = 1024, 1 << 20  # lines that are read, predicted and written together, and their characters
 _BLOCK = 1 << 16
+_SHOWN = 10  # of many
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors put it in front
 
 
@@ -49,6 +51,7 @@ def predict_stream(
     *,
     max_input: int | None = None,
     too_long: TooLong = "empty",
+    check: bool = False,
     numbered: bool = False,
 ) -> None:
     """Write the outputs for each line. Progress, and what the model could not read, is said on standard error.
@@ -62,6 +65,7 @@ def predict_stream(
         options: how to decode.
         max_input: most tokens of a line, its end counted; default what :func:`input_limit` says.
         too_long: what becomes of a longer one: its output is empty, or the model reads what fits of it.
+        check: tell which outputs cannot be right, as the task says; default False.
         numbered: put the number of the line and the score before each output; default False.
 
     Raises:
@@ -72,6 +76,8 @@ def predict_stream(
     limit = input_limit(run.config, options, max_input)
     lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
     progress, unknown, count = _Progress(), Counter[str](), 0
+    problems: list[str] = []
+    wrong = 0
     try:
         for chunk in _chunks(lines, 1 if source.isatty() else _CHUNK):
             texts: list[str | None] = []  # None: nothing is read of it
@@ -85,8 +91,11 @@ def predict_stream(
             unknown += run.unknown(taken)
             decoded = run.decode(taken, options, first=count)
             outputs = [[NOTHING] if text is None else own for text, own in zip(texts, decoded, strict=True)]
+            if check:
+                found = _problems(run, taken, outputs, count + 1)
+                problems, wrong = [*problems, *found][:_SHOWN], wrong + len(found)
             with writing("standard output", "make room and try again"):
-                target.write(_rows(outputs, count + 1 if numbered else None))
+                target.write(_rows(outputs, count + 1 if numbered else None, shown=target.isatty()))
                 target.flush()
             count += len(chunk)
             progress.show(count)
@@ -95,8 +104,33 @@ def predict_stream(
     finally:
         progress.interrupt()
     if unknown:
-        shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(10))
-        say(f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}")
+        say(unknown_line(unknown))
+    if problems:
+        more = ", ..." if wrong > len(problems) else ""
+        say(f"{wrong:,} outputs cannot be right: {', '.join(problems)}{more}")
+
+
+def unknown_line(unknown: Counter[str]) -> str:
+    """Say which characters a model does not know.
+
+    Example:
+        >>> unknown_line(Counter("ßß"))
+        "2 characters that the model does not know, 1 different: 'ß' 2"
+    """
+    shown = ", ".join(f"{character!r} {times:,}" for character, times in unknown.most_common(_SHOWN))
+    return f"{unknown.total():,} characters that the model does not know, {len(unknown):,} different: {shown}"
+
+
+def _problems(run: Run, texts: Sequence[str], outputs: Sequence[Sequence[Output]], first: int) -> list[str]:
+    """Which of the outputs cannot be right, and why; of an empty input nothing is expected."""
+    kind = TASKS[run.config.task]
+    return [
+        f"line {number}: {short(output.text)} {problem}"
+        for number, (text, own) in enumerate(zip(texts, outputs, strict=True), first)
+        if text.strip()
+        for output in own
+        if (problem := kind.problem(output.text, run.config.data))
+    ]
 
 
 def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None = None) -> int:
@@ -227,13 +261,15 @@ def _what_was_done(line: Line, text: str | None, limit: int) -> str:
     return f"{far}longer than {limit:,} tokens (--max-input); {done}"
 
 
-def _rows(outputs: Sequence[Sequence[Output]], first: int | None) -> bytes:
-    """The lines that are written: where ``first`` is given, with the numbers of the inputs from there, and scores."""
+def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool) -> bytes:
+    """The lines that are written: where ``first`` is given, with the numbers of the inputs from there, and scores; to a
+    terminal, as text that does nothing to it."""
     rows = []
     for number, own in enumerate(outputs, first or 0):
         for output in own:
             front = "" if first is None else f"{number}\t{output.score:.6f}\t"
-            rows.append(front + output.text.replace("\n", " ") + "\n")
+            text = output.text.replace("\n", " ")
+            rows.append(front + (visible(text) if shown else text) + "\n")
     return "".join(rows).encode()
 
 

@@ -41,6 +41,7 @@ NOT_THE_RESULT = (
 )  # settings of a comparison that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
 MOST_SEEDS = 10_000
+MOST_THREADS = 1024
 
 
 PLAN = "comparison.json"
@@ -111,7 +112,8 @@ class CompareOptions:
     @property
     def thread_count(self) -> int:
         """How many threads each training has: models this small gain nothing from a second."""
-        return self.threads or int(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or 1)
+        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+        return self.threads or (int(asked) if asked.isascii() and asked.isdecimal() else 0) or 1
 
     def __post_init__(self) -> None:
         for name in ("seeds", "test_items", "jobs", "threads"):
@@ -126,6 +128,8 @@ class CompareOptions:
             raise SettingError("`budget`: says how much of what? Give `match` parameters, flops or seconds as well")
         if self.budget is not None and not (self.budget > 0 and math.isfinite(self.budget)):
             raise SettingError(f"`budget`: expected a number above 0, got {self.budget}")
+        if (self.threads or 1) > MOST_THREADS:
+            raise SettingError(f"`threads`: expected at most {MOST_THREADS}, got {self.threads}")
         if self.address is not None and self.backend == "local":
             raise SettingError("`address`: of what? Give `backend` dask or ray as well")
         if self.backend == "dask" and self.address is None:

@@ -165,6 +165,10 @@ class RunDirectory:
                     f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
                 )
 
+    def save_config(self, config: RunConfig) -> None:
+        """Write the settings, in place of those that are there."""
+        self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)))
+
     def config(self) -> RunConfig:
         """Read the settings.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
 from selfattn.errors import UserError
-from selfattn.files import LOCK
+from selfattn.files import LOCK, writing
 from selfattn.runs.directory import CONFIG, RECORD, TOKENIZER, RunConfig, RunDirectory
 from selfattn.tokenizers.protocol import Tokenizer
 
@@ -22,7 +23,8 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
 
     Args:
         path: of the run.
-        config: what is asked for now; must be what the run was begun with.
+        config: what is asked for now; must be what the run was begun with, but that one that failed may go on with a
+            lower learning rate.
         tokenizer: likewise.
 
     Returns:
@@ -35,14 +37,21 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
     if not (path / CONFIG).exists():
         return None
     run = RunDirectory(path)
-    _compare(encode(run.config()), encode(config), path)
+    status = run.record().status if (path / RECORD).exists() else "running"
+    kept = run.config()
+    is_slower = status == "failed" and config.training.lr < kept.training.lr  # what a training that diverged needs
+    if is_slower:
+        kept = replace(kept, training=replace(kept.training, lr=config.training.lr))
+    _compare(encode(kept), encode(config), path)
     if not _same_tokenizer(path / TOKENIZER, tokenizer):
         raise UserError(
             f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another `out`"
         )
-    status = run.record().status if (path / RECORD).exists() else "running"
     if status not in _UNFINISHED:
         raise UserError(f"{path}: this run is done ({status}), there is nothing to resume; choose another `out`")
+    if is_slower:
+        with writing(path):
+            run.save_config(config)
     return run
 
 

@@ -163,6 +163,16 @@ class Task:
 
         return CharTokenizer.train(text for pair in splits.sample() for text in (pair.source, pair.target))
 
+    @classmethod
+    def problem(cls, output: str, data: Mapping[str, Any]) -> str | None:
+        """Say why an output cannot be right whatever its input was; default None, nothing is known of it.
+
+        Args:
+            output: of a model that was trained on the task.
+            data: settings of the training set, see :attr:`selfattn.runs.directory.RunConfig.data`.
+        """
+        return None
+
     def recipe(self, quick: bool) -> TrainingConfig:
         """Say how models are trained where nothing else is asked for.
 

@@ -6,6 +6,7 @@ import runpy
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,6 +57,21 @@ class DateOptions:
 
 class Dates(Task):
     """Write dates in ISO form."""
+
+    @classmethod
+    def problem(cls, output: str, data: Mapping[str, Any]) -> str | None:
+        """Say that an output is no day of the calendar; of pairs from a file nobody knows the form.
+
+        Example:
+            >>> [Dates.problem(text, {"kind": "embedded"}) for text in ("2031-02-14", "2031-2-214")]
+            [None, 'is not a date']
+        """
+        if data.get("kind") != "embedded":
+            return None
+        try:
+            return None if date.fromisoformat(output).isoformat() == output else "is not a date"
+        except ValueError:
+            return "is not a date"
 
     name = "dates"
     Options = DateOptions

@@ -275,7 +275,7 @@ class _Loop:
             if self.processes.is_main:
                 epoch = progress.epoch - (progress.position == 0)  # of the last step
                 loss = validation_loss(model, self.validation, self.config, pad_id=self.pad_id, bos_id=self.bos_id)
-                check_finite("validation loss", loss, progress.step, epoch, progress.lr)
+                check_finite("validation loss", loss, progress.step, epoch, progress.lr, self.config.precision)
                 report = progress.report(epoch, loss, self.criterion.figures(model, loss))
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)

@@ -79,7 +79,7 @@ class Stepper:
             value += loss.item() * share
             (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         value = self.processes.sum(value)
-        check_finite("loss", value, number, epoch, lr)
+        check_finite("loss", value, number, epoch, lr, config.precision)
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.replica.trained.parameters(), config.clip_norm)
         self.optimizer.step()
@@ -121,14 +121,15 @@ class Stepper:
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
 
-def check_finite(name: str, value: float, step: int, epoch: int, lr: float) -> None:
+def check_finite(name: str, value: float, step: int, epoch: int, lr: float, precision: str) -> None:
     """Refuse a loss that is no number.
 
     Raises:
         UserError: it is NaN or infinite.
     """
     if not math.isfinite(value):
+        other = "" if precision == "float32" else ", or train anew in float32"
         raise UserError(
-            f"training: the {name} became {value} at step {step} (epoch {epoch + 1}); "
-            f"lower the learning rate (now {lr:g}) or train in float32"
+            f"training: the {name} became {value} at step {step} (epoch {epoch + 1}); lower the learning rate (`lr`, "
+            f"now {lr:g}), with `resume` from the last checkpoint{other}"
         )

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from selfattn.comparison.compare import compare
+from selfattn.comparison.plan import CompareOptions
 from selfattn.comparison.running import jobs
 from selfattn.comparison.running.progress import Logs, Progress
 from selfattn.errors import UserError
@@ -184,6 +185,27 @@ def test_ray_does_the_same(
     _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, said
     assert weights(tmp_path / "out") == one_after_the_other
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"jobs": 0}, "`jobs`: expected a whole number of at least 1"),
+        ({"threads": 10**9}, "`threads`: expected at most 1024"),
+        ({"address": "tcp://here:1"}, "`address`: of what"),
+        ({"backend": "dask"}, "`backend` dask: give the `address`"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        CompareOptions(models=MODELS, out=tmp_path, **settings)
+
+
+@pytest.mark.parametrize(("asked", "count"), [("", 1), ("3", 3), ("4,2", 4), ("many", 1), ("0", 1)])
+def test_the_threads_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, count: int) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    assert CompareOptions(models=MODELS, out=tmp_path).thread_count == count
+    assert CompareOptions(models=MODELS, out=tmp_path, threads=2).thread_count == 2
 
 
 def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

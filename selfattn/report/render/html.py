@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
+from selfattn.console import all_visible
 from selfattn.figures.record import Record
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.contents import contents
@@ -30,6 +31,7 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     Returns:
         The HTML document.
     """
+    record = all_visible(record)
     signs, translator = Signs([model.name for model in record.models]), Translator(lang)
     verdict, *below = first_screen(record)
     parts = contents(record)

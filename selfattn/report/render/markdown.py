@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from selfattn.console import all_visible
 from selfattn.figures.record import Record
 from selfattn.report import blocks as b
 from selfattn.report.contents import contents
@@ -29,6 +30,7 @@ def render_markdown(record: Record, lang: str = SOURCE) -> str:
     Returns:
         The document.
     """
+    record = all_visible(record)
     page = _Page(lang, Signs([model.name for model in record.models]))
     parts = (f"## {page.say(part.title)}\n\n{page.all(part.blocks)}" for part in contents(record))
     return "\n\n".join([page.all(first_screen(record)), *parts]) + "\n"

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from selfattn.console import all_visible
 from selfattn.figures.quality import Estimate
 from selfattn.figures.record import Record
 from selfattn.report import blocks as b
@@ -45,6 +46,7 @@ def print_summary(
         lang: the language.
         sections: further sections to print, by key.
     """
+    record = all_visible(record)
     screen = _Screen(console, lang, Signs([model.name for model in record.models]))
     screen.all(brief(record))
     for part in contents(record):

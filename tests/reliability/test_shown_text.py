@@ -1,0 +1,82 @@
+"""Text of others does nothing to a terminal, a page or a reader: what acts is shown, not done."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from selfattn.cli.stream import _rows
+from selfattn.console import all_visible, say, visible
+from selfattn.decoding.texts import Output
+from selfattn.report.render.html import render_html
+from selfattn.report.render.markdown import render_markdown
+from selfattn.report.render.terminal import print_summary
+
+RUN = "runs/plain-seed0"
+Cli = Callable[..., Any]
+NASTY = "a\x1b]0;owned\x07b\x9b31m\u202ec\u2066d\x00\r"
+ACTING = set("\x1b\x07\x9b\u202e\u2066\x00\r")
+
+
+def test_every_acting_character_is_shown_and_no_place_moves() -> None:
+    assert len(visible(NASTY)) == len(NASTY)
+    assert not ACTING & set(visible(NASTY))
+    for code in range(0x11000):
+        character = chr(code)
+        changed = visible(character) != character
+        acts = code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 or character in "\u2028\u2029"
+        acts = acts or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+        assert changed == (acts and character not in "\n\t"), hex(code)
+    assert visible("한국어 العربية \u200d नमस्ते") == "한국어 العربية \u200d नमस्ते"
+
+
+def test_a_report_of_nasty_texts(copy: Path, cli: Cli) -> None:
+    path = copy / RUN / "test.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        row["source"], row["output"], row["tag"] = row["source"] + NASTY, NASTY, NASTY
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = json.loads((copy / RUN / "test.json").read_text())
+    known = {name: value for name, value in result.items() if name not in ("checksum", "answers_sha256")}
+    (copy / RUN / "test.json").write_text(json.dumps(known))
+    from selfattn.comparison.again import report
+
+    record, files = report([copy], copy.parent / "report")
+    screen = io.StringIO()
+    print_summary(record, Console(file=screen, highlight=False, width=100), files.html)
+    for text in (files.html.read_text(), files.markdown.read_text(), screen.getvalue()):
+        assert not ACTING & set(text)
+    again = all_visible(record)
+    assert (render_html(again), render_markdown(again)) == (files.html.read_text(), files.markdown.read_text())
+
+
+def test_a_message_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"error: {NASTY}: no such file")
+    assert not ACTING & set(capsys.readouterr().err)
+
+
+def test_predict_writes_exactly_what_came_where_no_terminal_shows_it() -> None:
+    outputs = [[Output(NASTY, 0.0, 0.0, True)]]
+    assert _rows(outputs, None, shown=False).decode() == NASTY + "\n"
+    assert _rows(outputs, None, shown=True).decode() == visible(NASTY) + "\n"
+
+
+def test_attention_warns_of_unknown_characters(cli: Cli, runs: Any) -> None:
+    done = cli("attention", runs["rnn-attention"].path, "1 May 2030 ☃\x1b[2J")
+    assert done.code == 0
+    assert "characters that the model does not know" in done.err
+    assert "\x1b" not in done.out + done.err
+
+
+def test_outputs_that_cannot_be_right_are_told(cli: Cli, whole: Path) -> None:
+    checked = cli("predict", whole / RUN, stdin="1 May 2030\n\n2 May 2030\n")
+    unchecked = cli("predict", whole / RUN, "--no-check", stdin="1 May 2030\n\n2 May 2030\n")
+    assert (checked.out, unchecked.err) == (unchecked.out, "")
+    assert checked.err.startswith("2 outputs cannot be right: line 1: ")
+    assert " is not a date, line 3: " in checked.err
