@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,6 +18,7 @@ from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
 from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
+from selfattn.tokenizers.sampling import SegmentSampler
 from selfattn.tokenizers.subword_training import SPACE_MARK, SubwordKind, SubwordSettings, train_model
 
 FILE_NAME, MODEL_NAME = "subword.json", "subword.model"
@@ -155,12 +157,11 @@ class SubwordTokenizer:
         https://aclanthology.org/2020.acl-main.170, as sentencepiece does it: a merge is considered once). The larger
         alpha, the bolder; 0 is `encode`, 1 gives characters.
 
-        The draw depends on text, seed and alpha only. It sets sentencepiece's own generator, which all threads of a
-        process share: threads that draw at the same time disturb each other, processes do not.
+        The draw depends on text, seed and alpha only, in every process and thread.
 
         Args:
             text: any.
-            seed: any integer; it is taken modulo 2**32 - 1.
+            seed: any integer.
             alpha: default 0.2 for unigram, 0.1 for BPE.
 
         Raises:
@@ -175,12 +176,26 @@ class SubwordTokenizer:
         chosen = DEFAULT_ALPHA[kind] if alpha is None else alpha
         if not chosen >= 0 or (kind == "bpe" and chosen > 1):
             raise ValueError(f"alpha must be {'from 0 to 1' if kind == 'bpe' else 'at least 0'}, got {alpha}")
-        # 2**32 - 1 would ask sentencepiece for a seed of its own.
-        sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
         return self._encode_parts(
-            text,
-            lambda processor, part: processor.encode(part, enable_sampling=True, nbest_size=-1, alpha=chosen),
+            text, lambda processor, part: self._ids(self._sampler.segments(processor.normalize(part), seed, chosen))
         )
+
+    @cached_property
+    def _sampler(self) -> SegmentSampler:
+        return SegmentSampler(self._at_start, bpe=self.settings.kind == "bpe")
+
+    def _ids(self, segments: Iterable[str]) -> list[int]:
+        """Return the ids of segments: a piece has its own, anything else its bytes, or a run one ``<unk>``."""
+        ids: list[int] = []
+        for segment in segments:
+            number = self._at_start.piece_to_id(segment)
+            if number != self.unk_id:
+                ids.append(number)
+            elif self.settings.byte_fallback:
+                ids += [self._at_start.piece_to_id(f"<0x{byte:02X}>") for byte in segment.encode()]
+            elif ids[-1:] != [self.unk_id]:
+                ids.append(self.unk_id)
+        return ids
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the half-open range of characters of each id of ``encode(text)``.

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -193,6 +195,39 @@ def test_sampling_depends_on_the_seed_alone() -> None:
         assert len({tuple(tokenizer.sample("the lowest tower", seed)) for seed in range(50)}) > 5
         for seed in (-1, 2**32 - 1, 2**63):
             assert tokenizer.sample(TEXTS[0], seed) == tokenizer.sample(TEXTS[0], seed)
+
+
+def test_every_process_draws_the_same(tmp_path: Path) -> None:
+    """A seed that a library salts with the process would repeat within one process and in no other."""
+    code = (
+        "import sys; from selfattn.tokenizers.subword import SubwordTokenizer as T; "
+        "print([[T.load(place).sample('the lowest tower', seed) for seed in range(9)] for place in sys.argv[1:]])"
+    )
+    drawn = []
+    for kind in KINDS:
+        tokenizer = train(kind=kind)
+        tokenizer.save(tmp_path / kind)
+        drawn.append([tokenizer.sample("the lowest tower", seed) for seed in range(9)])
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-c", code, *(str(tmp_path / kind) for kind in KINDS)], capture_output=True, check=True
+        )
+        assert ended.stdout.decode().strip() == str(drawn)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_are_as_frequent_as_sentencepieces_own(kind: Any) -> None:
+    tokenizer, draws = train(kind=kind), 3000
+    model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    sentencepiece.set_random_generator_seed(0)
+    theirs = Counter(
+        tuple(model.encode("new tower é", enable_sampling=True, nbest_size=-1, alpha=0.3)) for _ in range(draws)
+    )
+    ours = Counter(tuple(tokenizer.sample("new tower é", seed, 0.3)) for seed in range(draws))
+    common = [way for way in {*ours, *theirs} if ours[way] + theirs[way] > 40]
+    assert len(common) > 5
+    for way in common:  # the difference of two counts has a variance of at most their sum
+        assert abs(ours[way] - theirs[way]) < 5 * (ours[way] + theirs[way]) ** 0.5
 
 
 def test_the_limits_of_sampling() -> None:

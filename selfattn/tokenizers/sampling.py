@@ -1,0 +1,109 @@
+"""Random segmentations of a text, for training with many segmentations of the same data.
+
+Sentencepiece draws them too, but since its release 0.2.2 with a salt of the process, so that one seed gives other
+segmentations in the next process and no training can be repeated. Here a draw depends on text, seed and alpha only.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from functools import lru_cache
+from random import Random
+
+import sentencepiece
+
+from selfattn.tokenizers.subword_training import SPACE_MARK
+
+# What a character outside the vocabulary costs beside the least probable piece, as in sentencepiece's lattice.
+_UNKNOWN_PENALTY = 10.0
+_WORD = re.compile(f"{SPACE_MARK}?[^{SPACE_MARK}]+|{SPACE_MARK}")
+
+
+class SegmentSampler:
+    """Draws segmentations of a text into the pieces of a sentencepiece model.
+
+    Args:
+        processor: the model; user-defined symbols are not looked for, they are cut out of a text before.
+        bpe: whether the pieces come from merges rather than from a unigram language model.
+    """
+
+    def __init__(self, processor: sentencepiece.SentencePieceProcessor, *, bpe: bool) -> None:
+        self._bpe = bpe
+        ids = [
+            number
+            for number in range(len(processor))
+            if not (processor.is_control(number) or processor.is_unknown(number) or processor.is_byte(number))
+        ]
+        scores: list[float] = processor.get_score(ids)
+        self._score = dict(zip(processor.id_to_piece(ids), scores, strict=True))
+        self._longest = max(map(len, self._score), default=1)
+        self._unknown = min(scores, default=0.0) - _UNKNOWN_PENALTY
+        self._ways = lru_cache(maxsize=20_000)(self._weigh)  # most words of a text are met again
+
+    def segments(self, text: str, seed: int, alpha: float) -> list[str]:
+        """Return the segments of one draw, which joined are the text; a character that is no piece stands alone.
+
+        Args:
+            text: as the model's normaliser leaves it.
+            seed: any integer.
+            alpha: see `SubwordTokenizer.sample`.
+        """
+        random = Random(seed % 2**64)  # a negative seed would be taken for the positive one
+        return self._left_out_merges(text, random, alpha) if self._bpe else self._walk(text, random, alpha)
+
+    def _ending_at(self, text: str, end: int) -> list[tuple[int, float]]:
+        """Return the beginning and the log probability of every piece of the text that ends at a place."""
+        scores = self._score
+        first = max(0, end - self._longest)
+        found = [(start, scores[piece]) for start in range(first, end) if (piece := text[start:end]) in scores]
+        # The last character alone comes last, if it is a piece.
+        return found if found and found[-1][0] == end - 1 else [*found, (end - 1, self._unknown)]
+
+    def _weigh(self, word: str, alpha: float) -> list[list[tuple[int, float]]]:
+        """Return for each place of a word which pieces may end there: where each begins, the weight of all ways."""
+        total, ways = [0.0], [[(0, 1.0)]]  # total: log of the summed weights of all segmentations of word[:place]
+        for place in range(1, len(word) + 1):
+            logs = [(start, total[start] + alpha * score) for start, score in self._ending_at(word, place)]
+            top = max([weight for _, weight in logs])
+            ways.append([(start, math.exp(weight - top)) for start, weight in logs])
+            total.append(top + math.log(sum([weight for _, weight in ways[-1]])))
+        return ways
+
+    def _walk(self, text: str, random: Random, alpha: float) -> list[str]:
+        """Sum over all segmentations of a word forward, then draw one backward (Kudo 2018, section 3.3)."""
+        found: list[str] = []
+        for word in _WORD.findall(text):  # no piece reaches over a space, so that words are drawn one by one
+            drawn, end = [], len(word)
+            ways = self._ways(word, alpha)
+            while end:
+                start = random.choices(ways[end], [weight for _, weight in ways[end]])[0][0]
+                drawn.append(word[start:end])
+                end = start
+            found += drawn[::-1]
+        return found
+
+    def _left_out_merges(self, text: str, random: Random, alpha: float) -> list[str]:
+        """Merge the best pair again and again, each with probability 1 - alpha (Provilkov et al. 2020, algorithm 1)."""
+        parts: list[str] = list(text)
+        before, after = list(range(-1, len(parts) - 1)), list(range(1, len(parts) + 1))
+        waiting: list[tuple[float, int, int, str]] = []
+
+        def consider(left: int, right: int) -> None:
+            if left >= 0 and right < len(parts) and (merged := parts[left] + parts[right]) in self._score:
+                heapq.heappush(waiting, (-self._score[merged], left, right, merged))
+
+        for left in range(len(parts) - 1):
+            consider(left, left + 1)
+        while waiting:
+            _, left, right, merged = heapq.heappop(waiting)
+            # Either side may be part of another merge by now; a pair that is left out is not asked again.
+            if not parts[left] or not parts[right] or parts[left] + parts[right] != merged or random.random() < alpha:
+                continue
+            parts[left], parts[right], after[left] = merged, "", after[right]
+            if after[right] < len(parts):
+                before[after[right]] = left
+            consider(before[left], left)
+            consider(left, after[left])
+        return [part for part in parts if part]
