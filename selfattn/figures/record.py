@@ -139,3 +139,8 @@ class Record(Plain):
     differences: tuple[Difference, ...] = ()
     subject: Subject = NO_SUBJECT
     units: Mapping[str, Unit] = field(default_factory=dict)
+
+    @property
+    def times(self) -> str:
+        """What the keys of messages about times end with: `.undisturbed` where they were taken by turns and alone."""
+        return ".undisturbed" if "training_time" in self.settings else ""
