@@ -169,13 +169,11 @@ def _step(
 
 def _batch(shape: BatchShape, vocab_size: int) -> Batch:
     draw = torch.Generator().manual_seed(0)
-
-    def ids(length: int) -> list[int]:
-        drawn: list[int] = torch.randint(1, vocab_size, (length,), generator=draw).tolist()
-        return drawn
-
-    examples = [Example(ids(shape.source), ids(shape.target)) for _ in range(shape.batch)]
-    return collate(examples, 0, 1, range(shape.batch))
+    sources, targets = (
+        torch.randint(1, vocab_size, (shape.batch, length), generator=draw).tolist()
+        for length in (shape.source, shape.target)
+    )
+    return collate(list(map(Example, sources, targets)), 0, 1, range(shape.batch))
 
 
 def _times_of(jobs: Jobs, asked: Sequence[Job]) -> dict[str, RunTimes]:

@@ -142,5 +142,5 @@ class Record(Plain):
 
     @property
     def times(self) -> str:
-        """What the keys of messages about times end with: `.undisturbed` where they were taken by turns and alone."""
-        return ".undisturbed" if "training_time" in self.settings else ""
+        """Of what kind times are: `undisturbed`, taken by turns and alone, or those of the wall `clock`."""
+        return "undisturbed" if "training_time" in self.settings else "clock"

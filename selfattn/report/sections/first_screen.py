@@ -52,7 +52,7 @@ def summary(record: Record) -> Table:
         Column(message("col.standing" if record.headline.better == "higher" else "col.standing.low"), numeric=False),
         Column(message("col.parameters")),
         Column(message("col.flops"), small=message("unit.flops"), label=message("short.flops")),
-        Column(message("col.train"), small=message(f"unit.s{times}"), label=message(f"short.train{times}")),
+        Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"short.train.{times}")),
         Column(message("col.predict"), small="ms", label=message("short.predict")),
     )
     return Table("summary", columns, tuple(Row(_cells(record, one), one.name) for one in ranked(record)), "summary")

@@ -153,7 +153,7 @@ def _time_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
     if max(max(one.runs) - min(one.runs) for one in (a, b)) > abs(a.mean - b.mean):
         return []
     of, ratio = {"first": first.name, "second": second.name}, amount(a.mean / b.mean)
-    return [message(f"verdict.time{record.times}", **of, a=measure_text(a), b=measure_text(b), ratio=ratio)]
+    return [message(f"verdict.time.{record.times}", **of, a=measure_text(a), b=measure_text(b), ratio=ratio)]
 
 
 def _baseline_sentence(record: Record) -> list[Message]:
