@@ -11,6 +11,7 @@ from pathlib import Path
 from selfattn.errors import UserError
 
 LOCK = ".lock"
+_PATIENCE = 2.0  # seconds in which a worker sees that its parent is gone, and ends
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -57,7 +58,7 @@ def in_use(folder: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / LOCK, timeout=0)
+    lock = FileLock(folder / LOCK, timeout=_PATIENCE)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()

@@ -40,13 +40,12 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         [b'one', b'two']
     """
     with _named_errors(path), (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        first = file.readline(_MOST)
-        _check(path, first, advice)
-        line, number = first.removeprefix(b"\xef\xbb\xbf"), 1
+        line, number = file.readline(_MOST), 1
+        _check(path, line, advice)
         while line:
-            if len(line) >= _MOST - 3:
+            if len(line) == _MOST:
                 raise UserError(f"{path}:{number}: longer than {_MOST >> 20} MiB; give one text a line")
-            yield _bare(line)
+            yield _bare(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
             line, number = file.readline(_MOST), number + 1
 
 
