@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfattn.errors import UserError
+from selfattn.files import check_ends
 
 _MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
 _START = 200  # bytes that tell what a file is
@@ -28,8 +29,8 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         advice: what to do where it is empty, for the error message.
 
     Raises:
-        UserError: the file is missing, a directory, damaged, empty, or not what its name says; or a line of it is
-            longer than memory should hold.
+        UserError: the file is missing, a directory, a pipe, damaged, empty, or not what its name says; or a line of it
+            is longer than memory should hold.
 
     Example:
         >>> import tempfile
@@ -146,6 +147,7 @@ def file_sha256(path: Path) -> str:
 def _named_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with a file into one line."""
     try:
+        check_ends(path, "what comes out of a pipe has to be written into one first")
         yield
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; check the path") from None
