@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from selfattn.codec import encode
 from selfattn.comparison import testing
-from selfattn.comparison.costs import read_step_seconds
+from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
@@ -35,7 +35,7 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
     of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
     checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
-    plan = [encode(read_plan(comparison)), encode(read_step_seconds(comparison))]
+    plan = [encode(read_plan(comparison)), encode(read_costs(comparison))]
     return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
 
 
