@@ -14,6 +14,7 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import Task
+from selfattn.settings import check
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ class TextOptions:
     context: int = 256
 
     def __post_init__(self) -> None:
-        if self.context < 1:
-            raise SettingError(f"`context`: expected a whole number of at least 1, got {self.context}")
+        check(self, "context", int, lambda x: x >= 1, "a whole number of at least 1")
 
 
 class LanguageModel(Task):

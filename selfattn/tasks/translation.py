@@ -15,7 +15,8 @@ from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
-from selfattn.settings import changed
+from selfattn.settings import changed, check
+from selfattn.tasks.subject import subject_of
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -127,10 +128,8 @@ class TranslationOptions:
         if self.hub is None and self.hub_config is not None:
             raise SettingError("`hub_config` names a configuration of a dataset: give `hub` as well, or leave it out")
         self._check_cleaning()
-        if self.vocab_size is not None and self.vocab_size < 1:
-            raise SettingError(f"`vocab_size`: expected a whole number of at least 1, got {self.vocab_size}")
-        if not 0 <= self.sampling < 1:
-            raise SettingError(f"`sampling`: expected a share in [0, 1), got {self.sampling}")
+        check(self, "vocab_size", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
         if self.kind == "characters" and (self.vocab_size is not None or self.separate or self.sampling):
             raise SettingError("`vocab_size`, `separate` and `sampling` are for subwords: add `tokenizer` bpe")
 
@@ -139,9 +138,8 @@ class TranslationOptions:
         for name in _CLEANING:
             if self.is_cldr and name in given:
                 raise SettingError(f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out")
-        for name, number, least in (("held_out", self.held_out, 1), ("max_characters", self.max_characters, 0)):
-            if number is not None and number < least:
-                raise SettingError(f"`{name}`: expected a whole number of at least {least}, got {number}")
+        check(self, "held_out", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
         if self.max_ratio is not None and self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
             raise SettingError(
                 f"`max_ratio`: expected a number of at least 1, or 0 for no limit; got {self.max_ratio:g}"
@@ -300,8 +298,6 @@ class Translation(Task):
     @classmethod
     def subject(cls) -> Subject:
         """The Transformer against the RNN with attention."""
-        from selfattn.tasks.subject import subject_of
-
         return subject_of(cls.name)
 
     @property
