@@ -206,6 +206,7 @@ class Translation(Task):
         self._settings: Mapping[str, Any] = {}
         self.language = options.target
         self.stated_floor = stated_floor(tests.floor, tests.floor_source, options.target)
+        self.validated = 1 if options.is_cldr else 2  # exact match, and of sentences BLEU
         # Greedily for phrases, by a beam for sentences, if nothing else is asked for.
         beam = tests.beam if tests.beam is not None else 1 if options.is_cldr else 5
         usual = 0.0 if options.is_cldr or beam == 1 else 1.0
@@ -228,10 +229,9 @@ class Translation(Task):
 
             return EmbeddedPhrases(options.source, options.target, seed)
         from selfattn.data.corpus.cleaning import CleaningOptions
-        from selfattn.data.corpus.corpus import read_corpus
+        from selfattn.data.corpus.corpus import CorpusPairs, read_corpus
         from selfattn.data.corpus.hub import HubCorpus
         from selfattn.data.corpus.sources import CorpusFiles
-        from selfattn.data.corpus.splits import CorpusPairs
         from selfattn.data.readers.pair_files import chosen_columns
 
         columns, languages, usual = chosen_columns(options.columns), (options.source, options.target), CleaningOptions()
@@ -287,9 +287,10 @@ class Translation(Task):
         """Leave the presets as they are for phrases; make them larger for sentences."""
         return config if self.options.is_cldr else size_for_sentences(config)
 
-    def default_models(self) -> tuple[str, ...]:
+    def usual_comparison(self) -> dict[str, Any]:
         """An RNN with attention of the size that the data ask for, and the Transformer."""
-        return ("rnn-attention" if self.options.is_cldr else "luong-bidirectional", "transformer")
+        models = ("rnn-attention" if self.options.is_cldr else "luong-bidirectional", "transformer")
+        return super().usual_comparison() | {"models": models}
 
     def test_items(self, quick: bool) -> int | None:
         """So many phrases; of a corpus the whole test part."""
@@ -310,11 +311,6 @@ class Translation(Task):
         return (EXACT_MATCH, *scores) if self.options.is_cldr else (scores[0], EXACT_MATCH, *scores[1:])
 
     @property
-    def validation_metrics(self) -> tuple[str, ...]:
-        """Exact match, and of sentences BLEU."""
-        return self.metrics[: 1 if self.options.is_cldr else 2]
-
-    @property
     def gold(self) -> Sequence[GoldPair]:
         """The sentences with links that were given."""
         if self.test_options.gold is None:
@@ -325,7 +321,7 @@ class Translation(Task):
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
         """Choose the pairs to test a run on; of the file that it was trained on, the part that was held out."""
-        from selfattn.data.corpus.splits import is_held_out_of, read_again
+        from selfattn.data.corpus.corpus import is_held_out_of, read_again
 
         if self._settings.get("kind") == "cldr" or (data and not is_held_out_of(self._settings, data)):
             return super().held_out(data, columns)
