@@ -262,12 +262,13 @@ class Translation(Task):
             return super().tokenizer(splits)
         from selfattn.tokenizers.load import SeparateTokenizer
         from selfattn.tokenizers.subword import SubwordTokenizer
+        from selfattn.tokenizers.subword_training import SubwordSettings
 
         options, kind, sample = self.options, self.options.kind, splits.sample()
 
         def subwords(texts: Iterable[str]) -> SubwordTokenizer:
-            size, clip = options.vocab_size or VOCAB_SIZE, options.vocab_size is None
-            return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
+            settings = SubwordSettings(kind, options.vocab_size or VOCAB_SIZE)
+            return SubwordTokenizer.train(texts, settings, clip=options.vocab_size is None)
 
         if options.separate:
             source, target = (pair.source for pair in sample), (pair.target for pair in sample)
