@@ -213,7 +213,9 @@ class _Loop:
                 if self.checkpoints is not None and self.processes.decide(self.checkpoints.is_due(progress.step)):
                     self._save()
             else:
-                self._end_epoch()
+                if not progress.position:
+                    raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
+                progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
                 if not every:
                     return
 
@@ -237,12 +239,6 @@ class _Loop:
         self.restored = None
         self.replica.trained.train()
         return groups
-
-    def _end_epoch(self) -> None:
-        progress = self.state.progress
-        if not progress.position:
-            raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
-        progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
 
     def _total_steps(self, steps_per_epoch: int | None) -> int:
         # Counted once: with a bound on tokens, later epochs may have a batch more or less; the schedule holds.
@@ -283,7 +279,7 @@ class _Loop:
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
                 if is_best:
-                    state.keep_best()
+                    state.best_weights = self.replica.snapshot()
                 state.reports.append(report)
                 for observer in self.observers:
                     observer.validated(report, model, is_best)
