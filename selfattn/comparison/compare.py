@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.costs import read_step_seconds, time_steps
+from selfattn.comparison.costs import measure_costs
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.matching import match_models
 from selfattn.comparison.plan import (
@@ -80,7 +80,7 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
         if not plan.tuned:
             plan = tune(plan, jobs).save(options.out)
         do_all(jobs, jobs_of(plan))
-        time_steps(jobs, plan)
+        measure_costs(jobs, plan)
     return write_comparison(options.out, options.out, options.lang)
 
 
@@ -137,7 +137,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
             models[name].append(tested)
         else:
             trained_on_few.setdefault(few, {})[name] = tested
-    record = make_record(models, plan, trained_on_few, read_step_seconds(comparison))
+    record = make_record(models, plan, trained_on_few)
     return record, write_report(record, out, lang)
 
 

@@ -206,10 +206,10 @@ def reported(logs: Logs, job: Job, *, raises: bool) -> Iterator[Reporter]:
             known = isinstance(error, UserError)
             if raises and not known:
                 raise
+            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
+            print(f"{job.label}: failed: {reason}", file=log)
             if not known:
                 traceback.print_exc(file=log)
-            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
-            print(f"failed: {reason}", file=log)
             reporter.write(state="failed", reason=reason)
         else:
             reporter.write(state="done")
