@@ -85,8 +85,9 @@ def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
     if options.kind == "characters":
         return CharTokenizer.train(texts)
     size, clip = _DEFAULT_SIZE if options.vocab_size is None else options.vocab_size, options.vocab_size is None
-    bytes_, digits = not options.no_bytes, not options.keep_numbers
-    settings = SubwordSettings(options.kind, size, options.coverage, bytes_, digits, options.symbols)
+    settings = SubwordSettings(
+        options.kind, size, options.coverage, not options.no_bytes, not options.keep_numbers, options.symbols
+    )
     return SubwordTokenizer.train(texts, settings, clip=clip, max_texts=options.max_texts, seed=options.seed)
 
 
