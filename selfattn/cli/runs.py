@@ -29,13 +29,15 @@ def _print(found: dict[str, Any] | Iterable[str]) -> None:
     print(json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, dict) else "\n".join(found))
 
 
-def report(*runs: Path, out: Path, lang: Lang = SOURCE) -> None:
+def report(*runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = ()) -> None:
     """Write the report of a comparison again, or one of runs from several; no model is run.
 
     Args:
         runs: a comparison's directory; or directories of runs that comparisons have tested, and of comparisons.
         out: where the report is written.
         lang: language in which it opens.
+        declared: settings of the training in which the runs differ on purpose, separated by commas; the report says so.
+            Any other difference that was not tuned for leaves "not comparable".
     """
     from rich.console import Console
 
@@ -44,7 +46,7 @@ def report(*runs: Path, out: Path, lang: Lang = SOURCE) -> None:
 
     if not runs:
         raise UserError("report: name a comparison, or runs that one has tested")
-    record, files = make_report(runs, out, lang)
+    record, files = make_report(runs, out, lang, declared)
     print_summary(record, Console(highlight=False), files.html)
 
 

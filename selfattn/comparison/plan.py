@@ -169,6 +169,7 @@ class Plan(Plain):
         matching: what the models were sized for.
         space: what tuning searches, setting by setting; empty where nothing is tuned.
         floor: what others reached, where the user has said so.
+        declared: settings of the training in which runs differ on purpose; the report says so.
         tuned: whether the trials are done.
         threads: of each training, on which the bits of its weights may depend.
         plugins: that brought parts of it.
@@ -184,6 +185,7 @@ class Plan(Plain):
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
     floor: Floor | None = None
+    declared: tuple[str, ...] = ()
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
     plugins: tuple[str, ...] = field(default_factory=loaded_plugins)

@@ -66,7 +66,8 @@ def make_record(
     tested = [metric, *(make_metric(name, language) for name in metric.beside)]
     comparison, *further = [compare_outputs(predictions, references, one) for one in tested]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
-    tuning = {"tuning_space": dict(plan.space)} if plan.space else {}
+    tuning: dict[str, Any] = {"tuning_space": dict(plan.space)} if plan.space else {}
+    tuning |= {"declared": list(plan.declared)} if plan.declared else {}
     times = _times(models)
     timed = {"training_time": _UNDISTURBED} if times else {}
     return Record(
@@ -81,7 +82,7 @@ def make_record(
         headline=plan.headline,
         interval=interval_method(comparison.estimates[next(iter(models))].over),
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
-        gates=make_gates(models, plan.matching, plan.floor),
+        gates=make_gates(models, plan),
         matching=plan.matching,
         buckets=make_buckets(models, few or {}, metric, task.tag_name),
         attention=Attention(_examples(firsts, pairs)),
