@@ -25,8 +25,10 @@ AS_THEY_ARE = Decoding()
 
 
 def _print(found: dict[str, Any] | Iterable[str]) -> None:
-    """Print values as one JSON object, or lines as they are."""
-    print(json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, dict) else "\n".join(found))
+    """Print values as one JSON object, or lines; what acts on a terminal is made visible where there is one."""
+    text = json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, dict) else "\n".join(found)
+    is_shown = sys.stdout is not None and sys.stdout.isatty()
+    print(visible(text) if is_shown else text)
 
 
 def report(*runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = ()) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from selfattn.console import visible
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
@@ -154,7 +155,7 @@ def show(cards: dict[str, Card], svg: Path | None) -> None:
         UserError: the drawing cannot be written.
     """
     for name, one in cards.items():
-        print(f"{name}\n{card_text(one)}" if name else card_text(one), end="")
+        print(visible(f"{name}\n{card_text(one)}" if name else card_text(one)), end="")
         if svg is not None:
             path = svg.with_name(f"{svg.stem}-{name}{svg.suffix}") if name else svg
             with writing(path, "name another file"):

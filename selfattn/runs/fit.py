@@ -53,8 +53,8 @@ def fit(
     """Train a model and keep the run.
 
     The weights of the best validation are on disk as soon as there are any, so a run that is killed can be used, and
-    everything else that is needed to go on is in ``last/``. An interrupt from the keyboard is raised again when
-    everything is in place.
+    everything else that is needed to go on is in ``last/``. A `KeyboardInterrupt` is raised again when everything is in
+    place; of an observer, told of a step, it lets that step be saved.
 
     Started by ``torchrun`` as one of several processes, they train together (:mod:`parallel`), and
     the first of them writes; each returns the run with the same weights.
@@ -126,7 +126,7 @@ def fit(
                 keeper.directory.save_weights(model)
             keeper.update(status=outcome.status, train_seconds=outcome.seconds)
     if outcome.status == "interrupted":
-        raise KeyboardInterrupt(f"{out} keeps the best weights so far")
+        raise KeyboardInterrupt(f"{out} keeps the best weights so far; the same command with `resume` goes on")
     return Run(out, config, model, tokenizer)
 
 

@@ -77,7 +77,8 @@ def train_model(
 
     Where there is a checkpoint already the training goes on from it, and ends bit for bit as if it had never stopped.
 
-    An interrupt from the keyboard ends the training early, as the outcome says; it is not raised again.
+    A `KeyboardInterrupt` ends the training early, as the outcome says; it is not raised again. Raised by an
+    observer that is told of a step, it is heeded by all processes, when that step is saved.
 
     Args:
         model: trained on the device it is on.
@@ -152,6 +153,7 @@ class _Loop:
     checkpoints: CheckpointFile | None
     restored: Checkpoint | None = None
     groups: Iterator[Group] | None = None  # what is left of the epoch
+    is_asked_to_stop: bool = False
 
     def __post_init__(self) -> None:
         self.processes, model = self.replica.processes, self.replica.trained
@@ -198,21 +200,31 @@ class _Loop:
 
     def _train_to_validation(self) -> None:
         """Take steps until a validation is due or the training is over."""
-        progress, every = self.state.progress, self.config.validate_every
-        while not self._is_over():
+        progress = self.state.progress
+        while not (self._is_over() or self._is_validation_due()):
             groups = self.groups = self.groups or self._begin_epoch()
             with progress.timed():
                 group = next(groups, None)
             if group is not None:
                 self._step(group)
-                if every and progress.step % every == 0:
-                    return
-                if self.checkpoints is not None and self.processes.decide(self.checkpoints.is_due(progress.step)):
-                    self._save()
+                self._save_where_due()
             else:
                 self._end_epoch()
-                if not every:
+                if not self.config.validate_every:
                     return
+
+    def _is_validation_due(self) -> bool:
+        progress, every = self.state.progress, self.config.validate_every
+        return bool(every and progress.since_tokens and progress.step % every == 0)
+
+    def _save_where_due(self) -> None:
+        due = self.checkpoints is not None and self.checkpoints.is_due(self.state.progress.step)
+        due = due and not self._is_validation_due()  # which has a checkpoint behind it
+        is_asked_to_stop, due = self.processes.decide((self.is_asked_to_stop, due))
+        if is_asked_to_stop or due:
+            self._save()
+        if is_asked_to_stop:
+            raise KeyboardInterrupt
 
     def _begin_epoch(self) -> Iterator[Group]:
         """Return what is left of an epoch, with the random streams where they belong."""
@@ -265,7 +277,10 @@ class _Loop:
             progress.epoch + 1, progress.step, progress.total_steps, loss, progress.lr, progress.tokens_per_second
         )
         for observer in self.observers:
-            observer.stepped(report)
+            try:
+                observer.stepped(report)
+            except KeyboardInterrupt:
+                self.is_asked_to_stop = True
 
     def _validate(self) -> None:
         """Validate the weights that are to be kept, in the first process, and put everything down."""

@@ -66,6 +66,11 @@ def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
     return weights(out)
 
 
+def hear_interrupts() -> None:
+    """Undo that a shell makes what it runs in the background deaf to SIGINT: the tests may run there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start the command line in a process of its own."""
@@ -73,7 +78,9 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
+        )
         processes.append(process)
         return process
 

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import signal
-import threading
 import traceback
 import warnings
 from collections import Counter
@@ -20,7 +19,6 @@ from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
 from multiprocessing import current_process
 from pathlib import Path
-from types import FrameType
 
 import cloudpickle
 import torch
@@ -42,6 +40,7 @@ from selfattn.registry import (
     load_plugin,
     loaded_plugins,
 )
+from selfattn.training.interrupts import SIGNALS, first_interrupt
 
 _DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS)
 _ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
@@ -157,29 +156,20 @@ def stopping(stop: Path, say: Callable[[str], None]) -> Iterator[None]:
         stop: the file that asks for it.
         say: tells the user.
     """
-    signals = (signal.SIGINT, signal.SIGTERM)
-    if threading.current_thread() is not threading.main_thread():  # the only one that may have handlers
-        yield
-        return
 
-    def asked(number: int, frame: FrameType | None) -> None:
-        give_back()
+    def asked() -> None:
         stop.touch()
         say("stopping: trainings save what they have, tests come to their end; once more stops at once")
 
-    def give_back() -> None:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-    before = {one: signal.signal(one, asked) for one in signals}
-    # Processes that this thread starts do not get the signal that a terminal sends to all of them: they are told.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signals) if hasattr(signal, "pthread_sigmask") else None
-    try:
-        yield
-    finally:
-        if blocked is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        give_back()
+    with first_interrupt(asked):
+        # Processes that this thread starts do not get the signal that a terminal sends to all of them: they are told.
+        can_block = hasattr(signal, "pthread_sigmask")
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS) if can_block else None
+        try:
+            yield
+        finally:
+            if blocked is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @contextmanager
