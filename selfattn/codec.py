@@ -47,6 +47,7 @@ _BOUNDS = {  # where the bound stands in pydantic's findings
     "too_long": ("a length of at most", "max_length"),
 }
 _CHECKSUM = "checksum"
+_LARGEST = 64 << 20, 1 << 30  # bytes of a JSON file, and of one with a value a line
 _DEPTH, _DIGITS = 50, 300  # more than any file of the project has; a number beyond them is no float
 _ONE_OF_SEVERAL = {"str": "text", "int": "a whole number", "float": "a finite number", "bool": "true or false"}
 
@@ -223,9 +224,10 @@ def read_json(path: Path, *, advice: str) -> Any:
     """Read a JSON file as plain values, unchecked.
 
     Raises:
-        UserError: the file cannot be read, is not JSON, or is not what its own checksum speaks of; it may have none.
+        UserError: the file cannot be read, is too large, is not JSON, or is not what its own checksum speaks of; it may
+            have none.
     """
-    data = read_bytes(path, advice=advice)
+    data = read_bytes(path, advice=advice, most=_LARGEST[0])
     try:
         values = parse(data)
     except UnicodeDecodeError:
@@ -246,7 +248,8 @@ def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
         UserError: the file cannot be read, or a line is not JSON or not as its type says; the message has its number.
     """
     found = []
-    for number, line in enumerate(read_bytes(path, advice=advice).removesuffix(b"\n").split(b"\n"), 1):
+    lines = read_bytes(path, advice=advice, most=_LARGEST[1]).removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines, 1):
         try:
             data = parse(line)
         except ValueError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from selfattn.errors import UserError
 
 LOCK = ".lock"
+_PATIENCE = 2.0  # seconds in which a worker sees that its parent is gone, and ends
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -57,7 +58,7 @@ def in_use(folder: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / LOCK, timeout=0)
+    lock = FileLock(folder / LOCK, timeout=_PATIENCE)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -81,19 +82,37 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_bytes(path: Path, *, advice: str) -> bytes:
+def check_ends(path: Path, advice: str, most: int | None = None) -> None:
+    """Check, before a file is read, that it has an end: a pipe or a device may have none.
+
+    Args:
+        path: of the file; there may be nothing.
+        advice: what to do where it has none.
+        most: bytes that it may have; default any number.
+
+    Raises:
+        UserError: it is a pipe, a device or the like; or it is larger.
+        OSError: it cannot be looked at.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UserError(f"{path}: is not a file; {advice}")
+    if most is not None and path.is_file() and path.stat().st_size > most:
+        raise UserError(f"{path}: is larger than {most >> 20} MiB; {advice}")
+
+
+def read_bytes(path: Path, *, advice: str, most: int | None = None) -> bytes:
     """Read a whole file.
 
     Args:
         path: where it is.
         advice: what to do where it cannot be read.
+        most: bytes that it may have; default any number.
 
     Raises:
-        UserError: there is none, or it cannot be read.
+        UserError: there is none, it cannot be read, or it is larger.
     """
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe may never end
-            raise UserError(f"{path}: is not a file; {advice}")
+        check_ends(path, advice, most)
         return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; {advice}") from None

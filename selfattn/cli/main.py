@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _flush()
         fail(error.as_options())
     except KeyboardInterrupt as interrupt:
-        say(f"interrupted; {interrupt}" if str(interrupt) else "interrupted")
+        say(as_options(f"interrupted; {interrupt}") if str(interrupt) else "interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         _drop_output()

@@ -25,17 +25,21 @@ AS_THEY_ARE = Decoding()
 
 
 def _print(found: dict[str, Any] | Iterable[str]) -> None:
-    """Print values as one JSON object, or lines as they are."""
-    print(json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, dict) else "\n".join(found))
+    """Print values as one JSON object, or lines; what acts on a terminal is made visible where there is one."""
+    text = json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, dict) else "\n".join(found)
+    is_shown = sys.stdout is not None and sys.stdout.isatty()
+    print(visible(text) if is_shown else text)
 
 
-def report(*runs: Path, out: Path, lang: Lang = SOURCE) -> None:
+def report(*runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = ()) -> None:
     """Write the report of a comparison again, or one of runs from several; no model is run.
 
     Args:
         runs: a comparison's directory; or directories of runs that comparisons have tested, and of comparisons.
         out: where the report is written.
         lang: language in which it opens.
+        declared: settings of the training in which the runs differ on purpose, separated by commas; the report says so.
+            Any other difference that was not tuned for leaves "not comparable".
     """
     from rich.console import Console
 
@@ -44,7 +48,7 @@ def report(*runs: Path, out: Path, lang: Lang = SOURCE) -> None:
 
     if not runs:
         raise UserError("report: name a comparison, or runs that one has tested")
-    record, files = make_report(runs, out, lang)
+    record, files = make_report(runs, out, lang, declared)
     print_summary(record, Console(highlight=False), files.html)
 
 

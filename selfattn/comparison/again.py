@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from selfattn.comparison.compare import write_comparison
-from selfattn.comparison.plan import PLAN, Lang, Plan, read_plan, run_name
+from selfattn.comparison.plan import PLAN, Lang, Plan, Planned, read_plan, run_name
 from selfattn.comparison.record import make_record
 from selfattn.comparison.testing import Tested
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.figures.record import Record
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.settings import command_line
+from selfattn.training.config import TrainingConfig
 
 
-def report(paths: Sequence[Path], out: Path, lang: Lang = SOURCE) -> tuple[Record, ReportFiles]:
+def report(
+    paths: Sequence[Path], out: Path, lang: Lang = SOURCE, declared: Sequence[str] = ()
+) -> tuple[Record, ReportFiles]:
     """Write the report of a comparison, or of runs from one or several.
 
     The same runs give the same bytes.
@@ -28,11 +31,19 @@ def report(paths: Sequence[Path], out: Path, lang: Lang = SOURCE) -> tuple[Recor
         paths: one comparison; or runs that a comparison has tested, and comparisons whose runs are meant.
         out: where to.
         lang: language in which it opens.
+        declared: settings of the training in which the runs differ on purpose, which the report then says; any other
+            difference that was not tuned for leaves "not comparable".
 
     Raises:
-        UserError: there is no tested run, or runs were not tested on the same pairs.
+        UserError: there is no tested run, runs were not tested on the same pairs, or what is declared is no setting.
     """
+    settings = [field.name for field in fields(TrainingConfig)]
+    for name in declared:
+        if name not in settings:
+            raise SettingError(f"`declared` {name}: not a setting of the training; choose of {', '.join(settings)}")
     if len(paths) == 1 and (paths[0] / PLAN).is_file():
+        if declared:
+            raise SettingError("`declared`: the runs of one comparison were trained in one way; name runs of several")
         return write_comparison(paths[0], out, lang)
     found: list[Tested] = []
     for path in paths:
@@ -44,9 +55,19 @@ def report(paths: Sequence[Path], out: Path, lang: Lang = SOURCE) -> tuple[Recor
     for run in found:
         models.setdefault(_name(run, found), []).append(run)
     runs = {name: sorted(own, key=lambda run: run.seed) for name, own in models.items()}
-    command = command_line("report " + " ".join(shlex.quote(str(path)) for path in paths), {"out": out})
+    given = {"out": out} | ({"declared": tuple(declared)} if declared else {})
+    command = command_line("report " + " ".join(shlex.quote(str(path)) for path in paths), given)
+    tuned, space = _tuned(runs)
     plan = Plan(
-        found[0].config.task, command, quick=False, seeds=1, models={}, few=(), headline=found[0].result.headline
+        found[0].config.task,
+        command,
+        quick=False,
+        seeds=1,
+        models=tuned,
+        few=(),
+        headline=found[0].result.headline,
+        space=space,
+        declared=tuple(declared),
     )
     record = make_record(runs, plan)
     # The runs lie elsewhere than beside this report.
@@ -62,6 +83,21 @@ def _runs(path: Path) -> list[Tested]:
     return [Tested(path / run_name(name, seed, few), name) for name, seed, few in plan.runs() if few is None]
 
 
+def _tuned(models: Mapping[str, Sequence[Tested]]) -> tuple[dict[str, Planned], Mapping[str, str]]:
+    """The models as their comparisons tuned them, where all were tuned in one space, and that space."""
+    found: dict[str, Planned] = {}
+    spaces = []
+    for name, runs in models.items():
+        for run in runs:
+            home = run.path.parent.parent
+            plan = read_plan(home) if (home / PLAN).is_file() else None
+            planned = plan.models.get(_own_name(run)) if plan else None
+            if plan is None or planned is None or not planned.trials or found.setdefault(name, planned) != planned:
+                return {}, {}
+            spaces.append(plan.space)
+    return (found, spaces[0]) if all(space == spaces[0] for space in spaces) else ({}, {})
+
+
 def _name(run: Tested, runs: Sequence[Tested]) -> str:
     """What a run's model is called: its preset, or the run's own name where a preset stands for several models.
 
@@ -69,7 +105,9 @@ def _name(run: Tested, runs: Sequence[Tested]) -> str:
         UserError: two runs of one name have the same seed.
     """
     same = [other for other in runs if other.name == run.name]
-    if all(other.config.model == run.config.model for other in same) and _seeds_differ(same):
+    if all(other.config.model == run.config.model for other in same) and len({other.seed for other in same}) == len(
+        same
+    ):
         return run.name
     name = _own_name(run)
     for other in same:
@@ -80,7 +118,3 @@ def _name(run: Tested, runs: Sequence[Tested]) -> str:
 
 def _own_name(run: Tested) -> str:
     return re.sub(r"-seed[0-9]+$", "", run.path.name)
-
-
-def _seeds_differ(runs: Sequence[Tested]) -> bool:
-    return len({run.seed for run in runs}) == len(runs)

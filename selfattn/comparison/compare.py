@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.costs import read_step_seconds, time_steps
+from selfattn.comparison.costs import measure_costs
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.matching import match_models
 from selfattn.comparison.plan import (
@@ -27,6 +27,7 @@ from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
+from selfattn.files import LOCK, in_use
 from selfattn.registry import TASKS
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
@@ -73,15 +74,20 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
     if plan is not None:
         options = replace(options, threads=plan.threads)
     jobs = Jobs(made, recipe, options, command)
+    is_new = plan is None
     with threads(options.thread_count):
         if plan is None:
             check_out(options.out)
-            plan = make_plan(jobs, chosen).save(options.out)
-        if not plan.tuned:
-            plan = tune(plan, jobs).save(options.out)
-        do_all(jobs, jobs_of(plan))
-        time_steps(jobs, plan)
-    return write_comparison(options.out, options.out, options.lang)
+            plan = make_plan(jobs, chosen)
+        with in_use(options.out):
+            if is_new:
+                check_out(options.out)  # that nobody was faster
+                plan.save(options.out)
+            if not plan.tuned:
+                plan = tune(plan, jobs).save(options.out)
+            do_all(jobs, jobs_of(plan))
+            measure_costs(jobs, plan)
+            return write_comparison(options.out, options.out, options.lang)
 
 
 def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
@@ -137,7 +143,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
             models[name].append(tested)
         else:
             trained_on_few.setdefault(few, {})[name] = tested
-    record = make_record(models, plan, trained_on_few, read_step_seconds(comparison))
+    record = make_record(models, plan, trained_on_few)
     return record, write_report(record, out, lang)
 
 
@@ -148,7 +154,7 @@ def check_out(out: Path) -> None:
         SettingError: it holds something, or cannot be read.
     """
     try:
-        taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
+        taken = out.exists() and (not out.is_dir() or any(found.name != LOCK for found in out.iterdir()))
     except OSError as error:
         raise SettingError(f"{out}: cannot be looked into ({error.strerror}); choose another `out`") from None
     if taken:

@@ -1,68 +1,240 @@
-"""What a training step costs, timed by turns and alone when all trainings are done, so that no neighbour counts.
+"""What models take in time, measured by turns and alone when all trainings are done, so that no neighbour counts.
 
-A training among others takes as long as they let it. Steps times the median step are the seconds that it would take
-undisturbed; the wall clock stands in the record of every run.
+A training among others takes as long as they let it, and so does decoding. Steps times the median step are the seconds
+that a training would take undisturbed; the wall clock stands in the record of every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.matching import step_seconds
 from selfattn.comparison.plan import Plan
-from selfattn.comparison.running.jobs import Jobs
+from selfattn.comparison.running.jobs import Job, Jobs, jobs_of
+from selfattn.comparison.testing import Tested
+from selfattn.console import say
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
+from selfattn.decoding.beam import beam_search
+from selfattn.evaluation.cost.decoding import NO_END, decoding_times, greedy_to_length, synchronise
+from selfattn.evaluation.cost.flops import BatchShape, machine_peak
+from selfattn.figures.cost import DecodingCost
 from selfattn.files import writing
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig
+from selfattn.models.protocol import Seq2Seq
+from selfattn.runs.run import Run, load
+from selfattn.streams import generator
+from selfattn.training.config import TrainingConfig
+from selfattn.training.device import choose_device
+from selfattn.training.distributed.parallel import Processes, Replica
+from selfattn.training.optim.averaging import make_average
+from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.step import Stepper
 
 COSTS = "costs.json"
-_ADVICE = "remove it, and compare with `resume`: steps are timed again"
+_ADVICE = "remove it, and compare with `resume`: times are taken again"
+_WARM_UP = 2  # turns that do not count
+_STEPS, _ALONE, _BATCHES, _LOOKS = 7, 50, 3, 3  # turns: steps, inputs one by one, inputs in batches, each length
+_INPUTS = 256  # that are decoded in batches
+_LENGTHS, _SIZES = (8, 32), (1, 64)  # target tokens and rows that decoding is timed with
+_BEAM = 5
+_SCHEDULE = 1000  # steps of a training whose middle one is timed
 
 
 @dataclass(frozen=True)
-class StepCosts(Plain):
-    """Seconds of a training step of each model, the median of some."""
+class RunTimes(Plain):
+    """What a run takes alone on the machine: medians.
 
-    step_seconds: Mapping[str, float]
+    Attributes:
+        step_seconds: of a step of its training.
+        predict_ms: milliseconds for one input alone, greedily.
+        predict_batch_ms: milliseconds an input in batches, decoded as in the test.
+        peak_share: training FLOP a second as a share of the machine's peak; None where it was not asked for.
+        decoding: by method, batch and length; empty where it was not asked for.
+    """
+
+    step_seconds: float
+    predict_ms: float
+    predict_batch_ms: float
+    peak_share: float | None = None
+    decoding: tuple[DecodingCost, ...] = ()
 
 
-def time_steps(jobs: Jobs, plan: Plan) -> None:
-    """Time a training step of every model, unless that is done; not where trainings are on a GPU.
+@dataclass(frozen=True)
+class Costs(Plain):
+    """What the runs of a comparison take, by the names of their directories."""
+
+    runs: Mapping[str, RunTimes]
+
+
+def measure_costs(jobs: Jobs, plan: Plan) -> None:
+    """Time training and decoding of all runs, unless that is done; seed after seed, the models of each by turns.
 
     Args:
-        jobs: of the comparison, whose data say how large a batch is.
+        jobs: of the comparison, all done.
         plan: has the models.
 
     Raises:
         UserError: what was found cannot be written.
     """
     path = jobs.options.out / COSTS
-    if path.exists() or torch.cuda.is_available():
+    if path.exists():
         return
-    data = jobs.training_set(0)
-    shape = batch_shape(data.validation, jobs.recipe.batch_size)
-    found = step_seconds(
-        {name: model.model for name, model in plan.models.items()},
-        vocab_size=len(data.tokenizer),
-        shape=shape,
-        training=replace(jobs.recipe, accumulate=1),
-    )
+    say("trainings are done; steps and decoding are timed by turns, alone")
+    found: dict[str, RunTimes] = {}
+    for seed in range(plan.seeds):
+        found |= _times_of(jobs, [job for job in jobs_of(plan) if job.seed == seed and job.few is None])
     with writing(path):
-        codec.write(
-            path, StepCosts({name: jobs.recipe.accumulate * seconds for name, seconds in found.items()}), checksum=True
-        )
+        codec.write(path, Costs(found), checksum=True)
 
 
-def read_step_seconds(comparison: Path) -> Mapping[str, float]:
-    """Return the seconds of a step of each model; nothing where steps were not timed.
+def read_costs(comparison: Path) -> Mapping[str, RunTimes]:
+    """Return the times of runs by the names of their directories; nothing where they were not taken.
 
     Raises:
         UserError: the file is broken.
     """
     path = comparison / COSTS
-    return codec.read(StepCosts, path, advice=_ADVICE).step_seconds if path.exists() else {}
+    return codec.read(Costs, path, advice=_ADVICE).runs if path.exists() else {}
+
+
+def by_turns(asked: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, list[float]]:
+    """Do all that is asked once in every turn, so that a busy moment of the machine meets all.
+
+    Args:
+        asked: by name; each is given the number of the turn, and returns when its work on a GPU is done.
+        turns: how many count; some before do not.
+
+    Returns:
+        The seconds of each in every turn.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in asked}
+    for turn in range(-_WARM_UP, turns):
+        for name, do in asked.items():
+            started = time.perf_counter()
+            do(turn)
+            taken[name].append(time.perf_counter() - started)
+    return {name: own[_WARM_UP:] for name, own in taken.items()}
+
+
+def step_seconds(
+    models: Mapping[str, ModelConfig], *, vocab_size: int, shape: BatchShape, training: TrainingConfig
+) -> dict[str, float]:
+    """Time a training step of each model, by turns: all that the training does in it, halfway through its schedule.
+
+    Args:
+        models: by name.
+        vocab_size: number of tokens.
+        shape: of a batch.
+        training: how they are trained.
+
+    Returns:
+        Seconds, the median of some steps.
+    """
+    device = choose_device()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        steps = {name: _step(config, vocab_size, shape, training, device) for name, config in models.items()}
+        return {name: statistics.median(own) for name, own in by_turns(steps, _STEPS).items()}
+
+
+def _step(
+    config: ModelConfig, vocab_size: int, shape: BatchShape, training: TrainingConfig, device: torch.device
+) -> Callable[[int], None]:
+    model = build(config, vocab_size=vocab_size, pad_id=0, seed=0).to(device).train()
+    training = replace(training, lr=1e-6)  # on random tokens no rate is a good one, and all take as long
+    optimizer, average = make_optimizer(model, training), make_average(model, training)
+    stepper = Stepper(Replica(model, Processes()), optimizer, training, generator(0, "forcing/0"))
+    group = [_batch(shape, vocab_size)] * training.accumulate
+    steps = max(_SCHEDULE, 2 * (training.warmup_steps or 0))
+
+    def step(_: int) -> None:
+        stepper.step(group, steps // 2, total_steps=steps, epoch=0)
+        average.stepped()
+        synchronise(device)
+
+    return step
+
+
+def _batch(shape: BatchShape, vocab_size: int) -> Batch:
+    draw = torch.Generator().manual_seed(0)
+    sources, targets = (
+        torch.randint(1, vocab_size, (shape.batch, length), generator=draw).tolist()
+        for length in (shape.source, shape.target)
+    )
+    return collate(list(map(Example, sources, targets)), 0, 1, range(shape.batch))
+
+
+def _times_of(jobs: Jobs, asked: Sequence[Job]) -> dict[str, RunTimes]:
+    """Time the runs of one seed."""
+    out, data = jobs.options.out, jobs.training_set(0)
+    shape = batch_shape(data.validation, jobs.recipe.batch_size)
+    models = {job.label: job.model.model for job in asked}
+    steps = step_seconds(models, vocab_size=len(data.tokenizer), shape=shape, training=jobs.recipe)
+    runs = {job.label: load(out / job.path) for job in asked}
+    tested = {job.label: Tested(out / job.path) for job in asked}
+    texts = [pair.source for pair in tested[asked[0].label].pairs][:_INPUTS]
+
+    def one(run: Run, turn: int) -> None:
+        run.predict([texts[turn % len(texts)]])
+
+    def many(run: Run, turn: int) -> None:
+        run.decode(texts, jobs.task.decoding)
+
+    alone = by_turns({name: partial(one, run) for name, run in runs.items()}, min(_ALONE, len(texts)))
+    batches = by_turns({name: partial(many, run) for name, run in runs.items()}, _BATCHES)
+    found = {
+        name: RunTimes(
+            steps[name],
+            1000 * statistics.median(alone[name]),
+            1000 * statistics.median(batches[name]) / len(texts),
+        )
+        for name in runs
+    }
+    thorough = {job.label: runs[job.label].model for job in asked if job.thorough}
+    if thorough:
+        peak = machine_peak(device=choose_device().type)
+        decoding = _decoding(thorough, len(data.tokenizer), shape.source)
+        for name in thorough:
+            seconds = steps[name] * tested[name].metrics[-1].step
+            share = (tested[name].result.cost.training_flops or 0.0) / seconds / peak
+            found[name] = replace(found[name], peak_share=share, decoding=tuple(decoding[name]))
+    return found
+
+
+def _decoding(models: Mapping[str, Seq2Seq], vocab_size: int, source_length: int) -> dict[str, list[DecodingCost]]:
+    """Time decoding by method, batch and length, the models by turns."""
+    found: dict[str, list[DecodingCost]] = {name: [] for name in models}
+    methods = {"greedy": greedy_to_length, f"beam {_BEAM}": _beam_to_length}
+    for method, batch in product(methods, _SIZES):
+        times = partial(
+            decoding_times,
+            vocab_size=vocab_size,
+            source_length=source_length,
+            target_lengths=_LENGTHS,
+            batch=batch,
+            decode=methods[method],
+            method=method,
+            repeats=1,
+        )
+        looks = [{name: times(model) for name, model in models.items()} for _ in range(_LOOKS)]
+        for name, own in found.items():
+            for same in zip(*(look[name] for look in looks), strict=True):
+                first = statistics.median(one.first_ms for one in same)
+                own.append(replace(same[0], first_ms=first, token_ms=statistics.median(one.token_ms for one in same)))
+    return found
+
+
+def _beam_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
+    return beam_search(model, source, source_mask, bos_id=1, eos_id=NO_END, max_length=length, beam_size=_BEAM)

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
-from selfattn.decoding.beam import beam_search
 from selfattn.decoding.texts import Output
 from selfattn.evaluation.alignment.attention_scores import Gold, best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.word_alignment import align_words
-from selfattn.evaluation.cost.decoding import NO_END, decoding_times, disk_size, greedy_to_length, peak_memory
-from selfattn.evaluation.cost.flops import BatchShape, count_flops, machine_peak
+from selfattn.evaluation.cost.decoding import disk_size, peak_memory
+from selfattn.evaluation.cost.flops import BatchShape, count_flops
 from selfattn.evaluation.gates.model_gates import model_gates
 from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.figures.attention import AttentionMap, ModelAlignment, ModelAttention, ShownAttention
-from selfattn.figures.cost import Cost, DecodingCost
+from selfattn.figures.cost import Cost
 from selfattn.figures.gates import Gate
-from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import WEIGHTS
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task
@@ -38,8 +34,6 @@ from selfattn.training.objective.loss import batch_loss
 _GATE_ROWS = 8  # rows of data that the gates ask about
 _ALIGNED = 400  # pairs whose attention is held against gold
 _EXAMPLES, _EXAMPLES_WITHOUT_TAGS = 12, 6  # whose attention is shown
-_LENGTHS = (8, 32)  # target tokens that decoding is timed with
-_BEAM = 5
 
 
 def ask_gates(run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *, thorough: bool) -> tuple[Gate, ...]:
@@ -161,34 +155,25 @@ def _has_attention(run: Run) -> bool:
         return bool(run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool()).cross)
 
 
-def measure_cost(run: Run, tests: TestSet, *, tokens: int, seconds: float, thorough: bool) -> Cost:
-    """Measure what a run costs besides time.
+def measure_cost(run: Run, tests: TestSet, *, tokens: int, thorough: bool) -> Cost:
+    """Count what a run costs besides time.
 
     Args:
         run: in evaluation mode.
         tests: whose validation pairs are as long as training's.
         tokens: target tokens that it was trained on.
-        seconds: that its training took.
-        thorough: also measure the machine, memory and decoding; otherwise only count.
+        thorough: also measure memory.
     """
-    shape = batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training.batch_size)
-    flops = count_flops(run.model, shape)
-    total = flops.training_per_token * tokens
-    cost = Cost(
-        training_flops=total,
+    flops = count_flops(
+        run.model, batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training.batch_size)
+    )
+    return Cost(
+        training_flops=flops.training_per_token * tokens,
         training_flops_per_token=flops.training_per_token,
         decoding_flops_per_token=flops.decoding_per_token,
+        training_bytes=peak_memory(_training_step(run, tests)) if thorough else None,
         weights_bytes=(run.path / WEIGHTS).stat().st_size,
         run_bytes=disk_size(run.path),
-    )
-    if not thorough:
-        return cost
-    peak = machine_peak(device=next(run.model.parameters()).device.type)
-    return replace(
-        cost,
-        peak_share=total / seconds / peak,
-        training_bytes=peak_memory(_training_step(run, tests)),
-        decoding=_decoding(run, shape),
     )
 
 
@@ -216,28 +201,6 @@ def _training_step(run: Run, tests: TestSet) -> Callable[[], None]:
     step()  # gradients are there from the first step on
     model.zero_grad(set_to_none=False)
     return step
-
-
-def _decoding(run: Run, shape: BatchShape) -> tuple[DecodingCost, ...]:
-    return tuple(
-        time
-        for method, decode in (("greedy", greedy_to_length), (f"beam {_BEAM}", _beam_to_length))
-        for batch in (1, 64)
-        for time in decoding_times(
-            run.model,
-            vocab_size=len(run.tokenizer),
-            source_length=shape.source,
-            target_lengths=_LENGTHS,
-            batch=batch,
-            decode=decode,
-            method=method,
-            repeats=3,
-        )
-    )
-
-
-def _beam_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
-    return beam_search(model, source, source_mask, bos_id=1, eos_id=NO_END, max_length=length, beam_size=_BEAM)
 
 
 def _batch(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Batch:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from selfattn.comparison.plan import Plan
 from selfattn.comparison.testing import Tested
 from selfattn.evaluation.gates.output_gates import floor_gate
-from selfattn.figures.gates import Floor, Gate
+from selfattn.figures.gates import Gate
 from selfattn.figures.record import Matching
 from selfattn.models.sizing import spread
 
 _OF_THE_DATA = ("overlap",)  # the same for every model of a seed
+_LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # decide how many steps there are
+_OWN_END = ("patience", "target_exact_match")  # one rule for all, by which each stops when it is time
 
 
-def make_gates(
-    models: Mapping[str, Sequence[Tested]], matching: Matching, floor: Floor | None = None
-) -> tuple[Gate, ...]:
+def make_gates(models: Mapping[str, Sequence[Tested]], plan: Plan) -> tuple[Gate, ...]:
     """Gather what the gates found.
 
     Of one gate on all runs of a model, those that did not pass are listed, and where all passed the first.
 
     Args:
         models: for each model its runs.
-        matching: what the models were sized for.
-        floor: what others reached, which every run is held against; default unknown.
+        plan: says what the models were sized for, what was tuned, what was declared to differ, and what others reached.
     """
-    found = [*_same(models), _matched(models, matching)]
+    found, floor = [*_same(models), _same_training(models, plan), _matched(models, plan.matching)], plan.floor
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
         for run in runs:
@@ -75,3 +75,50 @@ def _same(models: Mapping[str, Sequence[Tested]]) -> Iterator[Gate]:
 def _data(run: Tested) -> tuple[Any, ...]:
     training = run.config.training
     return (dict(run.config.data), training.items_per_epoch, training.batch_size, training.max_tokens)
+
+
+def _same_training(models: Mapping[str, Sequence[Tested]], plan: Plan) -> Gate:
+    """The same settings of the training, and as many steps and target tokens as the others of a seed.
+
+    A setting may differ between models where it was tuned for, with as many trials for each, or was declared to differ.
+    """
+    runs = [run for own in models.values() for run in own]
+    apart, excused = [], set()
+    tuned = set(plan.space) if _tuned_equally(models, plan) else set()
+    for name in asdict(runs[0].config.training):
+        values = {run: getattr(run.config.training, name) for run in runs}
+        if name == "seed" or len(set(values.values())) == 1:
+            continue
+        of_one = any(len({values[run] for run in own}) > 1 for own in models.values())  # no tuning does that
+        if name in plan.declared or (name in tuned and not of_one):
+            excused.add(name)
+            continue
+        other = next(run for run in runs if values[run] != values[runs[0]])
+        apart.append(f"{name}: {values[runs[0]]} of {runs[0].path.name}, {values[other]} of {other.path.name}")
+    if any(getattr(runs[0].config.training, name) is not None for name in _OWN_END):
+        done = ", and stopped by the same rule"
+    elif excused & _LENGTH:
+        done = ""
+    else:
+        apart += _done_apart(runs)
+        done = ", and each the steps and tokens of the others of its seed"
+    reason = "; ".join(apart) or f"all runs had the same settings of the training{done}"
+    for words, names in (("was tuned for", excused - set(plan.declared)), ("differs as declared", set(plan.declared))):
+        reason += f"; {', '.join(sorted(names & excused))} {words}" if names & excused else ""
+    return Gate("same training", not apart, reason, value=float(len(apart)), limit=0.0)
+
+
+def _done_apart(runs: Sequence[Tested]) -> Iterator[str]:
+    """Runs of one seed that made other steps, or read other numbers of tokens."""
+    for name in ("step", "tokens"):
+        first: dict[int, Tested] = {}
+        for run in runs:
+            other = first.setdefault(run.seed, run)
+            done, expected = (getattr(one.metrics[-1], name) for one in (run, other))
+            if done != expected:
+                yield f"{done:,} {name.removesuffix('s')}s of {run.path.name}, {expected:,} of {other.path.name}"
+
+
+def _tuned_equally(models: Mapping[str, Sequence[Tested]], plan: Plan) -> bool:
+    trials = {len(plan.models[name].trials) if name in plan.models else 0 for name in models}
+    return len(trials) == 1 and min(trials) > 1

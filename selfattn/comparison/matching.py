@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
-import torch
-
+from selfattn.comparison.costs import step_seconds
 from selfattn.comparison.plan import CompareOptions
-from selfattn.data.batches import Batch, collate
-from selfattn.data.examples import Example
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.figures.record import Matching
-from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import check_matched, match, parameters
 from selfattn.runs.task import Budget
 from selfattn.training.config import TrainingConfig
-from selfattn.training.objective.loss import batch_loss
-from selfattn.training.optim.optimizer import make_optimizer
 
-_WARM_UP, _STEPS = 2, 7  # of timing; the median counts
 _WORDS: dict[Budget, str] = {
     "parameters": "parameters outside embeddings",
     "flops": "training FLOPs a target token",
@@ -102,48 +94,3 @@ def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: Trainin
                 return step_seconds({"": config}, vocab_size=vocab_size, shape=shape, training=training)[""]
 
             return seconds
-
-
-def step_seconds(
-    models: Mapping[str, ModelConfig], *, vocab_size: int, shape: BatchShape, training: TrainingConfig
-) -> dict[str, float]:
-    """Time a training step of each model: the median of some, taken by turns, so that a busy moment meets all.
-
-    Args:
-        models: by name.
-        vocab_size: number of tokens.
-        shape: of a batch.
-        training: decides the optimizer.
-    """
-    steps = {name: _step(config, vocab_size, shape, training) for name, config in models.items()}
-    times: dict[str, list[float]] = {name: [] for name in models}
-    for _ in range(_WARM_UP + _STEPS):
-        for name, step in steps.items():
-            started = time.perf_counter()
-            step()
-            times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(own[_WARM_UP:]) for name, own in times.items()}
-
-
-def _step(config: ModelConfig, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> Callable[[], None]:
-    model = build(config, vocab_size=vocab_size, pad_id=0, seed=0).train()
-    batch, optimizer = _batch(shape, vocab_size), make_optimizer(model, training)
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        batch_loss(model, batch).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-        optimizer.step()
-
-    return step
-
-
-def _batch(shape: BatchShape, vocab_size: int) -> Batch:
-    draw = torch.Generator().manual_seed(0)
-
-    def ids(length: int) -> list[int]:
-        drawn: list[int] = torch.randint(1, vocab_size, (length,), generator=draw).tolist()
-        return drawn
-
-    return collate(
-        [Example(ids(shape.source), ids(shape.target)) for _ in range(shape.batch)], 0, 1, range(shape.batch)
-    )

@@ -4,11 +4,11 @@ stopped. Imports no torch.
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -26,6 +26,7 @@ from selfattn.registry import check_plugins, is_name, loaded_plugins
 from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
+from selfattn.settings import check
 
 if TYPE_CHECKING:
     Lang = str
@@ -33,16 +34,10 @@ else:
     Lang = Literal[LANGS]
 
 Backend = Literal["local", "dask", "ray"]
-NOT_THE_RESULT = (
-    "resume",
-    "jobs",
-    "backend",
-    "address",
-)  # settings of a comparison that decide nothing of what comes out
+NOT_THE_RESULT = ("resume", "jobs", "backend", "address")  # settings that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
 MOST_SEEDS = 10_000
 MOST_THREADS = 1024
-
 
 PLAN = "comparison.json"
 SCHEMA = 1
@@ -116,29 +111,20 @@ class CompareOptions:
         return self.threads or (int(asked) if asked.isascii() and asked.isdecimal() else 0) or 1
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "test_items", "jobs", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingError(f"`{name}`: expected a whole number of at least 1, got {value}")
-        if self.seeds is not None and self.seeds > MOST_SEEDS:
-            raise SettingError(f"`seeds`: expected at most {MOST_SEEDS}, got {self.seeds}")
-        if self.tune < 0:
-            raise SettingError(f"`tune`: expected a whole number of at least 0, got {self.tune}")
+        check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "tune", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "seeds", int, lambda x: x <= MOST_SEEDS, f"at most {MOST_SEEDS}")
+        check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
+        check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
         if self.budget is not None and self.match is None:
             raise SettingError("`budget`: says how much of what? Give `match` parameters, flops or seconds as well")
-        if self.budget is not None and not (self.budget > 0 and math.isfinite(self.budget)):
-            raise SettingError(f"`budget`: expected a number above 0, got {self.budget}")
-        if (self.threads or 1) > MOST_THREADS:
-            raise SettingError(f"`threads`: expected at most {MOST_THREADS}, got {self.threads}")
+        check(self, "budget", float, lambda x: x > 0, "a number above 0")
         if self.address is not None and self.backend == "local":
             raise SettingError("`address`: of what? Give `backend` dask or ray as well")
         if self.backend == "dask" and self.address is None:
             raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")
-        if not 0 < self.match_limit < 1:
-            raise SettingError(f"`match_limit`: expected a share between 0 and 1, got {self.match_limit}")
-        for few in self.few:
-            if few < 1:
-                raise SettingError(f"`few` {few}: expected whole numbers of at least 1, separated by commas")
+        if min(self.few, default=1) < 1:
+            raise SettingError(f"`few` {min(self.few)}: expected whole numbers of at least 1, separated by commas")
 
 
 @dataclass(frozen=True)
@@ -183,6 +169,7 @@ class Plan(Plain):
         matching: what the models were sized for.
         space: what tuning searches, setting by setting; empty where nothing is tuned.
         floor: what others reached, where the user has said so.
+        declared: settings of the training in which runs differ on purpose; the report says so.
         tuned: whether the trials are done.
         threads: of each training, on which the bits of its weights may depend.
         plugins: that brought parts of it.
@@ -198,6 +185,7 @@ class Plan(Plain):
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
     floor: Floor | None = None
+    declared: tuple[str, ...] = ()
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
     plugins: tuple[str, ...] = field(default_factory=loaded_plugins)
@@ -211,10 +199,8 @@ class Plan(Plain):
 
     def runs(self) -> list[tuple[str, int, int | None]]:
         """List every run: model, seed, and on how few pairs; seed after seed."""
-        full: list[tuple[str, int, int | None]] = [
-            (name, seed, None) for seed in range(self.seeds) for name in self.models
-        ]
-        return full + [(name, 0, few) for few in self.few for name in self.models]
+        which: list[tuple[int, int | None]] = [*product(range(self.seeds), [None]), *product([0], self.few)]
+        return [(name, seed, few) for seed, few in which for name in self.models]
 
     def save(self, out: Path) -> Plan:
         """Write the plan, and return it."""
@@ -277,10 +263,7 @@ def _what_it_decides(command: str) -> list[list[str]]:
             options.append([])
         options[-1].append(word)
     plugins = [words for option in options if option[:1] == ["--plugin"] for words in option[2:]]
-    return [
-        options[0] + plugins,
-        *sorted(option for option in options[1:] if option[0] not in ("--lang", "--plugin")),
-    ]
+    return [options[0] + plugins, *sorted(one for one in options[1:] if one[0] not in ("--lang", "--plugin"))]
 
 
 def run_name(name: str, seed: int, few: int | None) -> str:
@@ -305,10 +288,9 @@ def choose(task: Task, options: CompareOptions) -> dict[str, Planned]:
     Raises:
         UserError: a model is unknown or named twice, or a setting is not one of a model.
     """
-    given = tuple(PRESETS) if options.models == ("all",) else options.models
-    if not given:
+    named = [_named(text) for text in (PRESETS if options.models == ("all",) else options.models)]
+    if not named:
         raise SettingError("`models`: no model given; name at least one, or all")
-    named = [_named(text) for text in given]
     names = [name for name, _ in named]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from selfattn.comparison.buckets import make_buckets
+from selfattn.comparison.costs import RunTimes, read_costs
 from selfattn.comparison.gates import make_gates
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.testing import Tested
@@ -28,7 +29,7 @@ from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import Task
 
 _DIFFERENCES = 40
-_UNDISTURBED = "steps times the median step, timed by turns after the trainings"
+_UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
 _NOT_DATA = ("kind", "validation_items")
 
 
@@ -36,7 +37,6 @@ def make_record(
     models: Mapping[str, Sequence[Tested]],
     plan: Plan,
     few: Mapping[int, Mapping[str, Tested]] | None = None,
-    step_seconds: Mapping[str, float] | None = None,
 ) -> Record:
     """Put runs together.
 
@@ -44,7 +44,6 @@ def make_record(
         models: for each model its runs, seed after seed; all tested on the same pairs.
         plan: of the comparison; its models may be left open.
         few: runs that were trained on so few pairs only, by their number and the model's name.
-        step_seconds: of each model, timed by turns; where they are not known, trainings are given by the wall clock.
 
     Raises:
         UserError: runs were not tested on the same pairs.
@@ -67,8 +66,10 @@ def make_record(
     tested = [metric, *(make_metric(name, language) for name in metric.beside)]
     comparison, *further = [compare_outputs(predictions, references, one) for one in tested]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
-    tuning = {"tuning_space": dict(plan.space)} if plan.space else {}
-    timed = {"training_time": _UNDISTURBED} if step_seconds else {}
+    tuning: dict[str, Any] = {"tuning_space": dict(plan.space)} if plan.space else {}
+    tuning |= {"declared": list(plan.declared)} if plan.declared else {}
+    times = _times(models)
+    timed = {"training_time": _UNDISTURBED} if times else {}
     return Record(
         schema=SCHEMA,
         task=first.config.task,
@@ -77,14 +78,11 @@ def make_record(
         environment=_environment(first.record),
         settings=data | {"quick": plan.quick} | dict(first.result.decoding) | shared | tuning | timed,
         test_items=len(pairs),
-        models=tuple(
-            _model(name, runs, shared, comparison, plan, (step_seconds or {}).get(name))
-            for name, runs in models.items()
-        ),
+        models=tuple(_model(name, runs, shared, comparison, plan, times.get(name)) for name, runs in models.items()),
         headline=plan.headline,
         interval=interval_method(comparison.estimates[next(iter(models))].over),
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
-        gates=make_gates(models, plan.matching, plan.floor),
+        gates=make_gates(models, plan),
         matching=plan.matching,
         buckets=make_buckets(models, few or {}, metric, task.tag_name),
         attention=Attention(_examples(firsts, pairs)),
@@ -117,17 +115,15 @@ def _model(
     shared: Mapping[str, Any],
     comparison: Comparison,
     plan: Plan,
-    step_seconds: float | None,
+    times: Sequence[RunTimes] | None,
 ) -> Model:
     first = runs[0]
-    if step_seconds:
-        seconds = training = [step_seconds * run.metrics[-1].step for run in runs]
-    else:
-        seconds = [run.record.train_seconds for run in runs]
-        training = [run.metrics[-1].seconds for run in runs]
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     own = {key: value for key, value in _training(first).items() if key not in shared}
+    cost = first.result.cost
+    if times:
+        cost = replace(cost, peak_share=times[0].peak_share, decoding=times[0].decoding)
     return Model(
         name=name,
         attention=bool(first.result.attention) or preset.attention,
@@ -137,19 +133,41 @@ def _model(
         summary=preset.summary,
         source=preset.source,
         parameters_non_embedding=first.record.parameters_non_embedding,
-        timing=Timing(
-            train_seconds=_mean(seconds),
-            tokens_per_second=_mean(run.metrics[-1].tokens / one for run, one in zip(runs, training, strict=True)),
-            predict_ms=_mean(run.result.predict_ms for run in runs),
-            predict_batch_ms=_mean(1000 * run.result.seconds / len(run.answers) for run in runs),
-        ),
-        cost=first.result.cost,
+        timing=_timing(runs, times),
+        cost=cost,
         alignment=first.result.alignment,
         tuning=plan.models[name].trials if name in plan.models else (),
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": own} if own else {}),
         run_dirs=tuple(f"runs/{run.path.name}" for run in runs),
     )
+
+
+def _times(models: Mapping[str, Sequence[Tested]]) -> dict[str, list[RunTimes]]:
+    """What runs take alone, where all comparisons that they are of have timed all of them; otherwise nothing."""
+    found: dict[str, list[RunTimes]] = {}
+    for name, runs in models.items():
+        for place in (run.path.resolve() for run in runs):
+            times = read_costs(place.parent.parent).get(place.name)
+            if times is None:
+                return {}
+            found.setdefault(name, []).append(times)
+    return found
+
+
+def _timing(runs: Sequence[Tested], times: Sequence[RunTimes] | None) -> Timing:
+    """Alone on the machine, where that is known; otherwise as it was beside neighbours."""
+    last = [run.metrics[-1] for run in runs]
+    if times:
+        seconds = training = [one.step_seconds * report.step for one, report in zip(times, last, strict=True)]
+        alone = [one.predict_ms for one in times]
+        batch = [one.predict_batch_ms for one in times]
+    else:
+        seconds, training = [run.record.train_seconds for run in runs], [report.seconds for report in last]
+        alone = [run.result.predict_ms for run in runs if run.result.predict_ms is not None]
+        batch = [1000 * run.result.seconds / len(run.answers) for run in runs]
+    speed = [report.tokens / one for report, one in zip(last, training, strict=True)]
+    return Timing(_mean(seconds), _mean(speed), _mean(alone) if len(alone) == len(runs) else None, _mean(batch))
 
 
 def _metrics(name: str, runs: Sequence[Tested], comparison: Comparison, headline: str) -> dict[str, Estimate]:
@@ -162,9 +180,8 @@ def _metrics(name: str, runs: Sequence[Tested], comparison: Comparison, headline
     return metrics
 
 
-def _mean(values: Iterable[float]) -> MeanOverRuns:
-    runs = tuple(values)
-    return MeanOverRuns(statistics.mean(runs), runs)
+def _mean(runs: Sequence[float]) -> MeanOverRuns:
+    return MeanOverRuns(statistics.mean(runs), tuple(runs))
 
 
 def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:

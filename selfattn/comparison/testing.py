@@ -26,7 +26,6 @@ from selfattn.comparison.diagnostics import align_with_gold, ask_gates, measure_
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
-from selfattn.evaluation.cost.decoding import median_ms
 from selfattn.figures.attention import ModelAlignment, ShownAttention
 from selfattn.figures.cost import Cost
 from selfattn.figures.gates import Gate
@@ -40,7 +39,6 @@ from selfattn.training.observer import EpochReport
 
 _SCHEMA = 2
 RESULT, ANSWERS = "test.json", "test.jsonl"
-_TIMED = 50  # inputs that are timed one by one
 _ADVICE = "test the run again: remove test.json, and compare with `resume`"
 
 _Range = tuple[int, int]
@@ -66,6 +64,12 @@ class Answer(Plain):
     output: str
     finished: bool
 
+    @classmethod
+    def to(cls, pair: Pair, output: Output) -> Answer:
+        """Put a pair and what was written for it together."""
+        spans = tuple((span.field, span.source, span.target) for span in pair.spans)
+        return cls(pair.source, pair.target, pair.tag, spans, output.text, output.finished)
+
     @property
     def pair(self) -> Pair:
         """What was asked, and what is right."""
@@ -81,15 +85,15 @@ class TestResult(Plain):
         headline: the metric that decides.
         scores: every metric of the task by name.
         decoding: how outputs were decoded: `beam`, `length_penalty`.
-        seconds: of decoding the test pairs in batches.
-        predict_ms: milliseconds for one input alone, median.
+        seconds: of decoding the test pairs in batches, beside whatever else went on.
         gates: all that were asked of this run.
-        cost: operations, memory, disk, decoding.
+        cost: operations, memory, disk.
         alignment: attention against gold; None where there is no gold or no attention.
         attention: on some of the test pairs; empty where there is no attention.
         probes: answers to further pairs, such as years that training never showed.
         words: how often training's targets have each word of the test's targets; empty where words do not matter.
         answers_sha256: of the file of the answers; None in a test of before there was one.
+        predict_ms: milliseconds for one input alone, in a test of before all runs were timed by turns.
     """
 
     __test__ = False  # is not a test
@@ -100,7 +104,6 @@ class TestResult(Plain):
     scores: Mapping[str, float]
     decoding: Mapping[str, int | float]
     seconds: float
-    predict_ms: float
     gates: tuple[Gate, ...]
     cost: Cost
     alignment: ModelAlignment | None = None
@@ -108,6 +111,7 @@ class TestResult(Plain):
     probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
     answers_sha256: str | None = None
+    predict_ms: float | None = None
 
 
 class Tested:
@@ -203,9 +207,8 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
     """
     directory, decoding = RunDirectory(run.path), task.decoding
     started = time.perf_counter()
-    outputs = [found[0] for found in run.decode([pair.source for pair in tests.pairs], decoding)]
+    outputs = _outputs(run, task, tests.pairs)
     seconds = time.perf_counter() - started
-    answers = _answers(tests.pairs, outputs)
     result = TestResult(
         schema=_SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -213,40 +216,19 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         scores=task.scores([output.text for output in outputs], [pair.target for pair in tests.pairs]),
         decoding={"beam": decoding.beam, "length_penalty": decoding.length_penalty},
         seconds=seconds,
-        predict_ms=median_ms(run.predict, [pair.source for pair in tests.pairs[:_TIMED]]),
         gates=ask_gates(run, task, tests, outputs, thorough=thorough),
-        cost=measure_cost(
-            run,
-            tests,
-            tokens=directory.metrics()[-1].tokens,
-            seconds=directory.record().train_seconds,
-            thorough=thorough,
-        ),
+        cost=measure_cost(run, tests, tokens=directory.metrics()[-1].tokens, thorough=thorough),
         alignment=align_with_gold(run, tests),
         attention=show_attention(run, tests.pairs),
-        probes={name: _probe(run, task, pairs) for name, pairs in tests.probes.items()},
+        probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
         words=tests.seen.words,
     )
     with writing(run.path):
-        codec.write_jsonl(run.path / ANSWERS, answers)
+        codec.write_jsonl(run.path / ANSWERS, map(Answer.to, tests.pairs, outputs))
         result = replace(result, answers_sha256=sha256_of(run.path / ANSWERS))
         codec.write(run.path / RESULT, result, checksum=True)
     return Tested(run.path)
 
 
-def _probe(run: Run, task: Task, pairs: Sequence[Pair]) -> tuple[Answer, ...]:
-    return _answers(pairs, [found[0] for found in run.decode([pair.source for pair in pairs], task.decoding)])
-
-
-def _answers(pairs: Sequence[Pair], outputs: Sequence[Output]) -> tuple[Answer, ...]:
-    return tuple(
-        Answer(
-            pair.source,
-            pair.target,
-            pair.tag,
-            tuple((span.field, span.source, span.target) for span in pair.spans),
-            output.text,
-            output.finished,
-        )
-        for pair, output in zip(pairs, outputs, strict=True)
-    )
+def _outputs(run: Run, task: Task, pairs: Sequence[Pair]) -> list[Output]:
+    return [found[0] for found in run.decode([pair.source for pair in pairs], task.decoding)]

@@ -139,3 +139,8 @@ class Record(Plain):
     differences: tuple[Difference, ...] = ()
     subject: Subject = NO_SUBJECT
     units: Mapping[str, Unit] = field(default_factory=dict)
+
+    @property
+    def times(self) -> str:
+        """Of what kind times are: `undisturbed`, taken by turns and alone, or those of the wall `clock`."""
+        return "undisturbed" if "training_time" in self.settings else "clock"

@@ -22,9 +22,8 @@ from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import loaded_plugins
-from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord
+from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord, reopen
 from selfattn.runs.environment import commit, machine, versions
-from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer
@@ -53,8 +52,8 @@ def fit(
     """Train a model and keep the run.
 
     The weights of the best validation are on disk as soon as there are any, so a run that is killed can be used, and
-    everything else that is needed to go on is in ``last/``. An interrupt from the keyboard is raised again when
-    everything is in place.
+    everything else that is needed to go on is in ``last/``. A `KeyboardInterrupt` is raised again when everything is in
+    place; of an observer, told of a step, it lets that step be saved.
 
     Started by ``torchrun`` as one of several processes, they train together (:mod:`parallel`), and
     the first of them writes; each returns the run with the same weights.
@@ -126,7 +125,7 @@ def fit(
                 keeper.directory.save_weights(model)
             keeper.update(status=outcome.status, train_seconds=outcome.seconds)
     if outcome.status == "interrupted":
-        raise KeyboardInterrupt(f"{out} keeps the best weights so far")
+        raise KeyboardInterrupt(f"{out} keeps the best weights so far; the same command with `resume` goes on")
     return Run(out, config, model, tokenizer)
 
 

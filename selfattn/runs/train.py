@@ -18,6 +18,7 @@ from selfattn.training.distributed.launch import process_count
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
+    from selfattn.training.observer import Observer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,8 @@ def train(task: str | Task, **settings: Any) -> Run:
     Raises:
         SettingError: there is no such setting, or it cannot be meant.
         UserError: the data or the directory is not usable.
+        KeyboardInterrupt: Ctrl-C or SIGTERM asked for it; the step came to its end and was saved. The second one in a
+            row does not wait for that.
 
     Example:
         ``train("dates", model="rnn-attention", out=Path("runs/dates"), locales=("ko_KR",), epochs=3)``
@@ -83,6 +86,7 @@ def train(task: str | Task, **settings: Any) -> Run:
     from selfattn.models.presets import get_preset
     from selfattn.runs.directory import RunConfig, check_is_free
     from selfattn.runs.fit import fit
+    from selfattn.training.interrupts import StopAtStep, first_interrupt
 
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
     own, training, of_task = divide(settings, TrainOptions, TrainingConfig, kind.Options)
@@ -97,22 +101,24 @@ def train(task: str | Task, **settings: Any) -> Run:
     shown = changed(options) | made.given() | training
     if preset == made.model:
         shown.pop("model", None)
-    observers = []
+    stop = StopAtStep()
+    observers: list[Observer] = [stop]
     if options.tensorboard is not None:
         from selfattn.training.tensorboard import TensorBoardObserver
 
         observers.append(TensorBoardObserver(options.tensorboard))
-    return fit(
-        RunConfig(made.name, preset, model, recipe, data.settings, data.max_length),
-        data,
-        options.out,
-        command=command_line(f"train {made.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT}),
-        resume=options.resume,
-        device=options.device,
-        save_every=options.save_every,
-        sharded=options.sharded,
-        observers=observers,
-    )
+    with first_interrupt(stop.ask):
+        return fit(
+            RunConfig(made.name, preset, model, recipe, data.settings, data.max_length),
+            data,
+            options.out,
+            command=command_line(f"train {made.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT}),
+            resume=options.resume,
+            device=options.device,
+            save_every=options.save_every,
+            sharded=options.sharded,
+            observers=observers,
+        )
 
 
 def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "") -> ModelConfig:

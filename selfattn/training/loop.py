@@ -6,12 +6,14 @@ handed in. It prints nothing, and writes nothing but the checkpoint where it is 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
+from selfattn.data.batches import Batch, batches, stream_batches
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
@@ -20,7 +22,6 @@ from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.checkpoints.state import TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Processes, Replica
-from selfattn.training.epochs import Group, cut_epoch
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.optim.averaging import Average, make_average
 from selfattn.training.optim.optimizer import make_optimizer
@@ -28,6 +29,8 @@ from selfattn.training.optim.weights import put_into
 from selfattn.training.step import Stepper, check_finite
 from selfattn.training.validation import Criterion, validation_loss
 
+Group = list[Batch]
+"""Batches whose gradients make one step."""
 Status = Literal["finished", "target reached", "stopped early", "interrupted"]
 
 
@@ -77,7 +80,8 @@ def train_model(
 
     Where there is a checkpoint already the training goes on from it, and ends bit for bit as if it had never stopped.
 
-    An interrupt from the keyboard ends the training early, as the outcome says; it is not raised again.
+    A `KeyboardInterrupt` ends the training early, as the outcome says; it is not raised again. Raised by an
+    observer that is told of a step, it is heeded by all processes, when that step is saved.
 
     Args:
         model: trained on the device it is on.
@@ -152,6 +156,7 @@ class _Loop:
     checkpoints: CheckpointFile | None
     restored: Checkpoint | None = None
     groups: Iterator[Group] | None = None  # what is left of the epoch
+    is_asked_to_stop: bool = False
 
     def __post_init__(self) -> None:
         self.processes, model = self.replica.processes, self.replica.trained
@@ -198,21 +203,33 @@ class _Loop:
 
     def _train_to_validation(self) -> None:
         """Take steps until a validation is due or the training is over."""
-        progress, every = self.state.progress, self.config.validate_every
-        while not self._is_over():
+        progress = self.state.progress
+        while not (self._is_over() or self._is_validation_due()):
             groups = self.groups = self.groups or self._begin_epoch()
             with progress.timed():
                 group = next(groups, None)
             if group is not None:
                 self._step(group)
-                if every and progress.step % every == 0:
-                    return
-                if self.checkpoints is not None and self.processes.decide(self.checkpoints.is_due(progress.step)):
-                    self._save()
+                self._save_where_due()
             else:
-                self._end_epoch()
-                if not every:
+                if not progress.position:
+                    raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
+                progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
+                if not self.config.validate_every:
                     return
+
+    def _is_validation_due(self) -> bool:
+        progress, every = self.state.progress, self.config.validate_every
+        return bool(every and progress.since_tokens and progress.step % every == 0)
+
+    def _save_where_due(self) -> None:
+        due = self.checkpoints is not None and self.checkpoints.is_due(self.state.progress.step)
+        due = due and not self._is_validation_due()  # which has a checkpoint behind it
+        is_asked_to_stop, due = self.processes.decide((self.is_asked_to_stop, due))
+        if is_asked_to_stop or due:
+            self._save()
+        if is_asked_to_stop:
+            raise KeyboardInterrupt
 
     def _begin_epoch(self) -> Iterator[Group]:
         """Return what is left of an epoch, with the random streams where they belong."""
@@ -234,12 +251,6 @@ class _Loop:
         self.restored = None
         self.replica.trained.train()
         return groups
-
-    def _end_epoch(self) -> None:
-        progress = self.state.progress
-        if not progress.position:
-            raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
-        progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
 
     def _total_steps(self, steps_per_epoch: int | None) -> int:
         # Counted once: with a bound on tokens, later epochs may have a batch more or less; the schedule holds.
@@ -265,7 +276,10 @@ class _Loop:
             progress.epoch + 1, progress.step, progress.total_steps, loss, progress.lr, progress.tokens_per_second
         )
         for observer in self.observers:
-            observer.stepped(report)
+            try:
+                observer.stepped(report)
+            except KeyboardInterrupt:
+                self.is_asked_to_stop = True
 
     def _validate(self) -> None:
         """Validate the weights that are to be kept, in the first process, and put everything down."""
@@ -280,7 +294,7 @@ class _Loop:
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
                 if is_best:
-                    state.keep_best()
+                    state.best_weights = self.replica.snapshot()
                 state.reports.append(report)
                 for observer in self.observers:
                     observer.validated(report, model, is_best)
@@ -316,3 +330,49 @@ class _Loop:
             raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
         self.restored = restored
         self._announce()
+
+
+def cut_epoch(
+    examples: Iterable[Example], config: TrainingConfig, *, pad_id: int, bos_id: int, generator: torch.Generator
+) -> tuple[Iterator[Group], int | None]:
+    """Cut an epoch into the groups of batches that make its steps.
+
+    A sequence is dealt out as a whole by :func:`selfattn.data.batches.batches`. Anything else is read as it comes by
+    :func:`selfattn.data.batches.stream_batches`: it may be larger than memory, or have no end.
+
+    Args:
+        examples: of the epoch.
+        config: gives ``batch_size``, ``max_tokens`` and ``accumulate``.
+        pad_id: padding token.
+        bos_id: the token that every target begins with.
+        generator: of the order.
+
+    Returns:
+        The groups in their order, and how many; None where nobody knows. The last group may be smaller.
+
+    Example:
+        >>> examples = [Example([4, 2], [5, 2])] * 7
+        >>> config = TrainingConfig(batch_size=2, accumulate=3)
+        >>> chance = torch.Generator().manual_seed(0)
+        >>> groups, count = cut_epoch(examples, config, pad_id=0, bos_id=1, generator=chance)
+        >>> count, [len(group) for group in groups]
+        (2, [3, 1])
+    """
+    cut: Callable[..., Iterator[Batch]] = batches if isinstance(examples, Sequence) else stream_batches
+    made = cut(
+        examples,
+        batch_size=config.batch_size,
+        max_tokens=config.max_tokens,
+        pad_id=pad_id,
+        bos_id=bos_id,
+        generator=generator,
+    )
+    if not isinstance(examples, Sequence):
+        return _grouped(made, config.accumulate), None
+    known = list(made)
+    return _grouped(iter(known), config.accumulate), -(-len(known) // config.accumulate)
+
+
+def _grouped(stream: Iterator[Batch], size: int) -> Iterator[Group]:
+    while group := list(itertools.islice(stream, size)):
+        yield group

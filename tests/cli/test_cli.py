@@ -118,7 +118,8 @@ def test_a_reader_that_leaves_ends_it_quietly(runs: dict[str, Run]) -> None:
         assert process.wait() == 141
 
 
-def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path, number: int) -> None:
     out = tmp_path / "run"
     options = ("--epochs", 1000, "--items-per-epoch", 64, "--validation-items", 5)
     with start("train", "dates", "--out", out, *options) as process:
@@ -127,10 +128,12 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, errors = process.communicate()
     assert process.returncode == 130
-    assert errors.decode().splitlines()[-1] == f"interrupted; {out} keeps the best weights so far"
+    assert "stopping: this step comes to its end and is saved; once more stops at once" in errors.decode()
+    kept = f"interrupted; {out} keeps the best weights so far; the same command with --resume goes on"
+    assert errors.decode().splitlines()[-1] == kept
     assert "Traceback" not in errors.decode()
     assert RunDirectory(out).record().status == "interrupted"
     assert len(selfattn.load(out).predict(["May 1, 2001"])) == 1

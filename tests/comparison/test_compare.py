@@ -76,9 +76,15 @@ def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) 
         assert set(model["metrics"]["exact_match"]) == {"mean", "low", "high", "runs"}
         assert model["attention"] == PRESETS[model["name"]].attention
         assert set(model["timing"]) == {"train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms"}
-        step = json.loads((out / "costs.json").read_text())["step_seconds"][model["name"]]
+        costs = [json.loads((out / "costs.json").read_text())["runs"][Path(run).name] for run in model["run_dirs"]]
         steps = [curve["points"][-1]["step"] for curve in model["curves"]]
-        assert model["timing"]["train_seconds"]["runs"] == [step * count for count in steps]
+        alone = [one["step_seconds"] * count for one, count in zip(costs, steps, strict=True)]
+        assert model["timing"]["train_seconds"]["runs"] == alone
+        assert model["timing"]["predict_ms"]["runs"] == [one["predict_ms"] for one in costs]
+        assert model["timing"]["predict_batch_ms"]["runs"] == [one["predict_batch_ms"] for one in costs]
+        assert model["cost"]["peak_share"] == costs[0]["peak_share"] > 0
+        assert model["cost"]["decoding"] == costs[0]["decoding"]
+        assert len(costs[0]["decoding"]) == 8
         assert all(len(timing["runs"]) == 2 for timing in model["timing"].values())
         assert [len(curve["points"]) for curve in model["curves"]] == [2, 2]
     parts = {group["name"]: group["buckets"] for group in results["buckets"]}

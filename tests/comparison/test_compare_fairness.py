@@ -13,17 +13,15 @@ import pytest
 from selfattn.comparison import matching
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
+from selfattn.comparison.costs import COSTS
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.running import jobs
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
-from selfattn.evaluation.cost.flops import BatchShape
 from selfattn.figures.record import Record
-from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import parameters
 from selfattn.report.write import ReportFiles
-from selfattn.training.config import TrainingConfig
 
 TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
 SMALL = (
@@ -136,7 +134,9 @@ def test_a_plan_with_a_command_that_no_shell_can_read(tmp_path: Path) -> None:
     few: dict[str, Any] = {"models": ("transformer",), "set": SMALL[:3]}
     compare_small(tmp_path / "out", **few)
     plan = tmp_path / "out" / "comparison.json"
-    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"command": "somebody's"}))
+    data = json.loads(plan.read_text())
+    del data["checksum"]  # written by hand
+    plan.write_text(json.dumps(data | {"command": "somebody's"}))
     with pytest.raises(UserError, match="holds another comparison, made by: somebody's;"):
         compare_small(tmp_path / "out", **few, resume=True)
 
@@ -160,6 +160,14 @@ def test_a_report_of_single_runs(tmp_path: Path) -> None:
         model.name: model.metrics for model in whole.models
     }
     assert record.pairs == whole.pairs
+    assert [model.timing for model in record.models] == [model.timing for model in whole.models]
+    assert record.settings["training_time"] == whole.settings["training_time"]
+    (out / COSTS).unlink()
+    record, _ = report(runs, tmp_path / "by the clock")
+    assert "training_time" not in record.settings
+    assert {model.timing.predict_ms for model in record.models} == {None}
+    clock = [json.loads((run / "run.json").read_text())["train_seconds"] for run in runs]
+    assert sorted(one for model in record.models for one in model.timing.train_seconds.runs) == sorted(clock)
     with pytest.raises(UserError, match="the same seed"):
         report([runs[0], runs[0]], tmp_path / "twice")
     with pytest.raises(UserError, match="no such run directory"):
@@ -217,15 +225,6 @@ def test_seconds_are_measured_again_before_they_are_believed(tmp_path: Path, mon
     assert looks[-1] == 2
     for model in record.models:
         assert record.matching.counts[model.name] == pytest.approx(1e-7 * (model.parameters_non_embedding or 0))
-
-
-def test_steps_can_be_timed() -> None:
-    config = PRESETS["transformer"].config
-    times = matching.step_seconds(
-        {"a": config, "b": config}, vocab_size=11, shape=BatchShape(2, 3, 5), training=TrainingConfig()
-    )
-    assert set(times) == {"a", "b"}
-    assert min(times.values()) > 0
 
 
 def test_a_budget_says_how_much(tmp_path: Path) -> None:

@@ -9,15 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from selfattn.codec import write
 from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import CompareOptions
-from selfattn.comparison.running import jobs
-from selfattn.comparison.running.progress import Logs, Progress
+from selfattn.comparison.running import jobs, progress
+from selfattn.comparison.running.progress import Logs, Progress, View
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
@@ -63,6 +66,11 @@ def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
     return weights(out)
 
 
+def hear_interrupts() -> None:
+    """Undo that a shell makes what it runs in the background deaf to SIGINT: the tests may run there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start the command line in a process of its own."""
@@ -70,7 +78,9 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
+        )
         processes.append(process)
         return process
 
@@ -227,3 +237,50 @@ def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch:
     assert (out / "runs" / LABELS[1] / "test.json").is_file()
     record, _ = compare("dates", out=out, jobs=1, resume=True, **settings)
     assert [model.name for model in record.models] == list(MODELS)
+
+
+def wait_for(words: str, said: StringIO) -> None:
+    until = time.monotonic() + LIMIT
+    while words not in said.getvalue() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert words in said.getvalue()
+
+
+def begun(out: Path) -> Logs:
+    """Where trainings write that have not begun."""
+    logs = Logs(out)
+    logs.path.mkdir(parents=True)
+    return logs
+
+
+def test_the_live_table_of_a_terminal(tmp_path: Path) -> None:
+    logs, said = begun(tmp_path), StringIO()
+    console = Console(file=said, force_terminal=True, width=100, highlight=False)
+    with View(logs, LABELS, 1, console):
+        write(logs.file(LABELS[0]), Progress(7, step=30, steps=40, seconds=3.0, loss=1.5, speed=1234.0))
+        wait_for("loss 1.500  1,234 tokens/s", said)
+        assert "all trainings" in said.getvalue()
+        assert "0 of 2 done, about 5 s left" in said.getvalue()
+        write(logs.file(LABELS[0]), Progress(7, step=40, steps=40, seconds=4.0, loss=0.5, speed=1234.0))
+        wait_for("loss 0.500  testing", said)
+        logs.log(LABELS[0]).write_text(f"a note\n{LABELS[0]} 1/2  loss 2\n{LABELS[0]} 2/2  loss 1\n")
+        wait_for("a note", said)
+        before = len(said.getvalue())
+        write(logs.file(LABELS[0]), Progress(7, state="done", step=40, steps=40, seconds=4.0))
+        wait_for(f"{LABELS[0]} 2/2  loss 1", said)
+        wait_for("1 of 2 done, about 4 s left", said)
+    assert f"{LABELS[0]} 1/2" not in said.getvalue()  # for the log
+    assert "testing" not in said.getvalue()[before:].rpartition("1 of 2 done")[2]  # the row of what is done is gone
+
+
+def test_plain_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_SAID", 0.0)
+    logs, said = begun(tmp_path), StringIO()
+    with View(logs, LABELS, 2, Console(file=said, highlight=False)):
+        write(logs.file(LABELS[1]), Progress(7, step=10, steps=40, seconds=100.0))
+        wait_for(f"trainings: 0 of 2 done, about 6 min left; {LABELS[1]} 25%\n", said)
+        logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no room\nTraceback\n  more\n")
+        write(logs.file(LABELS[1]), Progress(7, state="failed", reason="no room"))
+        wait_for("1 of 2 done", said)
+    assert f"{LABELS[1]}: failed: no room\n{LABELS[1]} 1/2  loss 2\n" in said.getvalue()
+    assert "Traceback" not in said.getvalue()  # for the log

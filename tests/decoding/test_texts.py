@@ -8,7 +8,6 @@ from torch import Tensor
 
 from selfattn.decoding import texts as decode_module
 from selfattn.decoding.texts import decode_texts
-from selfattn.evaluation.cost.decoding import median_ms
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
@@ -54,14 +53,6 @@ def test_long_texts_go_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None
     texts = ["a" * 25, "b", "c", "d" * 25]
     assert len(predict(model, TOKENIZER, texts, max_length=2)) == 4
     assert rows == [2, 2]  # three rows of 26 + 1 tokens would be 81
-
-
-def test_latency_asks_one_at_a_time_and_does_not_count_the_warm_up() -> None:
-    asked: list[list[str]] = []
-    assert median_ms(asked.append, ["a", "b"], warm_up=3) >= 0
-    assert asked == [["a"], ["b"], ["a"], ["a"], ["b"]]
-    with pytest.raises(ValueError, match="at least one text"):
-        median_ms(asked.append, [])
 
 
 def test_the_global_random_state_is_untouched() -> None:

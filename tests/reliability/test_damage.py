@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from selfattn.codec import encode
 from selfattn.comparison import testing
+from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
@@ -23,7 +24,7 @@ from selfattn.training.checkpoints.checkpoint import CheckpointFile
 RUN = "runs/plain-seed0"
 TEXTS = ["4 March 2031", "12/05/1999"]
 REPORTS = ("report.html", "report.md", "results.json")  # made of the others, and read by no command
-NOT_OF_A_RUN = (".lock", "costs.json")  # empty; and timings, which are not read here
+EMPTY = ".lock"
 
 
 def all_that_is_read(comparison: Path) -> list[Any]:
@@ -34,7 +35,8 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
     of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
     checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
-    return [encode(read_plan(comparison)), encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
+    plan = [encode(read_plan(comparison)), encode(read_costs(comparison))]
+    return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:
@@ -48,8 +50,10 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.reliability)])
 def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> None:
     before = all_that_is_read(whole)
-    files = [file for file in copy.rglob("*") if file.is_file() and file.name not in REPORTS + NOT_OF_A_RUN]
-    assert {"config.json", "model.safetensors", "run.json", "test.jsonl"} < {file.name for file in files}
+    files = [file for file in copy.rglob("*") if file.is_file() and file.name not in (*REPORTS, EMPTY)]
+    assert {"comparison.json", "costs.json", "config.json", "model.safetensors", "run.json", "test.jsonl"} < {
+        file.name for file in files
+    }
     chance, found = random.Random(0), {"named": 0, "harmless": 0}
     for number in range(count):
         file = files[number % len(files)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from selfattn.comparison.plan import read_to_resume
+from selfattn.data.readers.lines import count_lines, file_sha256
 from selfattn.errors import UserError
 
 RUN = "runs/plain-seed0"
@@ -84,6 +85,28 @@ def test_a_pipe_is_not_waited_for(cli: Cli, copy: Path) -> None:
         assert f"{name}: is not a file; " in done.err
         (copy / RUN / name).unlink()
         (copy / RUN / name).write_bytes(kept)
+
+
+def test_a_file_of_data_that_has_no_end_is_not_read(cli: Cli, copy: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for read in (file_sha256, count_lines):
+        for path in (tmp_path / "pipe", Path("/dev/zero")):
+            with pytest.raises(UserError, match=f"{path}: is not a file; what comes out of a pipe"):
+                read(path)
+    data = {"kind": "file", "path": str(tmp_path / "pipe"), "sha256": "0", "split": "by source", "validation_items": 1}
+    forged(copy / RUN / "config.json", lambda config: config | {"data": data})
+    done = cli("evaluate", copy / RUN)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "pipe: is not a file; " in done.err
+
+
+@pytest.mark.parametrize(("name", "most"), [("config.json", 64 << 20), ("metrics.jsonl", 1 << 30)])
+def test_a_file_larger_than_any_of_ours_is_not_read(cli: Cli, copy: Path, name: str, most: int) -> None:
+    with (copy / RUN / name).open("r+b") as file:
+        file.truncate(most + 1)  # a hole, which takes no room
+    done = cli("predict", copy / RUN) if name == "config.json" else cli("report", copy, "--out", copy.parent / "r")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert f"{name}: is larger than {most >> 20} MiB; " in done.err
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from selfattn import files
+from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 
@@ -108,9 +109,21 @@ def test_out_of_memory_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch, wh
     assert done.err.startswith("error: out of memory; take smaller batches (--batch-size, --max-tokens), ")
 
 
-def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
-    from selfattn.data.readers.lines import lines_of
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"\xef\xbb\xbf", [b""]),
+        (b"\xef\xbb\xbf\n", [b""]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb", [b"a", b"\xef\xbb\xbfb"]),
+        (b"\n\na\r\n", [b"", b"", b"a"]),
+    ],
+)
+def test_lines_behind_a_byte_order_mark(tmp_path: Path, content: bytes, lines: list[bytes]) -> None:
+    (tmp_path / "text").write_bytes(content)
+    assert list(lines_of(tmp_path / "text")) == lines
 
+
+def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "a.txt.gz", "wb", compresslevel=1) as file:
         file.write(b"one\n")
         for _ in range(80):
@@ -121,13 +134,19 @@ def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
         next(lines)
 
 
+def hear_interrupts() -> None:
+    """Undo that a shell makes what it runs in the background deaf to SIGINT: the tests may run there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("wait", [0.15, 1.0])
 def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, wait: float) -> None:
     command = [sys.executable, "-c", "print(1, flush=True); from selfattn.cli.__main__ import main; main()"]
     command += ["train", "dates", "--out", str(tmp_path / "run")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, preexec_fn=hear_interrupts, **pipes) as process:
         assert process.stdout is not None
         process.stdout.readline()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from selfattn.cli import runs as runs_commands
+from selfattn.cli import tokenizer as tokenizer_command
 from selfattn.cli.stream import _rows
 from selfattn.console import all_visible, say, visible
 from selfattn.decoding.texts import Output
@@ -65,6 +68,27 @@ def test_predict_writes_exactly_what_came_where_no_terminal_shows_it() -> None:
     outputs = [[Output(NASTY, 0.0, 0.0, True)]]
     assert _rows(outputs, None, shown=False).decode() == NASTY + "\n"
     assert _rows(outputs, None, shown=True).decode() == visible(NASTY) + "\n"
+
+
+class Terminal(io.StringIO):
+    """Standard output that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("found", [[NASTY, "2"], {NASTY: 1}])
+def test_figures_are_shown_where_a_terminal_shows_them(monkeypatch: pytest.MonkeyPatch, found: Any) -> None:
+    for target in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stdout", target)
+        runs_commands._print(found)
+        assert target.isatty() == (not ACTING & set(target.getvalue()))
+
+
+def test_a_tokenizer_card_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(tokenizer_command, "card_text", lambda card: NASTY)  # whatever a vocabulary has in it
+    tokenizer_command.show(dict.fromkeys(["", "source"]), None)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == f"{visible(NASTY)}source\n{visible(NASTY)}"
 
 
 def test_attention_warns_of_unknown_characters(cli: Cli, runs: Any) -> None:

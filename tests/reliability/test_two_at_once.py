@@ -14,6 +14,7 @@ import pytest
 import torch
 import training_parts as parts
 
+from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
 from selfattn.files import LOCK, in_use
 from selfattn.runs.directory import RunDirectory
@@ -48,6 +49,14 @@ def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path) -> None:
         process.wait(timeout=60)
     with in_use(tmp_path / "run"):  # it holds nothing any more
         assert (tmp_path / "run" / LOCK).exists()
+
+
+def test_a_comparison_is_held_as_a_whole(tmp_path: Path) -> None:
+    out = tmp_path / "comparison"
+    settings = {"models": ("plain=rnn-plain",), "quick": True, "items_per_epoch": 64, "validation_items": 5}
+    with in_use(out), pytest.raises(UserError, match="comparison: another process is at work here; wait for it"):
+        compare("dates", out=out, **settings)
+    assert [found.name for found in out.iterdir()] == [LOCK]
 
 
 def test_metrics_of_before_the_first_checkpoint_are_not_written_twice(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from selfattn.figures.cost import MeanOverRuns
 from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.quality import Estimate, IntervalMethod
@@ -403,12 +404,40 @@ def test_one_model_is_compared_with_nothing(dates: Record) -> None:
     assert len(said) == 2  # no time ratio, no baseline
 
 
+def with_seconds(record: Record, **runs: tuple[float, ...]) -> Record:
+    """The record with other training seconds for some models (dashes in names as underscores)."""
+    models = []
+    for model in record.models:
+        if own := runs.get(model.name.replace("-", "_")):
+            seconds = MeanOverRuns(sum(own) / len(own), own)
+            model = dataclasses.replace(model, timing=dataclasses.replace(model.timing, train_seconds=seconds))
+        models.append(model)
+    return dataclasses.replace(record, models=tuple(models))
+
+
 def test_the_ratio_of_times_is_that_of_the_figures(dates: Record) -> None:
-    seconds = {model.name: model.timing.train_seconds for model in dates.models}
-    a, b = seconds["transformer"], seconds["rnn-attention"]
-    assert a is not None
-    assert b is not None
-    assert f"{a.mean / b.mean:.1f} times as long" in sentences(dates)[1]
+    record = with_seconds(dates, transformer=(40.0, 44.0), rnn_attention=(20.0, 22.0))
+    (sentence,) = [one for one in sentences(record) if "as long" in one]
+    assert sentence.startswith("Training took 42")
+    assert "2.0 times as long" in sentence
+    alone = dataclasses.replace(record, settings={**record.settings, "training_time": "undisturbed"})
+    (sentence,) = [one for one in sentences(alone) if "as long" in one]
+    assert sentence.startswith("Undisturbed, training takes 42")
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        ((40.0,), (20.0,)),  # nobody knows how far runs are apart
+        ((34.0, 34.0, 176.0), (30.0, 31.0, 32.0)),  # one on a busy machine
+        ((20.0, 22.0), (20.0, 22.0)),
+    ],
+)
+def test_nothing_is_said_of_times_further_apart_within_a_model_than_between_models(
+    dates: Record, runs: tuple[tuple[float, ...], tuple[float, ...]]
+) -> None:
+    first, second = runs
+    assert not any("as long" in one for one in sentences(with_seconds(dates, transformer=first, rnn_attention=second)))
 
 
 @pytest.mark.parametrize(

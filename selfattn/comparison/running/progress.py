@@ -33,6 +33,7 @@ from selfattn.training.observer import Observer, StepReport
 
 LOGS = "logs"
 _WRITTEN, _READ, _SAID = 0.5, 0.25, 60.0  # seconds from one time to the next
+_NAMED = 8  # trainings that a line names
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ class Reporter(Observer):
 
 
 class View:
-    """Shows all trainings of a comparison: a live table in a terminal, plain lines elsewhere. A context manager.
+    """Shows all trainings of a comparison: a live table in a terminal, a line a minute elsewhere. A context manager.
+
+    Of what a training says at its validations the last is shown when it has ended; its log has all of it.
 
     Args:
         logs: where the trainings write.
@@ -160,6 +163,8 @@ class View:
         self.console = Console(file=sys.stderr, highlight=False) if console is None else console
         self.logs, self.labels, self.workers = logs, labels, workers
         self._read = {label: _size(logs.log(label)) for label in labels}  # what is there already was shown once
+        self._last: dict[str, str] = {}  # what each said at its last validation
+        self._failed: set[str] = set()
         self._ended, self._done, self._said = Event(), 0, time.monotonic()
         self._thread = Thread(target=self._watch, daemon=True)
         self._bars = Bars(
@@ -197,18 +202,21 @@ class View:
         self._look()
 
     def _look(self) -> None:
+        known = {label: found for label in self.labels if (found := self.logs.read(label))}
         for label in self.labels:
             self._show_log(label)
-        known = {label: found for label in self.labels if (found := self.logs.read(label))}
         for label, found in known.items():
             self._show_row(label, found)
+            if found.state != "running" and label in self._last:
+                self.say(self._last.pop(label))
         done = sum(found.state in ("done", "failed") for found in known.values())
         left = f"{done} of {len(self.labels)} done" + _about(_seconds_left(self.labels, known, self.workers))
         self._bars.update(self._all, completed=sum(map(_share, known.values())), text=left)
         if not self.console.is_terminal and (done > self._done or time.monotonic() - self._said > _SAID):
             self._said = time.monotonic()
-            if 0 < done < len(self.labels) or done == self._done:
-                self.say(f"trainings: {left}")
+            if done < len(self.labels):
+                now = [f"{label} {_share(found):.0%}" for label, found in known.items() if found.state == "running"]
+                self.say(f"trainings: {left}" + "; ".join(["", *now[:_NAMED]]))
         self._done = done
 
     def _show_log(self, label: str) -> None:
@@ -217,7 +225,12 @@ class View:
             whole, newline, _ = file.read().rpartition(b"\n")
             self._read[label] += len(whole) + len(newline)
             for line in whole.decode(errors="replace").splitlines():
-                self.say(line)
+                if line.startswith(f"{label} "):
+                    self._last[label] = line
+                elif label not in self._failed:  # what follows the reason is for the log alone
+                    self.say(line)
+                if line.startswith(f"{label}: failed"):
+                    self._failed.add(label)
 
     def _show_row(self, label: str, found: Progress) -> None:
         if found.state == "running":

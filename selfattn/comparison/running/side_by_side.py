@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import signal
-import threading
 import traceback
 import warnings
 from collections import Counter
@@ -20,7 +19,6 @@ from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
 from multiprocessing import current_process
 from pathlib import Path
-from types import FrameType
 
 import cloudpickle
 import torch
@@ -31,19 +29,9 @@ from selfattn.comparison.running.jobs import Job, Jobs, threads
 from selfattn.comparison.running.progress import Logs, Reporter, View
 from selfattn.errors import UserError
 from selfattn.files import writing
-from selfattn.registry import (
-    FAMILIES,
-    METRICS,
-    POSITIONS,
-    PRESETS,
-    SCORES,
-    SECTIONS,
-    TASKS,
-    load_plugin,
-    loaded_plugins,
-)
+from selfattn.registry import DOORS, load_plugin, loaded_plugins
+from selfattn.training.interrupts import SIGNALS, first_interrupt
 
-_DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS)
 _ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
 
 
@@ -157,29 +145,20 @@ def stopping(stop: Path, say: Callable[[str], None]) -> Iterator[None]:
         stop: the file that asks for it.
         say: tells the user.
     """
-    signals = (signal.SIGINT, signal.SIGTERM)
-    if threading.current_thread() is not threading.main_thread():  # the only one that may have handlers
-        yield
-        return
 
-    def asked(number: int, frame: FrameType | None) -> None:
-        give_back()
+    def asked() -> None:
         stop.touch()
         say("stopping: trainings save what they have, tests come to their end; once more stops at once")
 
-    def give_back() -> None:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-    before = {one: signal.signal(one, asked) for one in signals}
-    # Processes that this thread starts do not get the signal that a terminal sends to all of them: they are told.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signals) if hasattr(signal, "pthread_sigmask") else None
-    try:
-        yield
-    finally:
-        if blocked is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        give_back()
+    with first_interrupt(asked):
+        # Processes that this thread starts do not get the signal that a terminal sends to all of them: they are told.
+        can_block = hasattr(signal, "pthread_sigmask")
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS) if can_block else None
+        try:
+            yield
+        finally:
+            if blocked is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @contextmanager
@@ -206,10 +185,10 @@ def reported(logs: Logs, job: Job, *, raises: bool) -> Iterator[Reporter]:
             known = isinstance(error, UserError)
             if raises and not known:
                 raise
+            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
+            print(f"{job.label}: failed: {reason}", file=log)
             if not known:
                 traceback.print_exc(file=log)
-            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
-            print(f"failed: {reason}", file=log)
             reporter.write(state="failed", reason=reason)
         else:
             reporter.write(state="done")
@@ -243,7 +222,7 @@ def _packed(jobs: Jobs) -> bytes:
             for name, part in door.items()
             if door.plugin_of(name) is None and not str(getattr(part, "__module__", "")).startswith("selfattn.")
         }
-        for number, door in enumerate(_DOORS)
+        for number, door in enumerate(DOORS)
     }
     inner = cloudpickle.dumps((own, jobs.task, jobs.recipe, jobs.options, jobs.command))
     packed: bytes = cloudpickle.dumps((loaded_plugins(), inner))
@@ -258,8 +237,8 @@ def _unpacked(parcel: bytes) -> Jobs:
     own, *rest = cloudpickle.loads(inner)
     for number, parts in own.items():
         for name, part in parts.items():
-            if name not in _DOORS[number]:
-                _DOORS[number].register(name)(part)
+            if name not in DOORS[number]:
+                DOORS[number].register(name)(part)
     return Jobs(*rest)
 
 

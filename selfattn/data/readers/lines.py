@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfattn.errors import UserError
+from selfattn.files import check_ends
 
 _MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
 _START = 200  # bytes that tell what a file is
@@ -28,8 +29,8 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         advice: what to do where it is empty, for the error message.
 
     Raises:
-        UserError: the file is missing, a directory, damaged, empty, or not what its name says; or a line of it is
-            longer than memory should hold.
+        UserError: the file is missing, a directory, a pipe, damaged, empty, or not what its name says; or a line of it
+            is longer than memory should hold.
 
     Example:
         >>> import tempfile
@@ -40,13 +41,13 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         [b'one', b'two']
     """
     with _named_errors(path), (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        first = file.readline(_MOST)
-        _check(path, first, advice)
-        line, number = first.removeprefix(b"\xef\xbb\xbf"), 1
+        line, number = file.readline(_MOST), 1
+        _check(path, line, advice)
         while line:
-            if len(line) >= _MOST - 3:
+            if len(line) == _MOST:
                 raise UserError(f"{path}:{number}: longer than {_MOST >> 20} MiB; give one text a line")
-            yield _bare(line)
+            bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            yield bare.removesuffix(b"\n").removesuffix(b"\r")
             line, number = file.readline(_MOST), number + 1
 
 
@@ -147,6 +148,7 @@ def file_sha256(path: Path) -> str:
 def _named_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with a file into one line."""
     try:
+        check_ends(path, "what comes out of a pipe has to be written into one first")
         yield
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; check the path") from None
@@ -167,7 +169,3 @@ def _check(path: Path, first: bytes, advice: str) -> None:
     start = first[:_START]
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or 3 * start.count(0) > len(start) > 1:
         raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8")
-
-
-def _bare(line: bytes) -> bytes:
-    return line.removesuffix(b"\n").removesuffix(b"\r")

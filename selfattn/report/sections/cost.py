@@ -28,7 +28,7 @@ class CostSection:
         """One table a kind of cost; those without any figure but the times are left out."""
         sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
         tables = (
-            (message("cost.time"), _table(record, "times", TIMES), message("cost.note")),
+            (message("cost.time"), _table(record, "times", TIMES), message(f"cost.note.{record.times}")),
             (message("cost.size"), _table(record, "sizes", sizes), message("cost.size.note")),
             (message("cost.decoding"), _decoding(record), message("cost.decoding.note")),
         )
@@ -39,7 +39,8 @@ class CostSection:
 def _table(record: Record, table: str, names: Sequence[str]) -> Table:
     """One row a model; times are means over seeds with their range."""
     rows = ((model.name, [_cell(model, name) for name in names]) for model in (ranked(record) if names else ()))
-    return model_table(table, (message(f"cost.{name}") for name in names), rows)
+    heads = (f"cost.{name}" + (f".{record.times}" if name == "train_seconds" else "") for name in names)
+    return model_table(table, map(message, heads), rows)
 
 
 def _cell(model: Model, name: str) -> Cell:

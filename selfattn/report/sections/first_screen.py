@@ -43,7 +43,7 @@ def brief(record: Record) -> tuple[Block, ...]:
 
 def summary(record: Record) -> Table:
     """One row a model, the best mean first."""
-    metric, unit = headline_name(record), headline_unit(record)
+    metric, unit, times = headline_name(record), headline_unit(record), record.times
     short = message("col.quality", metric=metric, unit=unit)
     columns = (
         Column(message("col.model"), numeric=False),
@@ -52,7 +52,7 @@ def summary(record: Record) -> Table:
         Column(message("col.standing" if record.headline.better == "higher" else "col.standing.low"), numeric=False),
         Column(message("col.parameters")),
         Column(message("col.flops"), small=message("unit.flops"), label=message("short.flops")),
-        Column(message("col.train"), small=message("unit.s"), label=message("short.train")),
+        Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"short.train.{times}")),
         Column(message("col.predict"), small="ms", label=message("short.predict")),
     )
     return Table("summary", columns, tuple(Row(_cells(record, one), one.name) for one in ranked(record)), "summary")

@@ -36,6 +36,8 @@ def _facts(record: Record) -> tuple[tuple[Said, Said], ...]:
     timings = [model.timing.train_seconds for model in record.models]
     spent = [sum(one.runs) if one.runs else one.mean for one in timings if one]
     if len(spent) == len(timings):
-        found.append((message("reproduce.time"), message("reproduce.seconds", seconds=amount(sum(spent)))))
+        found.append(
+            (message(f"reproduce.time.{record.times}"), message("reproduce.seconds", seconds=amount(sum(spent))))
+        )
     found += [(name, NONE if value is None else str(value)) for name, value in record.environment.items()]
     return tuple(found)

@@ -114,6 +114,8 @@ def badges(record: Record) -> tuple[Badge, ...]:
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     found.append(Badge("ok" if fewest >= _SEEDS else "note", seeds))
     found.append(tuning_badge(record))
+    if isinstance(declared := record.settings.get("declared"), list):
+        found.append(Badge("warn", message("badge.declared", settings=", ".join(map(str, declared)))))
     if record.settings.get("quick"):
         found.append(Badge("warn", message("badge.quick")))
     return tuple(found)

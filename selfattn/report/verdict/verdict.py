@@ -41,7 +41,7 @@ def verdict(record: Record) -> Verdict:
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
     others: list[Message] = _test_sentence(record, test)
     if pair:
-        others += _time_sentence(pair)
+        others += _time_sentence(record, pair)
     others += _baseline_sentence(record)
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
     return Verdict(asks, lead, (*others, _seed_sentence(record)), False, _listed(aside), facts, source)
@@ -144,14 +144,16 @@ def _test_sentence(record: Record, test: PairTest | None) -> list[Message]:
     return [message(key, **of, difference=difference, unit=unit, p=p, pairs=pairs)]
 
 
-def _time_sentence(pair: tuple[Model, Model]) -> list[Message]:
+def _time_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
+    """How long training takes: nothing where the spread is not known, or larger than the difference."""
     first, second = pair
     a, b = first.timing.train_seconds, second.timing.train_seconds
-    if a is None or b is None or b.mean <= 0:
+    if a is None or b is None or b.mean <= 0 or min(len(a.runs), len(b.runs)) < 2:
         return []
-    key = "verdict.time.one" if max(len(a.runs), len(b.runs)) <= 1 else "verdict.time"
+    if max(max(one.runs) - min(one.runs) for one in (a, b)) > abs(a.mean - b.mean):
+        return []
     of, ratio = {"first": first.name, "second": second.name}, amount(a.mean / b.mean)
-    return [message(key, **of, a=measure_text(a), b=measure_text(b), ratio=ratio)]
+    return [message(f"verdict.time.{record.times}", **of, a=measure_text(a), b=measure_text(b), ratio=ratio)]
 
 
 def _baseline_sentence(record: Record) -> list[Message]:

@@ -1,0 +1,66 @@
+"""What models take in time: all by turns, and a step with everything that a training does in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from selfattn.comparison import costs
+from selfattn.comparison.costs import by_turns, step_seconds
+from selfattn.data.batches import Batch
+from selfattn.evaluation.cost.flops import BatchShape
+from selfattn.models.presets import PRESETS
+from selfattn.training.config import TrainingConfig
+from selfattn.training.optim.averaging import ExponentialAverage
+from selfattn.training.step import Stepper
+
+
+def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def ask(name: str, turn: int) -> None:
+        asked.append((name, turn))
+
+    taken = by_turns({name: partial(ask, name) for name in "ab"}, 3)
+    assert asked == [(name, turn) for turn in (-2, -1, 0, 1, 2) for name in "ab"]
+    assert {name: len(own) for name, own in taken.items()} == {"a": 3, "b": 3}
+    assert min(one for own in taken.values() for one in own) >= 0
+
+
+def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clipped, of as many batches as are accumulated, with the average of the weights, halfway through the schedule."""
+    seen: list[tuple[int, float, int]] = []
+    clipped: list[float] = []
+    averaged: list[int] = []
+    clip, step, stepped = torch.nn.utils.clip_grad_norm_, Stepper.step, ExponentialAverage.stepped
+
+    def own_clip(parameters: Any, norm: float) -> torch.Tensor:
+        clipped.append(norm)
+        return clip(parameters, norm)
+
+    def own_step(self: Stepper, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> Any:
+        seen.append((len(group), number / total_steps, group[0].source.shape[1]))
+        return step(self, group, number, total_steps=total_steps, epoch=epoch)
+
+    def own_stepped(self: ExponentialAverage) -> None:
+        averaged.append(1)
+        stepped(self)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", own_clip)
+    monkeypatch.setattr(costs.Stepper, "step", own_step)
+    monkeypatch.setattr(ExponentialAverage, "stepped", own_stepped)
+    training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9)
+    before = torch.get_rng_state()
+    config = replace(PRESETS["transformer"].config)
+    found = step_seconds({"a": config, "b": config}, vocab_size=11, shape=BatchShape(2, 3, 5), training=training)
+    assert set(found) == {"a", "b"}
+    assert min(found.values()) > 0
+    assert set(seen) == {(3, 0.5, 3)}
+    assert set(clipped) == {0.5}
+    assert len(seen) == len(clipped) == len(averaged) == 2 * (2 + 7)
+    assert torch.equal(before, torch.get_rng_state())

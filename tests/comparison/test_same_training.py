@@ -1,0 +1,130 @@
+"""Runs that were not trained alike cannot be compared, unless the difference was tuned for or declared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.comparison.again import report
+from selfattn.comparison.compare import compare
+from selfattn.errors import UserError
+from selfattn.figures.gates import Gate
+from selfattn.figures.record import Record
+
+TINY: dict[str, Any] = {"epochs": 2, "items_per_epoch": 128, "batch_size": 64, "validation_items": 20}
+SET = (
+    "transformer:encoder.dim=16", "transformer:decoder.dim=16", "transformer:encoder.ffn_dim=16",
+    "rnn-attention:encoder.hidden_dim=16", "rnn-attention:decoder.hidden_dim=16",
+)  # fmt: skip
+
+
+def compared(out: Path, *models: str, **changes: Any) -> Path:
+    own = tuple(setting for setting in SET if setting.partition(":")[0] in models)
+    compare("dates", models=models, set=own, out=out, test_items=20, quick=True, apart=True, **TINY | changes)
+    return out / "runs"
+
+
+def gate(record: Record) -> Gate:
+    (found,) = [gate for gate in record.gates if gate.name == "same training"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("runs")
+    rnn = compared(home / "rnn", "rnn-attention") / "rnn-attention-seed0"
+    found = {"alike": {}, "starved": {"epochs": 1, "lr": 1e-5}, "slow": {"lr": 1e-5}}
+    made = {name: compared(home / name, "transformer", **c) / "transformer-seed0" for name, c in found.items()}
+    return made | {"rnn": rnn}
+
+
+def test_runs_that_were_trained_alike_pass(runs: dict[str, Path], tmp_path: Path) -> None:
+    record, _ = report([runs["rnn"], runs["alike"]], tmp_path / "out")
+    found = gate(record)
+    assert (found.passed, found.value) == (True, 0.0)
+    assert found.reason.endswith("and each the steps and tokens of the others of its seed")
+
+
+def test_a_model_that_was_trained_less_is_no_evidence(runs: dict[str, Path], tmp_path: Path) -> None:
+    """One epoch at a rate of 1e-5 against two at that of the recipe."""
+    record, files = report([runs["rnn"], runs["starved"]], tmp_path / "out")
+    found = gate(record)
+    assert not found.passed
+    for part in (
+        "epochs: 2 of rnn-attention-seed0, 1 of transformer-seed0",
+        "lr: 0.004 of",
+        "1e-05 of transformer-seed0",
+        "2 steps of transformer-seed0, 4 of rnn-attention-seed0",
+        " tokens of transformer-seed0, ",
+    ):
+        assert part in found.reason
+    assert "Not comparable" in files.markdown.read_text().partition("|")[0]
+    assert "비교할 수 없" in files.html.read_text()
+
+
+def test_steps_that_were_left_out_are_seen_though_the_settings_are_the_same(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    """The record of a run says that it ended early."""
+    import shutil
+
+    stopped = tmp_path / "transformer-seed0"
+    shutil.copytree(runs["alike"], stopped)
+    lines = (stopped / "metrics.jsonl").read_text().splitlines()
+    (stopped / "metrics.jsonl").write_text(lines[0] + "\n")
+    about = json.loads((stopped / "run.json").read_text())
+    del about["files"]["metrics.jsonl"], about["checksum"]
+    (stopped / "run.json").write_text(json.dumps(about))
+    record, _ = report([runs["rnn"], stopped], tmp_path / "out")
+    assert gate(record).reason.startswith("2 steps of transformer-seed0, 4 of rnn-attention-seed0; ")
+    assert not gate(record).passed
+
+
+def test_what_is_declared_may_differ_and_is_said(runs: dict[str, Path], tmp_path: Path) -> None:
+    pair = [runs["rnn"], runs["starved"]]
+    record, files = report(pair, tmp_path / "one", declared=("lr",))
+    assert not gate(record).passed
+    assert "lr" not in gate(record).reason.partition("; lr differs as declared")[0]
+    record, files = report(pair, tmp_path / "both", declared=("lr", "epochs"))
+    assert gate(record).passed
+    assert gate(record).reason == "all runs had the same settings of the training; epochs, lr differs as declared"
+    assert record.settings["declared"] == ["lr", "epochs"]
+    assert "--declared lr,epochs" in record.command
+    assert "trained differently, as declared: lr, epochs" in files.markdown.read_text()
+    with pytest.raises(UserError, match="`declared` rate: not a setting of the training; choose of seed, epochs, "):
+        report(pair, tmp_path / "none", declared=("rate",))
+    with pytest.raises(UserError, match="`declared`: the runs of one comparison"):
+        report([runs["rnn"].parents[1]], tmp_path / "none", declared=("lr",))
+
+
+def test_what_was_tuned_for_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from selfattn.comparison import tuning
+
+    rates = {"rnn-attention": 0.01, "transformer": 0.001}
+
+    def chosen(plan: Any, jobs: Any) -> Any:
+        from dataclasses import replace
+
+        real = tuning.tune(plan, jobs)
+        models = {name: replace(model, training={"lr": rates[name]}) for name, model in real.models.items()}
+        return replace(real, models=models)
+
+    from selfattn.comparison import compare as module
+
+    monkeypatch.setattr(module, "tune", chosen)
+    names = tuple(rates)
+    where = compared(tmp_path / "tuned", *names, tune=2)
+    record, _ = report([tmp_path / "tuned"], tmp_path / "again")
+    assert gate(record).passed
+    assert gate(record).reason.endswith("; lr was tuned for")
+    paths = [where / f"{name}-seed0" for name in names]
+    record, _ = report(paths, tmp_path / "single")
+    assert gate(record).passed
+    assert [len(model.tuning) for model in record.models] == [2, 2]
+    where = compared(tmp_path / "once", *names, tune=1)  # the recipe alone: nothing was searched for
+    record, _ = report([tmp_path / "once"], tmp_path / "once again")
+    assert not gate(record).passed
+    assert "lr: 0.01 of rnn-attention-seed0, 0.001 of transformer-seed0" in gate(record).reason

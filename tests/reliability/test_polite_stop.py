@@ -1,0 +1,76 @@
+"""The first interrupt lets a step come to its end and saves it; the second does not wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import training_parts as parts
+
+from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.training.checkpoints.checkpoint import CheckpointFile
+from selfattn.training.config import TrainingConfig
+from selfattn.training.interrupts import StopAtStep, first_interrupt
+from selfattn.training.observer import Observer, StepReport
+
+CONFIGS = {
+    "epochs": TrainingConfig(epochs=3, batch_size=4, lr=0.01, average="ema", ema_decay=0.9),
+    "every 5 steps": TrainingConfig(max_steps=18, batch_size=4, lr=0.01, validate_every=5),
+}
+
+
+class Asks(Observer):
+    """Interrupts its own process at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def stepped(self, report: StepReport) -> None:
+        if report.step == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("step", [1, 5, 6, 7, 18])  # an epoch has six steps
+def test_stopped_at_a_step_it_goes_on_from_there(tmp_path: Path, config: TrainingConfig, step: int) -> None:
+    parts.fit_small(tmp_path / "whole", config)
+    stop = StopAtStep()
+    with first_interrupt(stop.ask), pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on"):
+        parts.fit_small(tmp_path / "run", config, observers=[Asks(step), stop])
+    checkpoints = CheckpointFile(tmp_path / "run" / CHECKPOINT)
+    assert checkpoints.parse(checkpoints.read() or b"").progress.step == step
+    assert RunDirectory(tmp_path / "run").record().status == "interrupted"
+    parts.fit_small(tmp_path / "run", config, resume=True)
+    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_one_does_not_wait(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    stop, before = StopAtStep(), signal.getsignal(number)
+    signal.signal(number, signal.default_int_handler)
+    try:
+        with first_interrupt(stop.ask):
+            stop.started(1, 1)
+            os.kill(os.getpid(), number)
+            assert stop.is_asked
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+
+
+def test_before_the_first_step_it_does_not_wait_either() -> None:
+    with pytest.raises(KeyboardInterrupt), first_interrupt(StopAtStep().ask):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as under nohup
+    try:
+        with first_interrupt(StopAtStep().ask):
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
