@@ -140,6 +140,7 @@ PRESETS: Registry[Any] = Registry("model", "selfattn.models.families")
 TASKS: Registry[Any] = Registry("task", "selfattn.tasks.own")
 METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.own")
 SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
+DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS)
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,40 @@ def changed(options: Any) -> dict[str, Any]:
         for field in dataclasses.fields(options)
     }
     return {name: value for name, default in defaults.items() if (value := getattr(options, name)) != default}
+
+
+def check(
+    options: Any, names: str, kind: type, holds: Callable[[Any], bool], expected: str, *, said: str = "`{}`"
+) -> None:
+    """Make sure that fields of a dataclass are of a kind and in a range; one that is None by default may be None.
+
+    Args:
+        options: the dataclass.
+        names: of the fields, with spaces between.
+        kind: their type; ``float`` takes whole numbers too, and none takes NaN, infinity, or a bool for a number.
+        holds: says of a value of this kind whether it is in the range.
+        expected: what to call the range in the error message.
+        said: how the message names a field; default as a setting that the command line says as its option.
+
+    Raises:
+        SettingError: one is not; the message names it.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Size:
+        ...     width: int = 3
+        >>> check(Size(0), "width", int, lambda x: x >= 1, "a whole number of at least 1")
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: `width`: expected a whole number of at least 1, got 0
+    """
+    for name in names.split():
+        value = getattr(options, name)
+        if value is None and type(options).__dataclass_fields__[name].default is None:
+            continue
+        right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
+        finite = not isinstance(value, float) or math.isfinite(value)
+        if not (right_kind and finite and holds(value)):
+            raise SettingError(f"{said.format(name)}: expected {expected}, got {value!r}")
 
 
 def command_line(command: str, given: Settings) -> str:

@@ -83,10 +83,14 @@ def predict_stream(
             texts: list[str | None] = []  # None: nothing is read of it
             for line in chunk:
                 fits = _fits(run, line, limit)
-                texts.append(line.text if fits else _cut(run, line.text, limit) if too_long == "cut" else None)
+                text = line.text if fits else _cut(run, line.text, limit) if too_long == "cut" else None
+                texts.append(text)
                 if not fits:
                     progress.interrupt()
-                    say(f"standard input:{count + len(texts)}: {_what_was_done(line, texts[-1], limit)}")
+                    far = "" if line.whole else "far "  # its tokens are not counted
+                    done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
+                    place = f"standard input:{count + len(texts)}"
+                    say(f"{place}: {far}longer than {limit:,} tokens (--max-input); {done}")
             taken = ["" if text is None else text for text in texts]
             unknown += run.unknown(taken)
             decoded = run.decode(taken, options, first=count)
@@ -253,12 +257,6 @@ def _cut(run: Run, text: str, limit: int) -> str:
         spans = run.tokenizer.source.spans(text)
         text = text[: min(spans[limit - 1][0], len(text) - 1)]
     return text
-
-
-def _what_was_done(line: Line, text: str | None, limit: int) -> str:
-    far = "" if line.whole else "far "  # its tokens are not counted
-    done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
-    return f"{far}longer than {limit:,} tokens (--max-input); {done}"
 
 
 def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool) -> bytes:

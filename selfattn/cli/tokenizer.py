@@ -19,6 +19,7 @@ from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
 
 if TYPE_CHECKING:
     from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
@@ -84,18 +85,11 @@ def inspect_tokenizer(path: Path, options: InspectTokenizer) -> dict[str, Card]:
 def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
     if options.kind == "characters":
         return CharTokenizer.train(texts)
-    return SubwordTokenizer.train(
-        texts,
-        kind=options.kind,
-        vocab_size=_DEFAULT_SIZE if options.vocab_size is None else options.vocab_size,
-        clip=options.vocab_size is None,
-        character_coverage=options.coverage,
-        byte_fallback=not options.no_bytes,
-        split_digits=not options.keep_numbers,
-        user_symbols=options.symbols,
-        max_texts=options.max_texts,
-        seed=options.seed,
+    size, clip = _DEFAULT_SIZE if options.vocab_size is None else options.vocab_size, options.vocab_size is None
+    settings = SubwordSettings(
+        options.kind, size, options.coverage, not options.no_bytes, not options.keep_numbers, options.symbols
     )
+    return SubwordTokenizer.train(texts, settings, clip=clip, max_texts=options.max_texts, seed=options.seed)
 
 
 def _has_pairs(path: Path) -> bool:

@@ -105,7 +105,9 @@ def _name(run: Tested, runs: Sequence[Tested]) -> str:
         UserError: two runs of one name have the same seed.
     """
     same = [other for other in runs if other.name == run.name]
-    if all(other.config.model == run.config.model for other in same) and _seeds_differ(same):
+    if all(other.config.model == run.config.model for other in same) and len({other.seed for other in same}) == len(
+        same
+    ):
         return run.name
     name = _own_name(run)
     for other in same:
@@ -116,7 +118,3 @@ def _name(run: Tested, runs: Sequence[Tested]) -> str:
 
 def _own_name(run: Tested) -> str:
     return re.sub(r"-seed[0-9]+$", "", run.path.name)
-
-
-def _seeds_differ(runs: Sequence[Tested]) -> bool:
-    return len({run.seed for run in runs}) == len(runs)

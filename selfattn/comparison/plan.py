@@ -4,7 +4,6 @@ stopped. Imports no torch.
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from selfattn.registry import check_plugins, is_name, loaded_plugins
 from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
+from selfattn.settings import check
 
 if TYPE_CHECKING:
     Lang = str
@@ -111,22 +111,18 @@ class CompareOptions:
         return self.threads or (int(asked) if asked.isascii() and asked.isdecimal() else 0) or 1
 
     def __post_init__(self) -> None:
-        for name, least in (("seeds", 1), ("test_items", 1), ("jobs", 1), ("threads", 1), ("tune", 0)):
-            if (value := getattr(self, name)) is not None and value < least:
-                raise SettingError(f"`{name}`: expected a whole number of at least {least}, got {value}")
-        for name, most in (("seeds", MOST_SEEDS), ("threads", MOST_THREADS)):
-            if (getattr(self, name) or 0) > most:
-                raise SettingError(f"`{name}`: expected at most {most}, got {getattr(self, name)}")
+        check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "tune", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "seeds", int, lambda x: x <= MOST_SEEDS, f"at most {MOST_SEEDS}")
+        check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
+        check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
         if self.budget is not None and self.match is None:
             raise SettingError("`budget`: says how much of what? Give `match` parameters, flops or seconds as well")
-        if self.budget is not None and not (self.budget > 0 and math.isfinite(self.budget)):
-            raise SettingError(f"`budget`: expected a number above 0, got {self.budget}")
+        check(self, "budget", float, lambda x: x > 0, "a number above 0")
         if self.address is not None and self.backend == "local":
             raise SettingError("`address`: of what? Give `backend` dask or ray as well")
         if self.backend == "dask" and self.address is None:
             raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")
-        if not 0 < self.match_limit < 1:
-            raise SettingError(f"`match_limit`: expected a share between 0 and 1, got {self.match_limit}")
         if min(self.few, default=1) < 1:
             raise SettingError(f"`few` {min(self.few)}: expected whole numbers of at least 1, separated by commas")
 

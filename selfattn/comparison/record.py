@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -121,6 +121,9 @@ def _model(
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     own = {key: value for key, value in _training(first).items() if key not in shared}
+    cost = first.result.cost
+    if times:
+        cost = replace(cost, peak_share=times[0].peak_share, decoding=times[0].decoding)
     return Model(
         name=name,
         attention=bool(first.result.attention) or preset.attention,
@@ -131,9 +134,7 @@ def _model(
         source=preset.source,
         parameters_non_embedding=first.record.parameters_non_embedding,
         timing=_timing(runs, times),
-        cost=replace(first.result.cost, peak_share=times[0].peak_share, decoding=times[0].decoding)
-        if times
-        else first.result.cost,
+        cost=cost,
         alignment=first.result.alignment,
         tuning=plan.models[name].trials if name in plan.models else (),
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
@@ -159,18 +160,14 @@ def _timing(runs: Sequence[Tested], times: Sequence[RunTimes] | None) -> Timing:
     last = [run.metrics[-1] for run in runs]
     if times:
         seconds = training = [one.step_seconds * report.step for one, report in zip(times, last, strict=True)]
-        single: list[float | None] = [one.predict_ms for one in times]
+        alone = [one.predict_ms for one in times]
         batch = [one.predict_batch_ms for one in times]
     else:
         seconds, training = [run.record.train_seconds for run in runs], [report.seconds for report in last]
-        single = [run.result.predict_ms for run in runs]
+        alone = [run.result.predict_ms for run in runs if run.result.predict_ms is not None]
         batch = [1000 * run.result.seconds / len(run.answers) for run in runs]
-    return Timing(
-        train_seconds=_mean(seconds),
-        tokens_per_second=_mean(report.tokens / one for report, one in zip(last, training, strict=True)),
-        predict_ms=None if None in single else _mean(one for one in single if one is not None),
-        predict_batch_ms=_mean(batch),
-    )
+    speed = [report.tokens / one for report, one in zip(last, training, strict=True)]
+    return Timing(_mean(seconds), _mean(speed), _mean(alone) if len(alone) == len(runs) else None, _mean(batch))
 
 
 def _metrics(name: str, runs: Sequence[Tested], comparison: Comparison, headline: str) -> dict[str, Estimate]:
@@ -183,9 +180,8 @@ def _metrics(name: str, runs: Sequence[Tested], comparison: Comparison, headline
     return metrics
 
 
-def _mean(values: Iterable[float]) -> MeanOverRuns:
-    runs = tuple(values)
-    return MeanOverRuns(statistics.mean(runs), runs)
+def _mean(runs: Sequence[float]) -> MeanOverRuns:
+    return MeanOverRuns(statistics.mean(runs), tuple(runs))
 
 
 def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:

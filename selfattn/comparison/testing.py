@@ -64,6 +64,12 @@ class Answer(Plain):
     output: str
     finished: bool
 
+    @classmethod
+    def to(cls, pair: Pair, output: Output) -> Answer:
+        """Put a pair and what was written for it together."""
+        spans = tuple((span.field, span.source, span.target) for span in pair.spans)
+        return cls(pair.source, pair.target, pair.tag, spans, output.text, output.finished)
+
     @property
     def pair(self) -> Pair:
         """What was asked, and what is right."""
@@ -201,9 +207,8 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
     """
     directory, decoding = RunDirectory(run.path), task.decoding
     started = time.perf_counter()
-    outputs = [found[0] for found in run.decode([pair.source for pair in tests.pairs], decoding)]
+    outputs = _outputs(run, task, tests.pairs)
     seconds = time.perf_counter() - started
-    answers = _answers(tests.pairs, outputs)
     result = TestResult(
         schema=_SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -215,29 +220,15 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         cost=measure_cost(run, tests, tokens=directory.metrics()[-1].tokens, thorough=thorough),
         alignment=align_with_gold(run, tests),
         attention=show_attention(run, tests.pairs),
-        probes={name: _probe(run, task, pairs) for name, pairs in tests.probes.items()},
+        probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
         words=tests.seen.words,
     )
     with writing(run.path):
-        codec.write_jsonl(run.path / ANSWERS, answers)
+        codec.write_jsonl(run.path / ANSWERS, map(Answer.to, tests.pairs, outputs))
         result = replace(result, answers_sha256=sha256_of(run.path / ANSWERS))
         codec.write(run.path / RESULT, result, checksum=True)
     return Tested(run.path)
 
 
-def _probe(run: Run, task: Task, pairs: Sequence[Pair]) -> tuple[Answer, ...]:
-    return _answers(pairs, [found[0] for found in run.decode([pair.source for pair in pairs], task.decoding)])
-
-
-def _answers(pairs: Sequence[Pair], outputs: Sequence[Output]) -> tuple[Answer, ...]:
-    return tuple(
-        Answer(
-            pair.source,
-            pair.target,
-            pair.tag,
-            tuple((span.field, span.source, span.target) for span in pair.spans),
-            output.text,
-            output.finished,
-        )
-        for pair, output in zip(pairs, outputs, strict=True)
-    )
+def _outputs(run: Run, task: Task, pairs: Sequence[Pair]) -> list[Output]:
+    return [found[0] for found in run.decode([pair.source for pair in pairs], task.decoding)]

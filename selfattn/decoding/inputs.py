@@ -112,14 +112,9 @@ def check_source(source: Tensor, source_mask: Tensor) -> None:
         ValueError: expected source_mask [b s] of torch.bool and shape (1, 2), got torch.int64 and (1, 2)
     """
     if source.dim() != 2 or source.dtype != torch.int64 or not len(source):
-        raise ValueError(
-            f"expected source [b s] of torch.int64 with at least one row, got {source.dtype} and {tuple(source.shape)}"
-        )
+        _refuse(source, "source [b s] of torch.int64 with at least one row")
     if source_mask.shape != source.shape or source_mask.dtype != torch.bool:
-        raise ValueError(
-            f"expected source_mask [b s] of torch.bool and shape {tuple(source.shape)}, "
-            f"got {source_mask.dtype} and {tuple(source_mask.shape)}"
-        )
+        _refuse(source_mask, f"source_mask [b s] of torch.bool and shape {tuple(source.shape)}")
 
 
 def check_target(source: Tensor, target_mask: Tensor, **targets: Tensor) -> None:
@@ -135,16 +130,14 @@ def check_target(source: Tensor, target_mask: Tensor, **targets: Tensor) -> None
         ValueError: expected target_in [b t] of torch.int64 and shape (1, 2), got torch.int64 and (2,)
     """
     if target_mask.dim() != 2 or target_mask.dtype != torch.bool or len(target_mask) != len(source):
-        raise ValueError(
-            f"expected target_mask [b t] of torch.bool with {len(source)} rows, "
-            f"got {target_mask.dtype} and {tuple(target_mask.shape)}"
-        )
+        _refuse(target_mask, f"target_mask [b t] of torch.bool with {len(source)} rows")
     for name, target in targets.items():
         if target.shape != target_mask.shape or target.dtype != torch.int64:
-            raise ValueError(
-                f"expected {name} [b t] of torch.int64 and shape {tuple(target_mask.shape)}, "
-                f"got {target.dtype} and {tuple(target.shape)}"
-            )
+            _refuse(target, f"{name} [b t] of torch.int64 and shape {tuple(target_mask.shape)}")
+
+
+def _refuse(found: Tensor, expected: str) -> None:
+    raise ValueError(f"expected {expected}, got {found.dtype} and {tuple(found.shape)}")
 
 
 def length_limits(max_length: int | Sequence[int], rows: int) -> list[int]:

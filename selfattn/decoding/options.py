@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from selfattn.errors import UserError
+from selfattn.settings import check
 
 _MOST, _MOST_HYPOTHESES = 2**31, 1000
 
@@ -48,18 +50,14 @@ class DecodingOptions:
     max_length: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("beam", "n_best", "top_k", "max_length"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name}: expected a whole number of at least 1, got {value}")
-            if value is not None and value > (most := _MOST_HYPOTHESES if name in ("beam", "n_best") else _MOST):
-                raise UserError(f"{name}: expected at most {most}, got {value}")
+        fits = partial(check, self, said="{}")
+        fits("beam n_best top_k max_length", int, lambda x: x >= 1, "a whole number of at least 1")
+        fits("beam n_best", int, lambda x: x <= _MOST_HYPOTHESES, f"at most {_MOST_HYPOTHESES}")
+        fits("top_k max_length", int, lambda x: x <= _MOST, f"at most {_MOST}")
         if not 0.0 < self.temperature < math.inf:
             raise UserError(f"temperature: expected a number above 0, got {self.temperature}; greedy is the limit at 0")
-        if self.top_p is not None and not 0.0 < self.top_p <= 1.0:
-            raise UserError(f"top_p: expected a share in (0, 1], got {self.top_p}")
-        if not math.isfinite(self.length_penalty):
-            raise UserError(f"length_penalty: expected a finite number, got {self.length_penalty}")
+        fits("top_p", float, lambda x: 0 < x <= 1, "a share in (0, 1]")
+        fits("length_penalty", float, lambda x: True, "a finite number")
         if self.n_best > self.beam:
             raise UserError(f"n_best: {self.n_best} outputs need a beam of at least {self.n_best}, got {self.beam}")
         if self.length_penalty and self.beam == 1:

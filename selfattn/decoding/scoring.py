@@ -17,19 +17,6 @@ from selfattn.tokenizers.protocol import Tokenizer
 BATCH_SIZE, MAX_TOKENS = 64, 16_384  # of the batches in which given targets are read
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Natural log-probabilities of given targets.
-
-    Attributes:
-        tokens: of each token given those before it, ``[b t]``, float32 or wider; 0 at padding.
-        sums: of each whole target.
-    """
-
-    tokens: Tensor
-    sums: list[float]
-
-
 @torch.no_grad()
 def score_targets(
     model: Seq2Seq,
@@ -38,7 +25,7 @@ def score_targets(
     target_in: Tensor,
     target_out: Tensor,
     target_mask: Tensor,
-) -> Scores:
+) -> Tensor:
     r"""Return :math:`\log p(y_k \mid y_{<k}, x)` for every token of given targets (teacher forcing).
 
     A target that ends with ``<eos>`` and was written by :func:`~selfattn.decoding.greedy.greedy` or found by
@@ -52,6 +39,9 @@ def score_targets(
         target_out: ids ``[b t]``, int64, what is scored: the target, ``<eos>`` behind it.
         target_mask: bool ``[b t]``, True = real token, of both; what stands elsewhere in ``target_out`` is not read.
 
+    Returns:
+        Natural log-probabilities ``[b t]`` of each token given those before it, float32 or wider; 0 at padding.
+
     Raises:
         ValueError: a tensor is not as described.
 
@@ -62,7 +52,7 @@ def score_targets(
         >>> source, target_in, target_out = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]]), torch.tensor([[7, 2]])
         >>> everything = torch.ones(1, 3, dtype=torch.bool)
         >>> scores = score_targets(model, source, everything, target_in, target_out, everything[:, :2])
-        >>> scores.tokens.shape, scores.sums[0] < 0
+        >>> scores.shape, bool(scores.sum() < 0)
         (torch.Size([1, 2]), True)
     """
     check_source(source, source_mask)
@@ -70,8 +60,7 @@ def score_targets(
     with evaluating(model):
         logits = model(source, target_in, source_mask=source_mask)
     chosen = target_out.masked_fill(~target_mask, 0)
-    tokens = log_probabilities(logits).gather(-1, chosen[..., None])[..., 0].masked_fill(~target_mask, 0.0)
-    return Scores(tokens, tokens.double().sum(dim=-1).tolist())
+    return log_probabilities(logits).gather(-1, chosen[..., None])[..., 0].masked_fill(~target_mask, 0.0)
 
 
 @dataclass(frozen=True)
@@ -117,6 +106,7 @@ def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Exam
         scores = score_targets(
             model, batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask
         )
-        for place, summed, count in zip(places, scores.sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
+        sums = scores.double().sum(dim=-1).tolist()
+        for place, summed, count in zip(places, sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
             found[place] = TargetScore(summed, count)
     return [found[place] for place in range(len(examples))]

@@ -22,9 +22,8 @@ from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import loaded_plugins
-from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord
+from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord, reopen
 from selfattn.runs.environment import commit, machine, versions
-from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer

@@ -89,6 +89,7 @@ class Task:
         decoding: how the outputs of a comparison are decoded; default greedily.
         language: of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown.
         stated_floor: what others reached on the same data, as the user states it; default nothing.
+        validated: how many of the metrics, from the first on, are measured at every validation.
 
     Args:
         settings: values of the options by name.
@@ -113,6 +114,7 @@ class Task:
     decoding: DecodingOptions = GREEDY
     language: str = ""
     stated_floor: Floor | None = None
+    validated: int = 1
     _deciding: tuple[str, ...] = ()
 
     def __init__(self, **settings: Any) -> None:
@@ -194,11 +196,7 @@ class Task:
 
     def usual_comparison(self) -> dict[str, Any]:
         """Return settings of a comparison as they are where they are not given."""
-        return {"models": self.default_models(), "out": Path("compare") / self.name, "match": self.match}
-
-    def default_models(self) -> tuple[str, ...]:
-        """Return the models that are compared where none are named."""
-        return self.models
+        return {"models": self.models, "out": Path("compare") / self.name, "match": self.match}
 
     def test_items(self, quick: bool) -> int | None:
         """Say how many pairs models are tested on where nothing else is asked for; None for all there are."""
@@ -217,11 +215,6 @@ class Task:
         from selfattn.evaluation.metrics.exact import EXACT_MATCH
 
         return (EXACT_MATCH,)
-
-    @property
-    def validation_metrics(self) -> tuple[str, ...]:
-        """Names of the metrics that are measured at every validation, the one that decides among them."""
-        return self.metrics[:1]
 
     def decided_by(self, metric: str) -> Self:
         """Return the task with another metric that decides.
@@ -255,7 +248,7 @@ class Task:
 
     def validation_names(self) -> tuple[str, ...]:
         """Name the metrics of a validation, the one that decides first."""
-        return tuple(dict.fromkeys([*self._deciding, *self.validation_metrics]))
+        return tuple(dict.fromkeys([*self._deciding, *self.metrics[: self.validated]]))
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
         """Return what others reached, for each architecture; default nothing.

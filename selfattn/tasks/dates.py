@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from selfattn.errors import SettingError, UserError
 from selfattn.figures.gates import Floor
 from selfattn.runs.task import RECIPE, HeldOut, Task
+from selfattn.tasks.subject import subject_of
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -125,8 +126,6 @@ class Dates(Task):
     @classmethod
     def subject(cls) -> Subject:
         """The Transformer against the RNN with attention."""
-        from selfattn.tasks.subject import subject_of
-
         return subject_of(cls.name)
 
     @property

@@ -14,13 +14,13 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import Task
+from selfattn.settings import check
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from selfattn.data.examples import Example
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
-    from selfattn.models.protocol import Seq2Seq
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
 
@@ -42,8 +42,7 @@ class TextOptions:
     context: int = 256
 
     def __post_init__(self) -> None:
-        if self.context < 1:
-            raise SettingError(f"`context`: expected a whole number of at least 1, got {self.context}")
+        check(self, "context", int, lambda x: x >= 1, "a whole number of at least 1")
 
 
 class LanguageModel(Task):
@@ -103,14 +102,11 @@ class LanguageModel(Task):
             count = training.items_per_epoch
             return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
 
-        def perplexity(model: Seq2Seq, loss: float) -> Mapping[str, float]:
-            return {"perplexity": math.exp(loss)}
-
         return TrainingSet(
             tokenizer,
             epoch,
             validation,
-            Criterion(perplexity, "perplexity", higher_is_better=False),
+            Criterion(lambda model, loss: {"perplexity": math.exp(loss)}, "perplexity", higher_is_better=False),
             longest=max([*windows, *validation], key=lambda example: len(example.target)),
             max_length=options.context,
             settings={

@@ -15,7 +15,8 @@ from selfattn.errors import SettingError
 from selfattn.figures.gates import Floor
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
-from selfattn.settings import changed
+from selfattn.settings import changed, check
+from selfattn.tasks.subject import subject_of
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -127,10 +128,8 @@ class TranslationOptions:
         if self.hub is None and self.hub_config is not None:
             raise SettingError("`hub_config` names a configuration of a dataset: give `hub` as well, or leave it out")
         self._check_cleaning()
-        if self.vocab_size is not None and self.vocab_size < 1:
-            raise SettingError(f"`vocab_size`: expected a whole number of at least 1, got {self.vocab_size}")
-        if not 0 <= self.sampling < 1:
-            raise SettingError(f"`sampling`: expected a share in [0, 1), got {self.sampling}")
+        check(self, "vocab_size", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "sampling", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
         if self.kind == "characters" and (self.vocab_size is not None or self.separate or self.sampling):
             raise SettingError("`vocab_size`, `separate` and `sampling` are for subwords: add `tokenizer` bpe")
 
@@ -139,9 +138,8 @@ class TranslationOptions:
         for name in _CLEANING:
             if self.is_cldr and name in given:
                 raise SettingError(f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out")
-        for name, number, least in (("held_out", self.held_out, 1), ("max_characters", self.max_characters, 0)):
-            if number is not None and number < least:
-                raise SettingError(f"`{name}`: expected a whole number of at least {least}, got {number}")
+        check(self, "held_out", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
         if self.max_ratio is not None and self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
             raise SettingError(
                 f"`max_ratio`: expected a number of at least 1, or 0 for no limit; got {self.max_ratio:g}"
@@ -208,6 +206,7 @@ class Translation(Task):
         self._settings: Mapping[str, Any] = {}
         self.language = options.target
         self.stated_floor = stated_floor(tests.floor, tests.floor_source, options.target)
+        self.validated = 1 if options.is_cldr else 2  # exact match, and of sentences BLEU
         # Greedily for phrases, by a beam for sentences, if nothing else is asked for.
         beam = tests.beam if tests.beam is not None else 1 if options.is_cldr else 5
         usual = 0.0 if options.is_cldr or beam == 1 else 1.0
@@ -230,10 +229,9 @@ class Translation(Task):
 
             return EmbeddedPhrases(options.source, options.target, seed)
         from selfattn.data.corpus.cleaning import CleaningOptions
-        from selfattn.data.corpus.corpus import read_corpus
+        from selfattn.data.corpus.corpus import CorpusPairs, read_corpus
         from selfattn.data.corpus.hub import HubCorpus
         from selfattn.data.corpus.sources import CorpusFiles
-        from selfattn.data.corpus.splits import CorpusPairs
         from selfattn.data.readers.pair_files import chosen_columns
 
         columns, languages, usual = chosen_columns(options.columns), (options.source, options.target), CleaningOptions()
@@ -264,12 +262,13 @@ class Translation(Task):
             return super().tokenizer(splits)
         from selfattn.tokenizers.load import SeparateTokenizer
         from selfattn.tokenizers.subword import SubwordTokenizer
+        from selfattn.tokenizers.subword_training import SubwordSettings
 
         options, kind, sample = self.options, self.options.kind, splits.sample()
 
         def subwords(texts: Iterable[str]) -> SubwordTokenizer:
-            size, clip = options.vocab_size or VOCAB_SIZE, options.vocab_size is None
-            return SubwordTokenizer.train(texts, vocab_size=size, kind=kind, clip=clip)
+            settings = SubwordSettings(kind, options.vocab_size or VOCAB_SIZE)
+            return SubwordTokenizer.train(texts, settings, clip=options.vocab_size is None)
 
         if options.separate:
             source, target = (pair.source for pair in sample), (pair.target for pair in sample)
@@ -289,9 +288,10 @@ class Translation(Task):
         """Leave the presets as they are for phrases; make them larger for sentences."""
         return config if self.options.is_cldr else size_for_sentences(config)
 
-    def default_models(self) -> tuple[str, ...]:
+    def usual_comparison(self) -> dict[str, Any]:
         """An RNN with attention of the size that the data ask for, and the Transformer."""
-        return ("rnn-attention" if self.options.is_cldr else "luong-bidirectional", "transformer")
+        models = ("rnn-attention" if self.options.is_cldr else "luong-bidirectional", "transformer")
+        return super().usual_comparison() | {"models": models}
 
     def test_items(self, quick: bool) -> int | None:
         """So many phrases; of a corpus the whole test part."""
@@ -300,8 +300,6 @@ class Translation(Task):
     @classmethod
     def subject(cls) -> Subject:
         """The Transformer against the RNN with attention."""
-        from selfattn.tasks.subject import subject_of
-
         return subject_of(cls.name)
 
     @property
@@ -314,11 +312,6 @@ class Translation(Task):
         return (EXACT_MATCH, *scores) if self.options.is_cldr else (scores[0], EXACT_MATCH, *scores[1:])
 
     @property
-    def validation_metrics(self) -> tuple[str, ...]:
-        """Exact match, and of sentences BLEU."""
-        return self.metrics[: 1 if self.options.is_cldr else 2]
-
-    @property
     def gold(self) -> Sequence[GoldPair]:
         """The sentences with links that were given."""
         if self.test_options.gold is None:
@@ -329,7 +322,7 @@ class Translation(Task):
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
         """Choose the pairs to test a run on; of the file that it was trained on, the part that was held out."""
-        from selfattn.data.corpus.splits import is_held_out_of, read_again
+        from selfattn.data.corpus.corpus import is_held_out_of, read_again
 
         if self._settings.get("kind") == "cldr" or (data and not is_held_out_of(self._settings, data)):
             return super().held_out(data, columns)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -85,34 +83,12 @@ class SeparateTokenizer:
             raise ValueError(f"source and target have different ids of pad, bos, eos and unk: {specials}")
         self.source, self.target = source, target
         self.pad_id, self.bos_id, self.eos_id, self.unk_id = specials[0]
+        self.encode, self.sample, self.spans, self.unknown = source.encode, source.sample, source.spans, source.unknown
+        self.decode, self.pieces = target.decode, target.pieces
 
     def __len__(self) -> int:
         """Return the size of the target's vocabulary: what the model chooses from."""
         return len(self.target)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the source ids of the text."""
-        return self.source.encode(text)
-
-    def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
-        """Return source ids of one of the ways to cut the text up."""
-        return self.source.sample(text, seed, alpha)
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the range of characters of each id of ``encode(text)``."""
-        return self.source.spans(text)
-
-    def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters that the source's vocabulary has no token for."""
-        return self.source.unknown(*texts)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of target ids."""
-        return self.target.decode(ids)
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return something printable for each target id."""
-        return self.target.pieces(ids)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the two tokenizers into ``source/`` and ``target/`` of the directory."""

@@ -19,7 +19,7 @@ from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically
 from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
 from selfattn.tokenizers.sampling import SegmentSampler
-from selfattn.tokenizers.subword_training import SPACE_MARK, SubwordKind, SubwordSettings, train_model
+from selfattn.tokenizers.subword_training import SPACE_MARK, USUAL, SubwordKind, SubwordSettings, train_model
 
 FILE_NAME, MODEL_NAME = "subword.json", "subword.model"
 _ADVICE = "restore the files of the run, or train again"
@@ -67,7 +67,7 @@ class SubwordTokenizer:
 
     Example:
         >>> texts = ["new newer newest", "low lower lowest"] * 9
-        >>> tokenizer = SubwordTokenizer.train(texts, vocab_size=280, kind="bpe")
+        >>> tokenizer = SubwordTokenizer.train(texts, SubwordSettings("bpe", vocab_size=280))
         >>> tokenizer.pieces(tokenizer.encode("lowest new é"))
         ['␣lo', 'west', '␣new', '␣', '<0xC3>', '<0xA9>']
         >>> tokenizer.spans("lowest new é")
@@ -100,13 +100,8 @@ class SubwordTokenizer:
     def train(
         cls,
         texts: Iterable[str],
+        settings: SubwordSettings = USUAL,
         *,
-        vocab_size: int = 8000,
-        kind: SubwordKind = "unigram",
-        character_coverage: float = 1.0,
-        byte_fallback: bool = True,
-        split_digits: bool = True,
-        user_symbols: Iterable[str] = (),
         clip: bool = False,
         max_texts: int | None = 1_000_000,
         seed: int = 0,
@@ -118,24 +113,15 @@ class SubwordTokenizer:
 
         Args:
             texts: of the training data; for a vocabulary that both sides share, sources and targets.
-            vocab_size: see `SubwordSettings`, also for the next five.
-            kind: default ``"unigram"``.
-            character_coverage: default 1, every character.
-            byte_fallback: default True.
-            split_digits: default True.
-            user_symbols: default none.
+            settings: what the vocabulary is to be; default ``SubwordSettings()``, 8,000 pieces by unigram.
             clip: where the texts have too few pieces in them, make as many as there are; default False, an error.
             max_texts: train on so many texts, drawn at random where there are more; None for all. Sentencepiece keeps
                 them in memory.
             seed: of that draw.
 
         Raises:
-            UserError: a setting is out of its range, there is no text, or the texts do not give so many pieces; the
-                message says how many they give.
+            UserError: there is no text, or the texts do not give so many pieces; the message says how many they give.
         """
-        settings = SubwordSettings(
-            kind, vocab_size, character_coverage, byte_fallback, split_digits, tuple(user_symbols)
-        )
         return cls(train_model(texts, settings, clip=clip, max_texts=max_texts, seed=seed), settings)
 
     def __len__(self) -> int:
@@ -168,7 +154,8 @@ class SubwordTokenizer:
             ValueError: alpha is negative, or above 1 for BPE.
 
         Example:
-            >>> tokenizer = SubwordTokenizer.train(["low lower lowest"] * 9, vocab_size=300, clip=True, kind="bpe")
+            >>> settings = SubwordSettings("bpe", vocab_size=300)
+            >>> tokenizer = SubwordTokenizer.train(["low lower lowest"] * 9, settings, clip=True)
             >>> [tokenizer.pieces(tokenizer.sample("lowest", seed=0, alpha=alpha)) for alpha in (0, 1)]
             [['␣lowest'], ['␣', 'l', 'o', 'w', 'e', 's', 't']]
         """

@@ -70,6 +70,9 @@ class SubwordSettings(Plain):
             raise UserError(f"subwords: a symbol is given twice: {', '.join(self.user_symbols)}; give each once")
 
 
+USUAL = SubwordSettings()
+
+
 def train_model(
     texts: Iterable[str], settings: SubwordSettings, *, clip: bool, max_texts: int | None, seed: int
 ) -> bytes:

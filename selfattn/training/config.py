@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import typing
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from selfattn.codec import Plain
-from selfattn.errors import SettingError
+from selfattn.settings import check
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "one_cycle"]
 Precision = Literal["float32", "bfloat16"]
@@ -93,30 +92,20 @@ class TrainingConfig(Plain):
     target_exact_match: float | None = None
 
     def __post_init__(self) -> None:
-        self._check("seed", int, lambda x: True, "a whole number")
+        fits = partial(check, self, said="{}")
+        fits("seed", int, lambda x: True, "a whole number")
         counts = "epochs batch_size accumulate average_last validation_items max_steps items_per_epoch max_tokens"
-        self._check(f"{counts} validate_every patience", int, lambda x: x >= 1, "a whole number of at least 1")
-        self._check("warmup_steps", int, lambda x: x >= 0, "a whole number of at least 0")
-        self._check("lr", float, lambda x: x > 0, "a number above 0")
-        self._check("weight_decay clip_norm r_drop", float, lambda x: x >= 0, "a number of at least 0")
-        self._check("warmup label_smoothing ema_decay", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
-        self._check("teacher_forcing teacher_forcing_end", float, lambda x: 0 <= x <= 1, "a probability in [0, 1]")
-        self._check("target_exact_match", float, lambda x: 0 < x <= 1, "a share in (0, 1]")
+        fits(f"{counts} validate_every patience", int, lambda x: x >= 1, "a whole number of at least 1")
+        fits("warmup_steps", int, lambda x: x >= 0, "a whole number of at least 0")
+        fits("lr", float, lambda x: x > 0, "a number above 0")
+        fits("weight_decay clip_norm r_drop", float, lambda x: x >= 0, "a number of at least 0")
+        fits("warmup label_smoothing ema_decay", float, lambda x: 0 <= x < 1, "a share in [0, 1)")
+        fits("teacher_forcing teacher_forcing_end", float, lambda x: 0 <= x <= 1, "a probability in [0, 1]")
+        fits("target_exact_match", float, lambda x: 0 < x <= 1, "a share in (0, 1]")
         for name, choices in (("schedule", ScheduleName), ("precision", Precision), ("average", AverageName)):
             options = typing.get_args(choices)
-            self._check(name, str, options.__contains__, f"one of {', '.join(options)}")
-        self._check("betas", tuple, _are_betas, "two numbers in [0, 1)")
-
-    def _check(self, names: str, kind: type, holds: Callable[[Any], bool], expected: str) -> None:
-        """Check fields; one that is None by default may be None."""
-        for name in names.split():
-            value = getattr(self, name)
-            if value is None and type(self).__dataclass_fields__[name].default is None:
-                continue
-            right_kind = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
-            finite = not isinstance(value, float) or math.isfinite(value)
-            if not (right_kind and finite and holds(value)):
-                raise SettingError(f"{name}: expected {expected}, got {value!r}")
+            fits(name, str, options.__contains__, f"one of {', '.join(options)}")
+        fits("betas", tuple, _are_betas, "two numbers in [0, 1)")
 
 
 def _are_betas(values: tuple[Any, ...]) -> bool:

@@ -6,12 +6,14 @@ handed in. It prints nothing, and writes nothing but the checkpoint where it is 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
+from selfattn.data.batches import Batch, batches, stream_batches
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
@@ -20,7 +22,6 @@ from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.checkpoints.state import TrainingState
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Processes, Replica
-from selfattn.training.epochs import Group, cut_epoch
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.optim.averaging import Average, make_average
 from selfattn.training.optim.optimizer import make_optimizer
@@ -28,6 +29,8 @@ from selfattn.training.optim.weights import put_into
 from selfattn.training.step import Stepper, check_finite
 from selfattn.training.validation import Criterion, validation_loss
 
+Group = list[Batch]
+"""Batches whose gradients make one step."""
 Status = Literal["finished", "target reached", "stopped early", "interrupted"]
 
 
@@ -209,7 +212,9 @@ class _Loop:
                 self._step(group)
                 self._save_where_due()
             else:
-                self._end_epoch()
+                if not progress.position:
+                    raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
+                progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
                 if not self.config.validate_every:
                     return
 
@@ -246,12 +251,6 @@ class _Loop:
         self.restored = None
         self.replica.trained.train()
         return groups
-
-    def _end_epoch(self) -> None:
-        progress = self.state.progress
-        if not progress.position:
-            raise UserError(f"training: epoch {progress.epoch + 1} has no examples; give some")
-        progress.epoch, progress.position, self.groups = progress.epoch + 1, 0, None
 
     def _total_steps(self, steps_per_epoch: int | None) -> int:
         # Counted once: with a bound on tokens, later epochs may have a batch more or less; the schedule holds.
@@ -295,7 +294,7 @@ class _Loop:
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
                 if is_best:
-                    state.keep_best()
+                    state.best_weights = self.replica.snapshot()
                 state.reports.append(report)
                 for observer in self.observers:
                     observer.validated(report, model, is_best)
@@ -331,3 +330,49 @@ class _Loop:
             raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
         self.restored = restored
         self._announce()
+
+
+def cut_epoch(
+    examples: Iterable[Example], config: TrainingConfig, *, pad_id: int, bos_id: int, generator: torch.Generator
+) -> tuple[Iterator[Group], int | None]:
+    """Cut an epoch into the groups of batches that make its steps.
+
+    A sequence is dealt out as a whole by :func:`selfattn.data.batches.batches`. Anything else is read as it comes by
+    :func:`selfattn.data.batches.stream_batches`: it may be larger than memory, or have no end.
+
+    Args:
+        examples: of the epoch.
+        config: gives ``batch_size``, ``max_tokens`` and ``accumulate``.
+        pad_id: padding token.
+        bos_id: the token that every target begins with.
+        generator: of the order.
+
+    Returns:
+        The groups in their order, and how many; None where nobody knows. The last group may be smaller.
+
+    Example:
+        >>> examples = [Example([4, 2], [5, 2])] * 7
+        >>> config = TrainingConfig(batch_size=2, accumulate=3)
+        >>> chance = torch.Generator().manual_seed(0)
+        >>> groups, count = cut_epoch(examples, config, pad_id=0, bos_id=1, generator=chance)
+        >>> count, [len(group) for group in groups]
+        (2, [3, 1])
+    """
+    cut: Callable[..., Iterator[Batch]] = batches if isinstance(examples, Sequence) else stream_batches
+    made = cut(
+        examples,
+        batch_size=config.batch_size,
+        max_tokens=config.max_tokens,
+        pad_id=pad_id,
+        bos_id=bos_id,
+        generator=generator,
+    )
+    if not isinstance(examples, Sequence):
+        return _grouped(made, config.accumulate), None
+    known = list(made)
+    return _grouped(iter(known), config.accumulate), -(-len(known) // config.accumulate)
+
+
+def _grouped(stream: Iterator[Batch], size: int) -> Iterator[Group]:
+    while group := list(itertools.islice(stream, size)):
+        yield group

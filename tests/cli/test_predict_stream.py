@@ -22,6 +22,7 @@ from selfattn.runs.run import Run
 from selfattn.runs.task import Task
 from selfattn.runs.train import with_settings
 from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
 from selfattn.training.config import TrainingConfig
 
 Cli = Callable[..., Any]
@@ -133,7 +134,9 @@ def test_tokens_are_counted_in_the_form_that_the_model_reads(cli: Cli, runs: dic
 @pytest.mark.parametrize("text", ["a new word " * 9, "한글 ☃☃☃ " * 9, "☃" * 30, " " * 60, "ab  c\t" * 20])
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 20])
 def test_subwords_are_cut_to_the_limit(runs: dict[str, Run], text: str, limit: int) -> None:
-    tokenizer = SubwordTokenizer.train(["a new word", "한글", "words are new"] * 9, vocab_size=300, clip=True)
+    tokenizer = SubwordTokenizer.train(
+        ["a new word", "한글", "words are new"] * 9, SubwordSettings(vocab_size=300), clip=True
+    )
     read: list[str] = []
 
     class Recorded(Run):

@@ -1,4 +1,4 @@
-"""Dates that training never shows: their years, their formats, their gold spans, and the foreign strings."""
+"""Dates that training never shows: their years, their formats, and their gold spans."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import pytest
 
 from selfattn.data.dates.formats import date_patterns
-from selfattn.data.dates.probes import read_foreign_dates, unseen_formats, unseen_years
+from selfattn.data.dates.probes import unseen_formats, unseen_years
 from selfattn.data.dates.source import DateSource, split_of
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -83,34 +82,14 @@ def test_formats_are_none_of_training_and_days_are_those_of_the_test() -> None:
     assert set(cases) == {"upper", "lower", "as is"}
 
 
-def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
+def test_bad_input_is_said_in_a_line() -> None:
     with pytest.raises(UserError, match="unknown locale 'en_UX'"):
         unseen_years("en_UX", 1)
     with pytest.raises(ValueError, match="must not be negative, got -1"):
         unseen_formats("en_US", -1)
-    path = tmp_path / "dates.tsv"
-    path.write_text("input\tiso\n1/2/03\t2003-01-02\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"dates.tsv:1: no column 'lang'"):
-        read_foreign_dates(path)
-    path.write_text("input\tiso\tlang\tconflict\tambiguous\tyy\textra\n1/2/03\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"dates.tsv:2: 1 columns instead of 7"):
-        read_foreign_dates(path)
 
 
 def test_a_locale_without_further_formats_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfattn.data.dates.probes._new_formats", lambda name: ())
     with pytest.raises(UserError, match="CLDR has no further date formats for en_US; add a locale"):
         unseen_formats("en_US", 1)
-
-
-def test_foreign_dates_by_kind(shared_data: Callable[[str], Path]) -> None:
-    path = shared_data("date-parsing/foreign_dates.tsv")
-    pairs = read_foreign_dates(path)
-    assert len(pairs) == 816
-    kinds = Counter(pair.tag for pair in pairs)
-    assert kinds["plain"] == 404
-    assert kinds["conflict"] == 15
-    assert set(kinds) == {"plain", "conflict", "ambiguous", "two-digit year", "with a time"}
-    english = read_foreign_dates(path, ["en"])
-    assert Pair("7 May 1970", "1970-05-07", "plain") in english
-    assert 345 <= len(english) < 400

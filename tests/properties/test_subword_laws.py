@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
 
 TEXTS = ["the lowest tower", "the  newer\nflower", " a new low", "오늘은 11월 13일", "العربية", "ᄀ\u1161ᆨ <2ko>"] * 7
 
@@ -23,7 +24,9 @@ MODELS = [(kind, symbols) for kind in ("unigram", "bpe") for symbols in ((), ("<
 
 @cache
 def trained(kind: Any, symbols: tuple[str, ...], byte_fallback: bool = True) -> SubwordTokenizer:
-    return SubwordTokenizer.train(TEXTS, kind=kind, user_symbols=symbols, byte_fallback=byte_fallback, clip=True)
+    return SubwordTokenizer.train(
+        TEXTS, SubwordSettings(kind, byte_fallback=byte_fallback, user_symbols=symbols), clip=True
+    )
 
 
 @pytest.mark.parametrize(("kind", "symbols"), MODELS)

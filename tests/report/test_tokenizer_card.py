@@ -9,12 +9,13 @@ from selfattn.report.drawing.tokens import width
 from selfattn.tokenizers.card import card
 from selfattn.tokenizers.char import CharTokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
 
 TEXTS = ["the lowest tower", "the newer flower", "오늘은 11월 13일"] * 7
 
 
 def subwords(byte_fallback: bool = True) -> SubwordTokenizer:
-    return SubwordTokenizer.train(TEXTS, clip=True, kind="bpe", byte_fallback=byte_fallback)
+    return SubwordTokenizer.train(TEXTS, SubwordSettings("bpe", byte_fallback=byte_fallback), clip=True)
 
 
 def test_figures_by_hand() -> None:

@@ -24,7 +24,9 @@ KINDS = ("unigram", "bpe")
 
 
 def train(texts: list[str] = TEXTS, **settings: Any) -> SubwordTokenizer:
-    return SubwordTokenizer.train(texts, **{"clip": True} | settings)
+    how = {"clip": True} | {name: settings.pop(name) for name in ("clip", "max_texts", "seed") if name in settings}
+    settings["user_symbols"] = tuple(settings.get("user_symbols", ()))
+    return SubwordTokenizer.train(texts, SubwordSettings(**settings), **how)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,6 +12,7 @@ import pytest
 
 from selfattn.tokenizers.card import card
 from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
 
 Shared = Callable[[str], Path]
 
@@ -36,7 +37,7 @@ def syllables(text: str) -> set[str]:
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_every_syllable_of_the_texts_is_a_token(kind: Any, korean: tuple[list[str], list[str]]) -> None:
     train, unseen = korean
-    tokenizer = SubwordTokenizer.train(train, kind=kind, vocab_size=4000)
+    tokenizer = SubwordTokenizer.train(train, SubwordSettings(kind, 4000))
     assert tokenizer.unknown(*train) == {}
     seen = syllables("".join(train))
     for syllable in seen:
@@ -52,7 +53,7 @@ def test_every_syllable_of_the_texts_is_a_token(kind: Any, korean: tuple[list[st
 
 def test_lower_coverage_writes_rare_syllables_as_bytes(korean: tuple[list[str], list[str]]) -> None:
     train, unseen = korean
-    tokenizer = SubwordTokenizer.train(train, vocab_size=4000, character_coverage=0.9995)
+    tokenizer = SubwordTokenizer.train(train, SubwordSettings(vocab_size=4000, character_coverage=0.9995))
     outside = tokenizer.unknown(*train)
     assert outside
     assert sum(outside.values()) <= 0.0005 * sum(map(len, train))
@@ -63,7 +64,7 @@ def test_lower_coverage_writes_rare_syllables_as_bytes(korean: tuple[list[str], 
 
 def test_conjoining_jamo_are_another_text(korean: tuple[list[str], list[str]]) -> None:
     train, unseen = korean
-    tokenizer = SubwordTokenizer.train(train, vocab_size=4000)
+    tokenizer = SubwordTokenizer.train(train, SubwordSettings(vocab_size=4000))
     for text in unseen[:50]:
         parted = unicodedata.normalize("NFD", text)
         assert tokenizer.decode(tokenizer.encode(parted)) == parted  # and not the same text in NFC
@@ -72,7 +73,7 @@ def test_conjoining_jamo_are_another_text(korean: tuple[list[str], list[str]]) -
 
 def test_captions_come_back_and_their_words_are_whole(shared_data: Shared) -> None:
     train = [text for side in ("en", "de") for text in lines(shared_data(f"multi30k/train.{side}.gz"))[:5000]]
-    tokenizer = SubwordTokenizer.train(train, kind="bpe", vocab_size=8000)
+    tokenizer = SubwordTokenizer.train(train, SubwordSettings("bpe", 8000))
     assert len(tokenizer) == 8000
     assert tokenizer.pieces(tokenizer.encode("Two men eine Frau")) == ["␣Two", "␣men", "␣eine", "␣Frau"]
     for number, text in enumerate(lines(shared_data("multi30k/test_2016_flickr.de.gz"))):

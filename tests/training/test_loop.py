@@ -16,7 +16,7 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.training import epochs as epochs_module
+from selfattn.training import loop as loop_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Outcome, train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
@@ -113,14 +113,14 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(model_conf
 
 def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[list[list[int]]] = []
-    real = epochs_module.batches
+    real = loop_module.batches
 
     def recording(given: Sequence[Example], **options: object) -> Iterator[Batch]:
         for batch in real(given, **options):  # type: ignore[arg-type]  # options of several types
             orders[-1].append(batch.indices)
             yield batch
 
-    monkeypatch.setattr(epochs_module, "batches", recording)
+    monkeypatch.setattr(loop_module, "batches", recording)
     for model_config in (TRANSFORMER, RNN):
         orders.append([])
         run(model_config=model_config)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -116,11 +115,8 @@ class Jobs:
         path = self.options.out / job.path
         data, tests = self._of_seed(job.seed, job.few)
         if not self.is_trained(job):
-            changes: Mapping[str, Any] = job.model.training
-            training = replace(self.recipe, seed=job.seed, **changes)
-            config = RunConfig(
-                self.task.name, job.model.preset, job.model.model, training, data.settings, data.max_length
-            )
+            model, training = job.model, replace(self.recipe, seed=job.seed, **job.model.training)
+            config = RunConfig(self.task.name, model.preset, model.model, training, data.settings, data.max_length)
             fit(
                 config,
                 data,

@@ -29,20 +29,9 @@ from selfattn.comparison.running.jobs import Job, Jobs, threads
 from selfattn.comparison.running.progress import Logs, Reporter, View
 from selfattn.errors import UserError
 from selfattn.files import writing
-from selfattn.registry import (
-    FAMILIES,
-    METRICS,
-    POSITIONS,
-    PRESETS,
-    SCORES,
-    SECTIONS,
-    TASKS,
-    load_plugin,
-    loaded_plugins,
-)
+from selfattn.registry import DOORS, load_plugin, loaded_plugins
 from selfattn.training.interrupts import SIGNALS, first_interrupt
 
-_DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS)
 _ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
 
 
@@ -233,7 +222,7 @@ def _packed(jobs: Jobs) -> bytes:
             for name, part in door.items()
             if door.plugin_of(name) is None and not str(getattr(part, "__module__", "")).startswith("selfattn.")
         }
-        for number, door in enumerate(_DOORS)
+        for number, door in enumerate(DOORS)
     }
     inner = cloudpickle.dumps((own, jobs.task, jobs.recipe, jobs.options, jobs.command))
     packed: bytes = cloudpickle.dumps((loaded_plugins(), inner))
@@ -248,8 +237,8 @@ def _unpacked(parcel: bytes) -> Jobs:
     own, *rest = cloudpickle.loads(inner)
     for number, parts in own.items():
         for name, part in parts.items():
-            if name not in _DOORS[number]:
-                _DOORS[number].register(name)(part)
+            if name not in DOORS[number]:
+                DOORS[number].register(name)(part)
     return Jobs(*rest)
 
 

@@ -7,26 +7,21 @@ with one thing that no split of it has. Every set is endless and the same for ev
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
-from pathlib import Path
 
 from selfattn.data.dates.formats import casings, date_patterns, find_locale, parse
 from selfattn.data.dates.patterns import YEARS, DatePattern
 from selfattn.data.dates.source import DateFormat, DateSource, Readers, days_of, formats_of, split_days, write_pair
 from selfattn.data.pairs import Pair, indices
-from selfattn.data.readers.lines import read_text_lines
 from selfattn.errors import UserError
 
 BEFORE, AFTER = range(1800, 1900), range(2100, 2200)
 
 _SAMPLES = (date(2008, 1, 3), date(2013, 11, 28))  # two formats that write these alike are one
 _FIELDS = set("GyMLdEc")
-_KINDS = {"conflict": "conflict", "ambiguous": "ambiguous", "yy": "two-digit year", "extra": "with a time"}
-_COLUMNS = ("input", "iso", "lang", *_KINDS)
 
 
 def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
@@ -81,37 +76,6 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
         raise UserError(f"no unseen formats: CLDR has no further date formats for {', '.join(names)}; add a locale")
     readers = [one for name in names for one in formats_of(name)] + formats
     return _draw("unseen formats", formats, readers, split_days()["test"], count)
-
-
-def read_foreign_dates(path: str | os.PathLike[str], languages: Sequence[str] | None = None) -> list[Pair]:
-    """Read dates as people and other parsers' tests write them, from a table of such strings.
-
-    Args:
-        path: a file with tabs between its columns; the first line names them: ``input``, ``iso``, ``lang`` (codes with
-            commas between), and ``conflict``, ``ambiguous``, ``yy``, ``extra`` with 1 where that is so.
-        languages: keep rows that have one of these codes; default all rows.
-
-    Returns:
-        Pairs whose tag is the first of these that holds: ``conflict`` (sources disagree), ``ambiguous`` (the numbers
-        allow another reading), ``two-digit year``, ``with a time``, ``plain``.
-
-    Raises:
-        UserError: the file cannot be read, lacks a column, or has a row with another number of columns.
-    """
-    head, *rows = read_text_lines(Path(path), "give a table of dates")
-    columns = head.split("\t")
-    if missing := [name for name in _COLUMNS if name not in columns]:
-        raise UserError(f"{path}:1: no column {missing[0]!r}; name the columns in the first line, tabs between")
-    pairs = []
-    for number, row in enumerate(rows, 2):
-        cells = row.split("\t")
-        if len(cells) != len(columns):
-            raise UserError(f"{path}:{number}: {len(cells)} columns instead of {len(columns)}; put tabs between them")
-        named = dict(zip(columns, cells, strict=True))
-        if languages is None or set(languages) & set(named["lang"].split(",")):
-            kind = next((kind for column, kind in _KINDS.items() if named[column] == "1"), "plain")
-            pairs.append(Pair(named["input"], named["iso"], kind))
-    return pairs
 
 
 @lru_cache(maxsize=64)

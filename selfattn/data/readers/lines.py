@@ -46,7 +46,8 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         while line:
             if len(line) == _MOST:
                 raise UserError(f"{path}:{number}: longer than {_MOST >> 20} MiB; give one text a line")
-            yield _bare(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+            bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            yield bare.removesuffix(b"\n").removesuffix(b"\r")
             line, number = file.readline(_MOST), number + 1
 
 
@@ -168,7 +169,3 @@ def _check(path: Path, first: bytes, advice: str) -> None:
     start = first[:_START]
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or 3 * start.count(0) > len(start) > 1:
         raise UserError(f"{path}: UTF-16, not UTF-8; save the file as UTF-8")
-
-
-def _bare(line: bytes) -> bytes:
-    return line.removesuffix(b"\n").removesuffix(b"\r")

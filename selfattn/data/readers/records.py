@@ -259,7 +259,8 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
         try:
             record = parse(_text(line).encode())
         except ValueError as error:
-            yield BadRecord(number, f"not valid JSON ({_json_problem(error)})")
+            problem = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+            yield BadRecord(number, f"not valid JSON ({problem})")
             continue
         if not isinstance(record, dict):
             yield BadRecord(number, "not a JSON object")
@@ -268,12 +269,6 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
             raise SettingError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
         known = True
         yield pair_of(number, record, columns)
-
-
-def _json_problem(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg}, column {error.colno}"
-    return str(error)
 
 
 def _book(path: Path) -> Iterator[RawPair | BadRecord]:

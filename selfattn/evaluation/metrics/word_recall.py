@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -28,7 +28,6 @@ class WordRecall(Metric):
     Args:
         language: is not looked at.
         wanted: says of a word whether it is looked at; default all are.
-        words: cuts a text into words; default `words_of`.
 
     Example:
         >>> WordRecall().of(["the cat", "a dog"], ["the cow", "a dog"])
@@ -37,18 +36,16 @@ class WordRecall(Metric):
 
     name = "word recall"
 
-    def __init__(
-        self, language: str = "", *, wanted: Callable[[str], bool] | None = None, words: Words | None = None
-    ) -> None:
+    def __init__(self, language: str = "", *, wanted: Callable[[str], bool] | None = None) -> None:
         super().__init__(language)
-        self.wanted, self.words = wanted, words_of if words is None else words
+        self.wanted = wanted
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count the words that both have, and those of the reference."""
         rows = []
         for output, reference in zip(outputs, references, strict=True):
-            right = Counter(word for word in self.words(reference) if self.wanted is None or self.wanted(word))
-            rows.append(((Counter(self.words(output)) & right).total(), right.total()))
+            right = Counter(word for word in words_of(reference) if self.wanted is None or self.wanted(word))
+            rows.append(((Counter(words_of(output)) & right).total(), right.total()))
         return np.array(rows, dtype=np.float64)
 
 
@@ -56,7 +53,7 @@ def seen_in_training(training: Mapping[str, int], low: int, high: int | None) ->
     """Return what says of a word whether training has it so often.
 
     Args:
-        training: how often the training's targets have each word, from `count_words`.
+        training: how often the training's targets have each word.
         low: at least so often.
         high: at most so often; None for any number.
 
@@ -76,20 +73,3 @@ def words_of(text: str) -> list[str]:
         ['ein', 'u', 'bahn', 'schild', '2', 'männer']
     """
     return re.findall(r"\w+", text.lower())
-
-
-def count_words(texts: Iterable[str], *, words: Words | None = None) -> Counter[str]:
-    """Count the words of a training's sources or targets.
-
-    Args:
-        texts: may be endless work, is read once.
-        words: cuts a text into words; default `words_of`.
-
-    Example:
-        >>> count_words(["a dog", "A cat"])["a"]
-        2
-    """
-    counts = Counter[str]()
-    for text in texts:
-        counts.update((words or words_of)(text))
-    return counts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -47,35 +46,30 @@ def by_tag(pairs: Sequence[Pair]) -> list[ItemGroup]:
     return [ItemGroup(tag, tuple(some)) for tag, some in sorted(places.items())]
 
 
-def by_length(
-    texts: Sequence[str], *, edges: Sequence[int] | None = None, groups: int = 4, words: Words = list
-) -> list[ItemGroup]:
-    """Group by length.
+def by_length(texts: Sequence[str], *, groups: int = 4, words: Words = list) -> list[ItemGroup]:
+    """Group by length, into buckets of about the same size.
+
+    Texts of one length are in one bucket, so there may be fewer than asked for, and their sizes may differ.
 
     Args:
         texts: of the test items, as a rule their sources.
-        edges: the first length of each bucket but the first, ascending; default those that give buckets of about the
-            same size. Texts of one length are in one bucket, so there may be fewer, and their sizes may differ.
-        groups: how many buckets to make without ``edges``; default 4.
+        groups: how many buckets to make at most; default 4.
         words: what is counted; default characters. ``str.split`` counts what stands between spaces.
 
     Raises:
-        ValueError: edges that do not ascend, or fewer than one group.
+        ValueError: fewer than one group.
 
     Example:
-        >>> [(bucket.name, bucket.places) for bucket in by_length(["a", "abc", "ab", "abcdef"], edges=[2, 4])]
-        [('1', (0,)), ('2 to 3', (1, 2)), ('6', (3,))]
+        >>> [(bucket.name, bucket.places) for bucket in by_length(["a", "abc", "ab", "abcdef"], groups=2)]
+        [('1 to 2', (0, 2)), ('3 to 6', (1, 3))]
     """
     if not texts:
         return []
     lengths = np.array([len(words(text)) for text in texts], dtype=np.int64)
-    if edges is None:
-        if groups < 1:
-            raise ValueError(f"groups must be at least 1, got {groups}")
-        ordered = np.sort(lengths)
-        edges = sorted({int(ordered[len(ordered) * number // groups]) for number in range(1, groups)})
-    elif any(low >= high for low, high in pairwise(edges)):
-        raise ValueError(f"edges must ascend, got {list(edges)}")
+    if groups < 1:
+        raise ValueError(f"groups must be at least 1, got {groups}")
+    ordered = np.sort(lengths)
+    edges = sorted({int(ordered[len(ordered) * number // groups]) for number in range(1, groups)})
     numbers = np.searchsorted(np.array(edges, dtype=np.int64), lengths, side="right")
     places = [np.flatnonzero(numbers == number) for number in range(len(edges) + 1)]
     return [
@@ -92,7 +86,7 @@ def by_training_frequency(
 
     Args:
         references: one for each item.
-        training: how often the training's targets have each word, from `count_words`.
+        training: how often the training's targets have each word.
         bins: least and largest count of each group; default `FREQUENCIES`.
 
     Returns:

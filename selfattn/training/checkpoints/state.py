@@ -34,10 +34,6 @@ class TrainingState:
         self.reports: list[EpochReport] = []
         self.best_weights: Weights | None = None
 
-    def keep_best(self) -> None:
-        """Keep the whole model's present weights as the best."""
-        self.best_weights = self.replica.snapshot()
-
     def checkpoint(self) -> Checkpoint:
         """Put everything together, the states of the random streams included."""
         tensors: dict[str, Tensor] = {"rng/cpu": torch.get_rng_state(), "rng/coins": self.coins.get_state()}
