@@ -167,9 +167,10 @@ def measure_cost(run: Run, tests: TestSet, *, tokens: int, thorough: bool) -> Co
     flops = count_flops(
         run.model, batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training.batch_size)
     )
+    per_token = flops.training_per_token * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
     return Cost(
-        training_flops=flops.training_per_token * tokens,
-        training_flops_per_token=flops.training_per_token,
+        training_flops=per_token * tokens,
+        training_flops_per_token=per_token,
         decoding_flops_per_token=flops.decoding_per_token,
         training_bytes=peak_memory(_training_step(run, tests)) if thorough else None,
         weights_bytes=(run.path / WEIGHTS).stat().st_size,

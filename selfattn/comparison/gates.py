@@ -10,8 +10,8 @@ from selfattn.comparison.plan import Plan
 from selfattn.comparison.testing import Tested
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Gate
-from selfattn.figures.record import Matching
-from selfattn.models.sizing import spread
+from selfattn.figures.record import BODIES_APART, Matching
+from selfattn.models.sizing import body, spread
 
 _OF_THE_DATA = ("overlap",)  # the same for every model of a seed
 _LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # decide how many steps there are
@@ -44,15 +44,20 @@ def _matched(models: Mapping[str, Sequence[Tested]], matching: Matching) -> Gate
     counts = dict(matching.counts)
     if not counts:
         counts = {name: float(runs[0].record.parameters_non_embedding) for name, runs in models.items()}
-    what = {"none": "parameters outside embeddings", "parameters": "parameters outside embeddings"}
-    apart = spread(counts)
+    what = dict.fromkeys(("none", "parameters"), "parameters outside embeddings") | {"body": "parameters of the body"}
+    apart, too_far = spread(counts), False
     named = f"{what.get(matching.budget, matching.budget)}: {apart.largest} has {counts[apart.largest]:,.4g}, "
     reason = f"{named}{apart.share:.1%} more than {apart.smallest} with {counts[apart.smallest]:,.4g}"
     if len(counts) == 1:
         reason = "one model, nothing to match"
-    elif apart.share > matching.limit and matching.allowed_apart:
+    elif matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
+        bodies = spread({name: body(runs[0].config.model) for name, runs in models.items()})
+        too_far = bodies.share > BODIES_APART
+        reason += f"; without any axis over the vocabulary {bodies.largest} has {bodies.share:.1%} more than "
+        reason += bodies.smallest
+    if len(counts) > 1 and (too_far or apart.share > matching.limit) and matching.allowed_apart:
         reason += "; the comparison was asked for all the same"
-    passed = apart.share <= matching.limit or matching.allowed_apart
+    passed = (apart.share <= matching.limit and not too_far) or matching.allowed_apart
     return Gate("matched budgets", passed, reason, value=apart.share, limit=matching.limit)
 
 

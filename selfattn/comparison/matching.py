@@ -10,14 +10,15 @@ from selfattn.comparison.costs import step_seconds
 from selfattn.comparison.plan import CompareOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
-from selfattn.figures.record import Matching
+from selfattn.figures.record import BODIES_APART, Matching
 from selfattn.models.config import ModelConfig
-from selfattn.models.sizing import check_matched, match, parameters
+from selfattn.models.sizing import body, check_matched, match, parameters
 from selfattn.runs.task import Budget
 from selfattn.training.config import TrainingConfig
 
 _WORDS: dict[Budget, str] = {
     "parameters": "parameters outside embeddings",
+    "body": "parameters of the body (without any axis over the vocabulary)",
     "flops": "training FLOPs a target token",
     "seconds": "seconds a training step",
 }
@@ -59,7 +60,9 @@ def match_models(
     else:
         counts = {name: measure(config) for name, config in found.items()}
     if not options.apart:
-        _check(counts, what, options)
+        _check(counts, what, options, options.match_limit)
+        if what == "parameters":  # which count an output matrix that is no embedding
+            _check({name: body(config) for name, config in found.items()}, "body", options, BODIES_APART)
     return found, Matching(
         options.match or "none", target, counts, limit=options.match_limit, allowed_apart=options.apart
     )
@@ -72,11 +75,12 @@ def _sized(name: str, config: ModelConfig, target: float, measure: Measure, limi
         raise UserError(f"{name}: {error}") from None
 
 
-def _check(counts: Mapping[str, float], what: Budget, options: CompareOptions) -> None:
+def _check(counts: Mapping[str, float], what: Budget, options: CompareOptions, limit: float) -> None:
     try:
-        check_matched(counts, _WORDS[what], limit=options.match_limit)
+        check_matched(counts, _WORDS[what], limit=limit)
     except UserError as error:
-        advice = "`apart` compares them all the same" + ("" if options.match else ", `match` parameters sizes them")
+        sizes = what if options.match in (None, "parameters") and options.match != what else ""
+        advice = "`apart` compares them all the same" + (f", `match` {sizes} sizes them" if sizes else "")
         raise SettingError(f"{str(error).split(': size them')[0]}; {advice}") from None
 
 
@@ -84,9 +88,12 @@ def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: Trainin
     match what:
         case "parameters":
             return partial(parameters, vocab_size=vocab_size)
+        case "body":
+            return body
         case "flops":
             tokens = shape.batch * shape.target
-            return lru_cache(lambda config: training_flops(config, vocab_size, shape) / tokens)
+            passes = 2 if training.r_drop else 1
+            return lru_cache(lambda config: passes * training_flops(config, vocab_size, shape) / tokens)
         case "seconds":
 
             @lru_cache

@@ -58,8 +58,9 @@ class CompareOptions:
         test_items: unseen pairs that every model is tested on; of a file, at most its test part.
         set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
         few: train also on so few pairs, with the first seed, and report it: numbers separated by commas.
-        match: give the models widths with which they have the same of it: parameters (outside embeddings), training
-            FLOPs for each target token, or wall seconds of a training step, measured here.
+        match: give the models widths with which they have the same of it: parameters (outside embeddings), body
+            (without any axis over the vocabulary: an output matrix of its own left out, too), training FLOPs for each
+            target token, or wall seconds of a training step, measured here.
         budget: how much of it; where not given, the median of what the models have as they are.
         match_limit: models further apart than this share are refused.
         apart: compare models of different size all the same; the report says so.

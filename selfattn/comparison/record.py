@@ -24,6 +24,7 @@ from selfattn.figures.quality import Estimate
 from selfattn.figures.record import SCHEMA, Difference, Model, Record
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
+from selfattn.models.sizing import body
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import Task
@@ -133,6 +134,7 @@ def _model(
         summary=preset.summary,
         source=preset.source,
         parameters_non_embedding=first.record.parameters_non_embedding,
+        parameters_body=body(first.config.model),
         timing=_timing(runs, times),
         cost=cost,
         alignment=first.result.alignment,

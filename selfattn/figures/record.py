@@ -34,6 +34,7 @@ class Model(Plain):
 
     Args:
         attention: whether decoder states ask the encoder states (a model without it has no maps to show).
+        parameters_body: those without any axis over the vocabulary, neither embeddings nor an untied output matrix.
         not_measured: why a figure is missing, by its name (for example `predict_ms`).
     """
 
@@ -45,6 +46,7 @@ class Model(Plain):
     summary: str = ""
     source: str = ""
     parameters_non_embedding: int | None = None
+    parameters_body: int | None = None
     timing: Timing = field(default_factory=Timing)
     cost: Cost = field(default_factory=Cost)
     alignment: ModelAlignment | None = None
@@ -70,14 +72,15 @@ class Matching(Plain):
     """What the models were sized for.
 
     Args:
-        budget: what is equal: `parameters`, `flops` or `seconds`; `none` where nothing was solved for.
+        budget: what is equal: `parameters` (outside embeddings), `body` (those without any axis over the vocabulary),
+            `flops` or `seconds`; `none` where nothing was solved for.
         target: the budget itself; None where nothing was solved for.
         counts: what each model has of it.
         limit: how far apart models may be and be called matched, as a share of the smallest.
         allowed_apart: whether the user asked for a comparison in spite of a larger distance.
     """
 
-    budget: Literal["parameters", "flops", "seconds", "none"] = "none"
+    budget: Literal["parameters", "body", "flops", "seconds", "none"] = "none"
     target: float | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
     limit: float = 0.02
@@ -85,6 +88,7 @@ class Matching(Plain):
 
 
 UNMATCHED = Matching()
+BODIES_APART = 1.0  # matched by all parameters outside embeddings, bodies still have to be within a factor of two
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,23 @@ def parameters(config: ModelConfig, vocab_size: int) -> int:
         return count_parameters(build(config, vocab_size=vocab_size, pad_id=0, seed=0))[1]
 
 
+def body(config: ModelConfig) -> int:
+    """Count the parameters without any axis over the vocabulary: neither embeddings nor an output matrix of its own.
+
+    What grows with the vocabulary is what two sizes of it tell apart, so any family can be asked.
+
+    Args:
+        config: of the model.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> config = PRESETS["transformer"].config
+        >>> body(config), parameters(config, 47) - body(config) == 47 * (config.decoder.dim + 1)
+        (175040, True)
+    """
+    return 2 * parameters(config, 64) - parameters(config, 128)
+
+
 def match(config: ModelConfig, target: float, measure: Measure, *, tolerance: float = TOLERANCE) -> ModelConfig:
     """Scale the widths of an architecture until it measures what it should.
 

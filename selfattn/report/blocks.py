@@ -294,6 +294,7 @@ class Chart:
     lines: tuple[ChartLine, ...]
     scale: Scale
     unit: Said
+    #: How an amount of it is written.
     show: Callable[[float], str] = "{:g}".format
     choice: Said = ""
 

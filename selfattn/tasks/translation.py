@@ -159,8 +159,8 @@ class TranslationTests:
         sentences: the words of the pairs that --gold links.
         base: what --gold counts words from; where not given, found out from the links.
         floor: what every run has to reach on the test, for others did on the same data: metric=value, with bleu, chrf,
-            exact_match or bleu_lowercased_tokenised; of one that does not, the report says "not comparable". Needs
-            --floor-source.
+            exact_match or bleu_lowercased_tokenised; of one that does not, the report says so beside the verdict.
+            Needs --floor-source.
         floor_source: who reached what, on what; it stands in the report.
     """
 

@@ -19,7 +19,7 @@ BOOK_PAIRS = [Pair("september 27, 1994", "1994-09-27"), Pair("2/10/93", "1993-02
 
 
 def write(path: Path, content: bytes) -> Path:
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return path
 
 
@@ -155,7 +155,12 @@ def test_missing_files_and_directories(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damaged",
-    [b"plain text", gzip.compress(BOOK)[:-4], gzip.compress(BOOK)[:20] + b"\0" * 20, gzip.compress(BOOK) + b"x"],
+    [
+        b"plain text",
+        gzip.compress(BOOK, mtime=0)[:-4],
+        gzip.compress(BOOK, mtime=0)[:20] + b"\0" * 20,
+        gzip.compress(BOOK, mtime=0) + b"x",
+    ],
 )
 def test_damaged_gzip_files(tmp_path: Path, damaged: bytes) -> None:
     path = tmp_path / "date.txt.gz"

@@ -60,6 +60,45 @@ def test_the_korean_results_have_the_english_figures() -> None:
         assert row in english, row
 
 
+def figures(line: str) -> list[str]:
+    return re.findall(r"\d[\d,.]*\d|\d", line)
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.ko.md"])
+def test_the_readmes_table_is_its_record(readme: str) -> None:
+    """Every figure of the table on the first page stands in the committed report, and the command is the report's."""
+    text = (ROOT / readme).read_text("utf-8")
+    report = (ROOT / "docs/results/reports/dates.md").read_text("utf-8")
+    command = re.search(r"selfattn compare dates[^`\n]*", report)
+    assert command
+    assert f"`{command[0].partition(' --out')[0].strip()}`" in text, "the page names another command than its record"
+    recorded: dict[str, list[str]] = {}
+    for line in report.splitlines():
+        if line.startswith("| "):
+            recorded.setdefault(line.split()[1], []).extend(figures(line))
+    rows = [line for line in text.splitlines() if re.match(r"\| (rnn-|transformer )", line) and "[" in line]
+    assert len(rows) == 4
+    for row in rows:
+        assert set(figures(row)) <= set(recorded[row.split()[1]]), row
+    gates = re.search(r"(\d+) of (\d+) sanity gates passed", report)
+    assert gates
+    assert gates[1] == gates[2]
+    assert re.search(rf"All {gates[1]} sanity gates|점검 {gates[1]}개를 모두", text)
+    assert ("not tuned" in report) == bool(re.search("not tuned|탐색하지", text))
+    other = (ROOT / "docs/results/reports/translation.md").read_text("utf-8").partition("\n|")[0]
+    said = re.search(r"\d\d\.\d % \[[\d., ]+\]\D+\d\d\.\d %\s\[[\d., ]+\], p = [\d.]+\d", text)
+    assert said
+    assert set(figures(said[0])) <= set(figures(other))
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ko.md", "docs/results/dates.md", "docs/results/translation.md"])
+def test_tuning_is_said_only_where_it_was_asked_for(page: str) -> None:
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    for sentence in re.split(r"(?<=[.;:])\s", text):
+        if re.search(r"tuned equally|equal(ly)? tun|cannot be fooled|같은 횟수의 하이퍼파라미터 튜닝", sentence):
+            assert "--tune" in sentence, sentence
+
+
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 

@@ -29,18 +29,20 @@ class Alignment:
         diagonal = next((found.diagonal_aer for _, found in measured if found.diagonal_aer is not None), None)
         if diagonal is not None:  # the same for every model
             rows.append(Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
-        columns = (Column(message("col.model"), numeric=False), *_columns("alignment.which"))
+        spans = any(one.gold_share is not None for _, found in measured for one in found.heads)
+        columns = (Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
+        note = message("alignment.note", error=message("alignment.error.spans" if spans else "alignment.error.links"))
         return (
-            Paragraph(message("alignment.text")),
+            Paragraph(message("alignment.text", seed=record.models[0].seeds[0])),
             Table("alignment", columns, tuple(rows)),
-            Paragraph(message("alignment.note"), without_maps(record), note=True),
-            *(_all_heads(*one, f"heads-{k}") for k, one in enumerate(measured) if len(one[1].heads) > 1),
+            Paragraph(note, without_maps(record), note=True),
+            *(_all_heads(*one, f"heads-{k}", spans) for k, one in enumerate(measured) if len(one[1].heads) > 1),
         )
 
 
-def _all_heads(name: str, found: ModelAlignment, table: str) -> Folded:
+def _all_heads(name: str, found: ModelAlignment, table: str, spans: bool) -> Folded:
     rows = tuple(Row((_at("alignment.one", one), *_figures(one))) for one in found.heads)
-    return Folded(message("alignment.all", model=name), table, (Table(table, _columns("alignment.head"), rows),))
+    return Folded(message("alignment.all", model=name), table, (Table(table, _columns("alignment.head", spans), rows),))
 
 
 def _chosen(found: ModelAlignment) -> list[tuple[Message, HeadAlignment]]:
@@ -57,8 +59,10 @@ def _at(key: str, one: HeadAlignment) -> Message:
     return message(key, layer=one.layer, head=one.head or 0)
 
 
-def _columns(which: str) -> tuple[Column, ...]:
-    return (Column(message(which), numeric=False), *(Column(message(f"alignment.{name}")) for name in _FIGURES))
+def _columns(which: str, spans: bool) -> tuple[Column, ...]:
+    """Against spans, which have no sure links, the error rate is one minus precision, and is called so."""
+    names = [f"{name}.spans" if spans and name.endswith("aer") else name for name in _FIGURES]
+    return (Column(message(which), numeric=False), *(Column(message(f"alignment.{name}")) for name in names))
 
 
 def _figures(one: HeadAlignment) -> tuple[str, ...]:

@@ -86,12 +86,15 @@ def _count(count: float | None, budget: str) -> str:
 def _sizes(record: Record) -> b.Table:
     """What every model has of what they were, or might have been, sized for."""
     counts, budget = record.matching.counts, record.matching.budget
-    heads = [message("col.parameters"), message("col.non_embedding")]
+    heads = [message("col.parameters"), message("col.non_embedding"), message("col.body")]
     heads += [message(f"budget.{budget}")] if counts and budget in ("flops", "seconds") else []
     rows = []
     for model in ranked(record):
-        bare = NONE if model.parameters_non_embedding is None else f"{model.parameters_non_embedding:,}"
-        cells = (f"{model.parameters:,}", bare, _count(counts.get(model.name), budget))
+        known = (model.parameters, model.parameters_non_embedding, model.parameters_body)
+        cells = (
+            *(NONE if number is None else f"{number:,}" for number in known),
+            _count(counts.get(model.name), budget),
+        )
         rows.append((model.name, cells[: len(heads)]))
     return b.model_table("matching", heads, rows)
 

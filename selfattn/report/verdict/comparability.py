@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from selfattn.figures.gates import Gate
-from selfattn.figures.record import Model, Record
+from selfattn.figures.record import BODIES_APART, Model, Record
 from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount
 from selfattn.report.verdict.names import named
@@ -12,6 +12,7 @@ from selfattn.report.words.messages import Message, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
+_FLOOR = "published floor"  # depends on the outcome that is asked for, so it is said and stops nothing
 
 
 def parameter_spread(models: tuple[Model, ...]) -> float:
@@ -29,6 +30,13 @@ def matched_within(record: Record) -> float:
     return (max(counts) - min(counts)) / min(counts) if min(counts) > 0 else float("inf")
 
 
+def body_spread(record: Record) -> float | None:
+    """How far apart models not sized by it are in their bodies: parameters without any axis over the vocabulary."""
+    bodies = [model.parameters_body for model in record.models if model.parameters_body]
+    asked = record.matching.budget in ("none", "parameters") and len(bodies) == len(record.models) > 1
+    return max(bodies) / min(bodies) - 1 if asked else None
+
+
 def too_far_apart(record: Record) -> bool:
     """Whether models that were to be of equal size are not, and nobody asked for that, or a gate says so."""
     matching = record.matching
@@ -38,7 +46,17 @@ def too_far_apart(record: Record) -> bool:
 
 
 def failed_gates(record: Record) -> tuple[Gate, ...]:
-    """Gates that did not pass, each once a model: the first seed that failed stands for the others."""
+    """Gates that did not pass, each once a model: the first seed that failed stands for the others; no floors."""
+    return tuple(gate for gate in _failed(record) if gate.name != _FLOOR)
+
+
+def below_floor(record: Record) -> tuple[Message, ...]:
+    """Which models stay under what others reached: a note, for who is worse is what was to be found out."""
+    below = [gate for gate in _failed(record) if gate.name == _FLOOR]
+    return tuple(message("verdict.floor", model=gate.model, reason=gate.reason) for gate in below)
+
+
+def _failed(record: Record) -> tuple[Gate, ...]:
     found: dict[tuple[str, str], Gate] = {}
     for gate in record.gates:
         if not gate.passed:
@@ -106,10 +124,14 @@ def badges(record: Record) -> tuple[Badge, ...]:
     """Facts that decide how far the verdict can be believed."""
     passed, asked = sum(gate.passed for gate in record.gates), len(record.gates)
     gates = message("badge.gates", passed=passed, asked=asked) if asked else message("badge.gates.none")
-    found = [Badge("note" if not asked else "ok" if passed == asked else "bad", gates)]
+    found = [Badge("bad" if failed_gates(record) else "warn" if passed < asked else "ok" if asked else "note", gates)]
     if len(record.models) > 1:
         near = matched_within(record) <= record.matching.limit
         found.append(Badge("ok" if near else "bad" if too_far_apart(record) else "warn", matched_statement(record)))
+    bodies = body_spread(record)
+    if bodies is not None:
+        far = bodies > BODIES_APART and not record.matching.allowed_apart
+        found.append(Badge("bad" if far else "note", message("badge.body", percent=_percent(bodies))))
     fewest = min(len(model.seeds) for model in record.models)
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     found.append(Badge("ok" if fewest >= _SEEDS else "note", seeds))
@@ -124,7 +146,7 @@ def badges(record: Record) -> tuple[Badge, ...]:
 def tuning_badge(record: Record) -> Badge:
     """Whether the settings of the models were searched for, and equally."""
     trials = sorted({len(model.tuning) for model in record.models})
-    if trials == [0]:
+    if trials[-1] <= 1:  # the recipe as it is, tried once, is no search
         return Badge("note", message("badge.untuned"))
     if len(trials) == 1:
         return Badge("ok", message("badge.tuned", count=trials[0]))

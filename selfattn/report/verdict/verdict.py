@@ -10,7 +10,15 @@ from selfattn.figures.pairs import PairTest
 from selfattn.figures.record import Model, Record
 from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
-from selfattn.report.verdict.comparability import badges, comparable, obstacles, parameter_spread, set_aside, sound
+from selfattn.report.verdict.comparability import (
+    badges,
+    below_floor,
+    comparable,
+    obstacles,
+    parameter_spread,
+    set_aside,
+    sound,
+)
 from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
@@ -35,14 +43,14 @@ def verdict(record: Record) -> Verdict:
     asks, facts, source, stops = question(record), badges(record), origin(record), obstacles(record)
     if stops:
         figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
-        rest = (*_listed(stops)[1:], figures, _seed_sentence(record))
+        rest = (*_listed(stops)[1:], figures, *below_floor(record), _seed_sentence(record))
         return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
     others: list[Message] = _test_sentence(record, test)
     if pair:
         others += _time_sentence(record, pair)
-    others += _baseline_sentence(record)
+    others += [*_baseline_sentence(record), *below_floor(record), *_ceiling_sentence(record)]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
     return Verdict(asks, lead, (*others, _seed_sentence(record)), False, _listed(aside), facts, source)
 
@@ -166,6 +174,20 @@ def _baseline_sentence(record: Record) -> list[Message]:
     found = {relation(record, model, other).outcome for model in without}
     key = f"verdict.baseline.{found.pop().value}" if len(found) == 1 else "verdict.baseline.mixed"
     return [message(key, other=other.name, scores=scores(record, without) or NONE)]
+
+
+def _ceiling_sentence(record: Record) -> list[Message]:
+    """What runs that are all perfect leave open: trainings that fail, of which so few may show none."""
+    perfect = {
+        model.name: len(found.runs)
+        for model in sound(record)
+        if (found := quality(record, model)) and found.runs and set(found.runs) == {1.0}
+    }
+    if record.headline.kind != "share" or record.headline.better != "higher" or not perfect:
+        return []
+    fewest = min(perfect.values())
+    percent = amount(100 * (1 - 0.05 ** (1 / fewest)))
+    return [message("verdict.ceiling", names=", ".join(perfect), count=fewest, percent=percent)]
 
 
 def _seed_sentence(record: Record) -> Message:

@@ -1,0 +1,73 @@
+"""The documentation as a site: `pip install '.[docs]' && sphinx-build -W docs build/docs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import selfattn
+
+project = "selfattn"
+author = "the selfattn authors"
+copyright = "the selfattn authors, MIT licence"
+release = selfattn.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+source_suffix = {".md": "markdown"}
+root_doc = "index"
+html_theme = "furo"
+html_title = f"selfattn {release}"
+
+myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_member_order = "bysource"
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+# Pages link to README and CONTRIBUTING, outside the site (a test follows every link); two fields are called `set`.
+suppress_warnings = ["myst.xref_missing", "ref.python"]
+
+# One page for each room, written anew at every build, so that no public name is missing or stale.
+ROOMS = {
+    "attention": "The core",
+    "layers": "Layers",
+    "models": "Models",
+    "tokenizers": "Tokenizers",
+    "data": "Data",
+    "training": "Training",
+    "decoding": "Decoding",
+    "evaluation": "Evaluation",
+    "figures": "What is measured",
+    "runs": "Runs and the task protocol",
+    "comparison": "Comparison",
+    "report": "Report",
+    "convert": "Weights from and to other libraries",
+}
+
+
+def modules_of(room: Path) -> list[str]:
+    """Return the import names of a room's files, its own before those of the rooms within."""
+    files = sorted(room.rglob("*.py"), key=lambda file: (len(file.parts), file))
+    return [
+        ".".join(file.relative_to(room.parents[1]).with_suffix("").parts) for file in files if file.stem != "__init__"
+    ]
+
+
+def write_api_pages() -> None:
+    """Write the pages of the reference beside this file."""
+    package, pages = Path(selfattn.__file__).parent, Path(__file__).parent / "api"
+    pages.mkdir(exist_ok=True)
+    for room, title in ROOMS.items():
+        blocks = [f"# {title}\n"]
+        for module in modules_of(package / room):
+            blocks.append(f"## {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n   :members:\n```\n")
+        (pages / f"{room}.md").write_text("\n".join(blocks), encoding="utf-8")
+    listed = "\n".join(ROOMS)
+    (pages / "index.md").write_text(
+        f"# Reference\n\nEvery public name, from its docstring.\n\n```{{toctree}}\n:maxdepth: 2\n\n{listed}\n```\n",
+        encoding="utf-8",
+    )
+
+
+write_api_pages()

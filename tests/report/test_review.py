@@ -1,0 +1,102 @@
+"""What a reviewer would object to: floors that silence, perfect runs taken for proof, rates under a wrong name."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.figures.gates import Gate
+from selfattn.figures.quality import Estimate
+from selfattn.figures.reading import record_from_dict
+from selfattn.figures.record import Record, TuningTrial
+from selfattn.report.sections.alignment import Alignment
+from selfattn.report.verdict.comparability import badges, obstacles, set_aside
+from selfattn.report.verdict.verdict import verdict
+from selfattn.report.words.messages import Message
+
+RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
+CEILING = "leave open that up to 63 % of trainings fail (95 %)"
+
+
+@pytest.fixture
+def rich() -> Record:
+    return record_from_dict(RECORDS["rich"]())
+
+
+def said(record: Record, lang: str = "en") -> str:
+    found = verdict(record)
+    return " ".join(one.say(lang) for one in (found.lead, *found.others, *found.aside))
+
+
+def test_a_model_under_a_floor_stays_in_the_verdict(rich: Record) -> None:
+    """Of a Transformer that is truly worse, worse is what has to be said."""
+    below = Gate("published floor", False, "exact_match 0.9, at least 0.95 expected (an RNN)", model="transformer")
+    record = dataclasses.replace(rich, gates=(*rich.gates, below, dataclasses.replace(below, seed=1)))
+    assert (obstacles(record), set_aside(record)) == ((), ())
+    assert verdict(record).lead == verdict(rich).lead
+    note = "transformer stays under what others reached, which is said and decides nothing: exact_match 0.9, at least"
+    assert said(record).count(note) == 1
+    assert "결론에는 영향을 주지 않습니다" in said(record, "ko")
+    assert badges(record)[0].kind == "warn"
+    broken = dataclasses.replace(record, gates=(*record.gates, Gate("causal", False, "leaks", model="transformer")))
+    assert verdict(broken).stopped
+    assert note in said(broken)
+    assert badges(broken)[0].kind == "bad"
+
+
+def with_runs(record: Record, runs: tuple[float, ...]) -> Record:
+    mean = sum(runs) / len(runs)
+    one = dataclasses.replace(record.models[-1], metrics={"exact_match": Estimate(mean, min(mean, 0.99), 1.0, runs)})
+    return dataclasses.replace(record, models=(*record.models[:-1], one))
+
+
+def test_three_perfect_runs_say_what_they_leave_open(rich: Record) -> None:
+    perfect = with_runs(rich, (1.0, 1.0, 1.0))
+    assert f"Every run of transformer got every item right; 3 such runs {CEILING}." in said(perfect)
+    assert "최대 63 %가 실패할 가능성" in said(perfect, "ko")
+    assert 0.9**3 > 0.7  # one training in ten may fail, and is mostly not among three
+    assert CEILING not in said(with_runs(rich, (1.0, 1.0, 0.9998)))
+    assert "such runs" not in said(rich)
+
+
+def test_one_trial_is_no_tuning(rich: Record) -> None:
+    once = tuple(dataclasses.replace(model, tuning=(TuningTrial({}, 0.9, 1.0, True),)) for model in rich.models)
+    kinds = {badge.text.say("en"): badge.kind for badge in badges(dataclasses.replace(rich, models=once))}
+    assert kinds["settings given, not tuned"] == "note"
+    assert not any("tuned equally" in text for text in kinds)
+
+
+def texts(block: Any, lang: str) -> str:
+    """All that a block says."""
+    if isinstance(block, Message):
+        return block.say(lang)
+    if hasattr(block, "__dict__"):
+        return " ".join(texts(value, lang) for value in vars(block).values())
+    return " ".join(texts(one, lang) for one in block) if isinstance(block, tuple | list) else str(block)
+
+
+@pytest.mark.parametrize(
+    ("lang", "name", "seed"), [("en", "1 − precision", "seed (0)"), ("ko", "1 − 정밀도", "시드(0)")]
+)
+def test_an_error_rate_without_sure_links_is_called_what_it_is(rich: Record, lang: str, name: str, seed: str) -> None:
+    spans = texts(Alignment().blocks(rich), lang)
+    assert name in spans
+    assert "AER" not in spans
+    assert seed in spans
+    models = []
+    for model in rich.models:
+        found = model.alignment
+        if found is not None:
+            heads, means = (
+                tuple(dataclasses.replace(one, gold_share=None, shifted_gold_share=None) for one in some)
+                for some in (found.heads, found.means)
+            )
+            found = dataclasses.replace(found, heads=heads, means=means)
+        models.append(dataclasses.replace(model, alignment=found))
+    links = texts(Alignment().blocks(dataclasses.replace(rich, models=tuple(models))), lang)
+    assert "AER" in links
+    assert name not in links
