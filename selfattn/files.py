@@ -54,7 +54,7 @@ def in_use(folder: Path) -> Iterator[None]:
     The system lets go of it however the process ends; the file ``.lock`` stays and means nothing by itself.
 
     Raises:
-        UserError: another process holds it, or it cannot be written.
+        UserError: another process holds it, also two seconds later; or it cannot be written.
     """
     from filelock import FileLock, Timeout
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -21,14 +24,18 @@ import pytest
 import training_parts as parts
 
 LIMIT = 300.0
-_OF_TIME = ("command", "created", "run_bytes", "seconds", "timing")  # of the record: where and when, and how fast
+_OF_TIME = ("command", "commit", "created", "run_bytes", "seconds", "timing")  # when and where, and how fast
 
 
 @pytest.fixture(scope="module")
 def processes() -> ForkServerContext:
     """Start processes that have the program loaded."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["training_parts"])
+    found.set_forkserver_preload(["training_parts", "selfattn.comparison.compare"])
+    with pytest.MonkeyPatch.context() as patch:  # the server of Python 3.11 is not told of this process's paths
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        forkserver.ensure_running()
     return found
 
 
