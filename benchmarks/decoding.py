@@ -93,7 +93,7 @@ def theirs(marian: Marian) -> tuple[Decode, Decode]:
             length_penalty=0.0,
             **lengths,
         )
-        return found[:, 1:].tolist()  # type: ignore[no-any-return]
+        return found[:, 1:].tolist()  # type: ignore[no-any-return]  # transformers types it loosely
 
     def translate(sources: list[list[int]], beam: int) -> Outputs:
         found = engine.translate_batch(

@@ -34,9 +34,9 @@ def all_visible(value: T) -> T:
         changes = {field.name: all_visible(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return dataclasses.replace(value, **changes)
     if isinstance(value, Mapping):
-        return {all_visible(key): all_visible(item) for key, item in value.items()}  # type: ignore[return-value]
+        return {all_visible(key): all_visible(item) for key, item in value.items()}  # type: ignore[return-value]  # so here
     if isinstance(value, tuple):
-        return tuple(map(all_visible, value))  # type: ignore[return-value]
+        return tuple(map(all_visible, value))  # type: ignore[return-value]  # and here
     return value
 
 

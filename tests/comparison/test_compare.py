@@ -112,18 +112,13 @@ def test_the_figures_are_those_of_the_runs_on_the_unseen_dates(compared: tuple[P
         assert math.isclose(model["metrics"]["exact_match"]["mean"], sum(shares) / 2)
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_run_is_the_same_alone_and_in_a_comparison(
     compared: tuple[Path, dict[str, Any]], train: Callable[..., Run], tmp_path: Path
 ) -> None:
     out, _ = compared
-    threads = torch.get_num_threads()
     for model in ("transformer", "rnn-plain"):
-        torch.set_num_threads(1)  # as a run of a comparison has: another number sums in another order
-        try:
-            alone = train(model, tmp_path / model, seed=1)
-        finally:
-            torch.set_num_threads(threads)
-        inside = selfattn.load(out / "runs" / f"{model}-seed1")
+        alone, inside = train(model, tmp_path / model, seed=1), selfattn.load(out / "runs" / f"{model}-seed1")
         assert alone.config == inside.config
         there = inside.model.state_dict()
         assert all(torch.equal(there[name], weight) for name, weight in alone.model.state_dict().items())

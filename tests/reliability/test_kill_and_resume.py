@@ -7,16 +7,15 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import torch
 import training_parts as parts
 
 from selfattn.training.config import TrainingConfig
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "training_parts.py"
 CONFIG = TrainingConfig(
     epochs=40,
@@ -30,15 +29,6 @@ CONFIG = TrainingConfig(
 )
 STEPS = 120
 KILLS = 3
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As many threads here as in the programs that are started: sums are added in another order by another number."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def train_and_kill(out: Path, chance: random.Random, most: int) -> tuple[int, int]:

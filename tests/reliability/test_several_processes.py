@@ -13,11 +13,11 @@ from typing import Any
 
 import parallel_program as program
 import pytest
-import torch
 
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.distributed.parallel import Processes
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "parallel_program.py"
 TIMES = ("seconds", "tokens_per_second")
 
@@ -43,15 +43,6 @@ def check_curve(found: dict[str, Any], folder: Path) -> None:
         for name in one:
             if name not in TIMES:
                 assert two[name] == pytest.approx(one[name], rel=1e-3), name
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As many threads here as in the programs that are started: sums are added in another order by another number."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_two_processes_do_what_one_does(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from selfattn.runs.run import load
 from selfattn.runs.train import TrainOptions
 from selfattn.training.distributed.parallel import Processes
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "sharded_program.py"
 
 
@@ -41,15 +41,6 @@ def start(part: str, folder: Path) -> list[tuple[int, str]]:
     ]
     said = [one.communicate(timeout=300)[1] for one in started]
     return [(one.returncode, text) for one, text in zip(started, said, strict=True)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """As many threads here as in the programs that are started: sums are added in another order by another number."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,10 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import torch
 import training_parts as parts
 
 from selfattn.comparison.compare import compare
@@ -20,17 +18,9 @@ from selfattn.files import LOCK, in_use
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "training_parts.py"
 CONFIG = TrainingConfig(epochs=400, batch_size=4, lr=0.01)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As many threads here as in the programs that are started."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path) -> None:

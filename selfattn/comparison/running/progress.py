@@ -119,7 +119,7 @@ class Reporter(Observer):
     def write(self, **changes: object) -> None:
         """Write down what has changed. A disk that does not take it stops no training."""
         self._written = time.monotonic()
-        self._progress = replace(self._progress, seconds=self._written - self._begun, **changes)  # type: ignore[arg-type]
+        self._progress = replace(self._progress, seconds=self._written - self._begun, **changes)  # type: ignore[arg-type]  # its fields
         with suppress(OSError):
             write(self.file, self._progress)
 

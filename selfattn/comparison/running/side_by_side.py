@@ -124,7 +124,7 @@ def reached(options: CompareOptions, jobs: int) -> Iterator[tuple[str, int]]:
 
             register_ray()  # type: ignore[no-untyped-call]  # nor has ray
             with ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR):
-                cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
+                cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]  # nor here
                 yield backend, min(options.jobs or cores, jobs)
         else:
             here = torch.cuda.device_count() if torch.cuda.is_available() else cpu_count()
