@@ -116,15 +116,15 @@ def reached(options: CompareOptions, jobs: int) -> Iterator[tuple[str, int]]:
         if backend == "dask":
             from distributed import Client
 
-            with Client(address, timeout=30) as client:  # type: ignore[no-untyped-call]  # distributed has no types for it
+            with Client(address, timeout=30) as client:
                 yield backend, min(options.jobs or sum(client.nthreads().values()), jobs)
         elif backend == "ray":
             import ray
             from ray.util.joblib import register_ray
 
-            register_ray()  # type: ignore[no-untyped-call]  # nor has ray
+            register_ray()
             with ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR):
-                cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]  # nor here
+                cores = int(ray.cluster_resources().get("CPU", 1))
                 yield backend, min(options.jobs or cores, jobs)
         else:
             here = torch.cuda.device_count() if torch.cuda.is_available() else cpu_count()
