@@ -35,6 +35,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
             {"runs"},
             {"comparison", "demo"},
             {"tasks"},
+            {"claims"},
             {"cli"},
         ),
     )
@@ -186,7 +187,8 @@ OWNERS = {
     "metric": "register.metric(",
     "model family": "register.family(",
 }
-MAY_NAME = {"task": set(), "model": {"tasks"}, "metric": {"tasks"}, "model family": {"tasks"}}
+# A claim is an experiment on models that it names, as a task is.
+MAY_NAME = {"task": set(), "model": {"tasks", "claims"}, "metric": {"tasks"}, "model family": {"tasks", "claims"}}
 # Words that mean something else there.
 OTHER_MEANINGS = {
     ("task", "data", "translation"),  # a column that datasets call so
