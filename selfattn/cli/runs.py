@@ -198,16 +198,26 @@ def align(
 
 
 def attention(
-    run: Path, text: str, /, *, save: Path | None = None, layer: MaybeWhole = None, head: MaybeWhole = None
+    run: Path,
+    text: str,
+    /,
+    *,
+    save: Path | None = None,
+    layer: MaybeWhole = None,
+    head: MaybeWhole = None,
+    all_heads: bool = False,
+    format: Literal["text", "json", "html", "svg"] = "text",
 ) -> None:
-    """Show what a model attends to while it writes the output for a text.
+    """Show what a model attends to while it writes the output for a text, and what the output depends on.
 
     Args:
         run: the run directory.
         text: the input.
-        save: write the picture to this .svg file as well.
+        save: a file to write as well: a picture (.svg), the explorer of the report (.html), or all figures (.json).
         layer: counted from 0; the last where none is given.
         head: counted from 0; the mean of the layer's heads where none is given.
+        all_heads: a picture of every head of every layer.
+        format: what is printed: a map in characters, or what --save would write to a file of this kind.
     """
     from rich.console import Console
 
@@ -216,19 +226,25 @@ def attention(
     from selfattn.runs.run import load
 
     loaded = load(run)
-    view = loaded.attention(text)
+    view = loaded.attention(text, dependence=format in _WHOLE or (save is not None and save.suffix[1:] in _WHOLE))
     picture = view.picture(layer, head).tolist()
     if save is not None:
-        view.save(save, layer, head)
-    console = Console(highlight=False)
-    head_line = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
-    console.print(head_line, markup=False, soft_wrap=True)
-    source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
-    console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
+        view.save(save, layer, head, every=all_heads)
+    if format == "text":
+        console = Console(highlight=False)
+        head_line = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
+        console.print(head_line, markup=False, soft_wrap=True)
+        source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
+        console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
+    else:
+        _print([view.to(format, layer, head, every=all_heads).rstrip("\n")])
     if unknown := loaded.unknown([text]):
         say(unknown_line(unknown))
     if save is not None:
         say(f"saved as {save}")
+
+
+_WHOLE = ("json", "html")  # forms that say what the output depends on
 
 
 def models() -> None:

@@ -149,7 +149,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     (("compare", "dates", "--out", "run"), "run: holds something already"),
     (("compare", "dates", "--out", "full"), "full: holds something already"),
     (("compare", "dates", "--out", "empty.txt"), "empty.txt: holds something already"),
-    (("attention", "run", "May 1", "--save", "x.png"), "x.png: attention is saved as SVG"),
+    (("attention", "run", "May 1", "--save", "x.png"), "x.png: attention is saved as SVG, HTML or JSON"),
     (("attention", "run", "May 1", "--save", "nowhere/x.svg"), "nowhere/x.svg: cannot be written"),
     # runs
     (("evaluate", "nowhere"), "nowhere: no such run directory"),
