@@ -269,10 +269,17 @@ class Spot:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A line of a chart; one that has the name of a model has its sign."""
+    """A line of a chart; one that has the name of a model has its sign.
+
+    Args:
+        name: of the line.
+        spots: its places, from left to right.
+        label: what it is called, in a legend below the chart, where that is not its name.
+    """
 
     name: str
     spots: tuple[Spot, ...]
+    label: Said = ""
 
 
 @dataclass(frozen=True)
@@ -287,6 +294,8 @@ class Chart:
         unit: what stands on the other axis.
         show: how an amount of it is written.
         choice: what the reader chooses it by, where it is one of several.
+        across: the other axis, where it does not go from 0 to the last spot.
+        height: what stands on the axis of `scale`, where the caption does not say it.
     """
 
     name: str
@@ -297,6 +306,8 @@ class Chart:
     #: How an amount of it is written.
     show: Callable[[float], str] = "{:g}".format
     choice: Said = ""
+    across: Scale | None = None
+    height: Said = ""
 
 
 @dataclass(frozen=True)
