@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +19,7 @@ from selfattn.report.blocks import (
     Badge,
     Block,
     Cell,
+    Chart,
     Code,
     Column,
     Facts,
@@ -225,12 +226,25 @@ class _Shown:
             yield Paragraph(words("failed.head"))
             yield Items(result.failed, "bad")
         if judgement:
-            yield from self.claim.blocks(self.found)
+            yield from map(self.own, self.claim.blocks(self.found))
             yield self.contrasts(judgement)
             yield Paragraph(self.probability(judgement), note=True)
         yield Paragraph(*self.spent(), note=True)
         path = "/".join(result.module.split(".")) + ".py" if result.module.startswith("selfattn.") else result.module
         yield Paragraph(words("code"), note=True, code=f"{path} (SHA-256 {result.code[:12]})")
+
+    def own(self, block: Block) -> Block:
+        """A block of the claim under an identifier of its own; lines that are named after an arm get its words."""
+        if not isinstance(block, Chart | Table):
+            return block
+        name = f"{self.result.name}-{block.name}"
+        if isinstance(block, Table):
+            return replace(block, name=name)
+        lines = (
+            replace(line, label=line.label or (self.arm(line.name) if line.name in self.found.arms else line.name))
+            for line in block.lines
+        )
+        return replace(block, name=name, lines=tuple(lines))
 
     def contrasts(self, judgement: Judgement) -> Table:
         """Everything that the rule asks for, and what was found."""
