@@ -22,7 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
-            {"errors", "streams", "console", "files", "codec", "registry", "settings"},
+            {"errors", "streams", "console", "files", "codec", "registry", "settings", "interrupts"},
             {"attention", "tokenizers"},
             {"layers"},
             {"models"},
@@ -36,6 +36,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
             {"demo"},
             {"comparison"},
             {"tasks"},
+            {"claims"},
             {"cli"},
         ),
     )
@@ -187,7 +188,8 @@ OWNERS = {
     "metric": "register.metric(",
     "model family": "register.family(",
 }
-MAY_NAME = {"task": set(), "model": {"tasks"}, "metric": {"tasks"}, "model family": {"tasks"}}
+# A claim is an experiment on models that it names, as a task is.
+MAY_NAME = {"task": set(), "model": {"tasks", "claims"}, "metric": {"tasks"}, "model family": {"tasks", "claims"}}
 # Words that mean something else there.
 OTHER_MEANINGS = {
     ("task", "data", "translation"),  # a column that datasets call so
