@@ -22,7 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
-            {"errors", "streams", "console", "files", "codec", "registry", "settings"},
+            {"errors", "streams", "console", "files", "codec", "registry", "settings", "interrupts"},
             {"attention", "tokenizers"},
             {"layers"},
             {"models"},
@@ -33,7 +33,8 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
             {"evaluation"},
             {"report"},
             {"runs"},
-            {"comparison", "demo"},
+            {"demo"},
+            {"comparison"},
             {"tasks"},
             {"claims"},
             {"cli"},
