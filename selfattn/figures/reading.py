@@ -169,6 +169,6 @@ def _of_example(example: AttentionExample, without: set[str], where: str) -> Pro
         source, target = len(shown.source_tokens), len(shown.target_tokens)
         shapes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, target)}
         for k, one in enumerate(shown.maps):
-            rows, columns = shapes[one.kind]
+            rows, columns = shapes.get(one.kind, (target, source))
             if len(one.weights) != rows or any(len(row) != columns for row in one.weights):
                 yield f"{place}[{k}].weights", f"expected {rows} rows of {columns} weights"
