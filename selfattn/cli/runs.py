@@ -31,7 +31,9 @@ def _print(found: dict[str, Any] | Iterable[str]) -> None:
     print(visible(text) if is_shown else text)
 
 
-def report(*runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = ()) -> None:
+def report(
+    *runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = (), figures: Names = (), tables: Names = ()
+) -> None:
     """Write the report of a comparison again, or one of runs from several; no model is run.
 
     Args:
@@ -40,15 +42,21 @@ def report(*runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = ()) ->
         lang: language in which it opens.
         declared: settings of the training in which the runs differ on purpose, separated by commas; the report says so.
             Any other difference that was not tuned for leaves "not comparable".
+        figures: also write every chart as a file of its own, for a paper: svg, pdf, or both with a comma between.
+        tables: also write every table as a file of its own: csv, tex, or both with a comma between.
     """
     from rich.console import Console
 
     from selfattn.comparison.again import report as make_report
+    from selfattn.report.render.paper import check_forms, write_paper
     from selfattn.report.render.terminal import print_summary
 
+    check_forms(figures, tables)
     if not runs:
         raise UserError("report: name a comparison, or runs that one has tested")
     record, files = make_report(runs, out, lang, declared)
+    if written := write_paper(record, out, figures, tables, lang):
+        say(f"{len(written)} files in {written[0].parent}")
     print_summary(record, Console(highlight=False), files.html)
 
 

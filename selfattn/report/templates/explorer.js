@@ -318,7 +318,7 @@
   data.examples.forEach((example, k) => {
     byId("example").append(make("option", { value: k }, `${k + 1}. ${example.source}`));
   });
-  if (data.examples.length === 1) for (const id of ["previous", "example", "next", "position"]) byId(id).hidden = true;
+  if (document.body.classList.contains("alone")) for (const id of ["previous", "example", "next", "position"]) byId(id).hidden = true;
   if (data.models.length > MOST) {
     for (const model of data.models) {
       const input = make("input", { type: "checkbox", name: "shown", value: model.name });
