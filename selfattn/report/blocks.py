@@ -77,10 +77,11 @@ class Items:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names with what is said of them; with `models` the names are those of models."""
+    """Names with what is said of them; with `models` the names are those of models, with `wide` sentences follow."""
 
     facts: tuple[tuple[Said, Cell], ...]
     models: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,14 @@ class Noted:
 
 
 @dataclass(frozen=True)
+class Linked:
+    """Text that leads to the heading of an identifier, where the page can."""
+
+    text: Said
+    id: str
+
+
+@dataclass(frozen=True)
 class Quality:
     """A mean and its interval, as text."""
 
@@ -187,7 +196,7 @@ class MarkedAnswer:
         return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
-Cell = Said | Noted | Stacked | Quality | Strip | Drawn | MarkedAnswer
+Cell = Said | Noted | Linked | Stacked | Quality | Strip | Drawn | MarkedAnswer
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,18 @@ def number_scale(values: Iterable[float], *, powers: bool = False) -> Scale:
     return Scale(None, _round_up(highest, math.inf), "number", -_round_up(-lowest, math.inf) if lowest < 0 else 0.0)
 
 
+def power_of_ten(value: float) -> str:
+    """A number in three digits, with a power of ten where it is far from 1.
+
+    Example:
+        >>> power_of_ten(-0.1234), power_of_ten(2.2e-16), power_of_ten(31)
+        ('−0.123', '2.2·10⁻¹⁶', '31')
+    """
+    digits, _, exponent = f"{value:.3g}".partition("e")
+    text = digits + (f"·10{str(int(exponent)).translate(_RAISED)}" if exponent else "")
+    return text.replace("-", "−")
+
+
 def _power(exponent: int) -> str:
     return f"{10.0**exponent:g}" if exponent in _PLAIN_POWERS else "10" + str(exponent).translate(_RAISED)
 
