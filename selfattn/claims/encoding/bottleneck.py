@@ -63,7 +63,7 @@ class Bottleneck(Claim):
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and the length at which each model halves."""
         arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(found, arms, LENGTHS, caption=self.say("caption"), axis=self.say("axis"))
+        chart = length_chart(self, found, arms, LENGTHS)
         columns = (Column(self.say("column.model"), numeric=False), Column(self.say("column.halving")))
         halvings = {arm.name: found.mean(arm.name, "halving") for arm in arms}
         rows = tuple(
