@@ -16,7 +16,7 @@ from selfattn.report.blocks import Block, Spot
 from selfattn.report.words.catalogue import own_words
 from selfattn.report.words.messages import Message
 
-_WORDS = resources.files("selfattn.claims") / "words"
+WORDS = resources.files("selfattn.claims") / "words"
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class Claim(ABC):
         theorem: an assertion, which is no part of the correction for many tests.
         seeds: confirming ones, beginning with 0.
         alone: whether it takes times, so that nothing else may run beside it.
+        points: names of contrasts that are differences of shares, shown in percentage points.
         words: by language, texts by key; None for those of the catalogues.
     """
 
@@ -122,6 +123,7 @@ class Claim(ABC):
     theorem: ClassVar[bool] = False
     seeds: ClassVar[int] = 5
     alone: ClassVar[bool] = False
+    points: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[Mapping[str, Mapping[str, str]] | None] = None
 
     @abstractmethod
@@ -169,4 +171,4 @@ class Claim(ABC):
 
 @cache
 def _catalogues(module: str) -> dict[str, dict[str, str]]:
-    return own_words(_WORDS, module)
+    return own_words(WORDS, module)

@@ -100,3 +100,89 @@ class Judgement(Plain):
     condition: str = ""
     p: P = 1.0
     p_holm: P = 1.0
+
+
+@dataclass(frozen=True)
+class Rate(Plain):
+    """The learning rate that an arm was measured with.
+
+    Args:
+        arm: its name.
+        chosen: the rate.
+        tried: all of them; one alone was not chosen.
+        at_edge: whether the best of several was the smallest or the largest.
+    """
+
+    arm: str
+    chosen: float
+    tried: tuple[float, ...]
+    at_edge: bool = False
+
+
+@dataclass(frozen=True)
+class ClaimResult(Plain):
+    """A claim with everything that was measured for it.
+
+    Args:
+        name: of the claim.
+        source: paper and section.
+        words: by language, its sentence and its rule, as they stood when it ran.
+        module: the file that it stands in.
+        code: SHA-256 of that file: the rule is the one that ran.
+        theorem: see :class:`selfattn.claims.claim.Claim`.
+        budget: seconds on two processor cores, as the claim states them.
+        seconds: that its units took, added up over all processes.
+        seeds: the confirming ones.
+        trials: with those seeds.
+        judgement: None where something of it failed.
+        rates: of the arms that are trained.
+        tuning: trials of learning rates, with a seed of their own.
+        failed: what failed, and why.
+    """
+
+    name: str
+    source: str
+    words: Mapping[str, Mapping[str, str]]
+    module: str
+    code: str
+    theorem: bool
+    budget: float
+    seconds: float
+    seeds: tuple[int, ...]
+    trials: tuple[Trial, ...]
+    judgement: Judgement | None = None
+    rates: tuple[Rate, ...] = ()
+    tuning: tuple[Trial, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+CLAIMS_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class ClaimsRecord(Plain):
+    """Claims that were run together: what their page is a function of (`claims.json`).
+
+    Args:
+        schema: of the file.
+        created: ISO 8601 date and time with offset, at which the record was made.
+        begun: the same of the first unit.
+        command: the command line that makes the same again.
+        environment: versions and machine.
+        quick: whether it was a quick run, which confirms nothing.
+        tuning_seed: of the trials of learning rates.
+        claims: in the order of the suite.
+        not_run: names of claims that were asked for and have not come to their end.
+        plugins: that brought claims.
+    """
+
+    schema: int
+    created: str
+    begun: str
+    command: str
+    environment: Mapping[str, str | int | float | None]
+    quick: bool
+    tuning_seed: int
+    claims: tuple[ClaimResult, ...]
+    not_run: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()

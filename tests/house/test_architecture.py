@@ -22,7 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
-            {"errors", "streams", "console", "files", "codec", "registry", "settings"},
+            {"errors", "streams", "console", "files", "codec", "registry", "settings", "interrupts"},
             {"attention", "tokenizers"},
             {"layers"},
             {"models"},
