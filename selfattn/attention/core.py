@@ -102,7 +102,7 @@ def attend(
     _check(query, key, value, mask, bias, dropout_p)
     i, j = query.shape[-2], key.shape[-2]
     groups = query.shape[1] // key.shape[1]
-    # Where nothing is learned the CPU's kernel reads each key-value head as it lies, bit for bit as if it were repeated.
+    # Without gradients the CPU's kernel reads each key-value head where it lies, bit for bit as if it were repeated.
     in_place = mask is None and not need_weights and not torch.is_grad_enabled() and query.device.type == "cpu"
     grouped = groups > 1 and in_place and score.as_dot(query, key) is not None
     if groups > 1 and not grouped:
