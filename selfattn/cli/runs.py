@@ -254,16 +254,15 @@ def demo(
         half: weights in half the space, for each model whose outputs for the examples stay the same.
     """
     from selfattn.comparison.testing import Tested, is_tested
-    from selfattn.demo.page import write_demo
+    from selfattn.demo.page import EXAMPLES, write_demo
     from selfattn.runs.run import load
 
     examples = [(text, "") for text in example]
     if not examples:
-        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:_EXAMPLES]
+        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:EXAMPLES]
         examples = [(pair.source, pair.target) for pair in tested]
     write_demo([load(run) for run in runs], out, lang, examples, half=half)
     say(f"{out}: open it in a browser")
 
 
-_EXAMPLES = 12  # of a demo
 COMMANDS = (report, evaluate, predict, score, align, attention, demo, models)

@@ -48,7 +48,7 @@ class Paragraph:
         sentences: those that are None or empty are left out; a paragraph without any is not shown.
         note: whether it is in small print.
         code: text after them that is shown as it is.
-        link: text after them that leads to the heading of an identifier.
+        link: text after them that leads to the heading of an identifier (`#identifier`), or to a file beside the page.
     """
 
     def __init__(

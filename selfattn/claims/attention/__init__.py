@@ -1,1 +1,1 @@
-"""Claims on attention itself: what it aligns, compares, sums, and what it costs."""
+"""Claims on attention itself: scores, the weighted sum, alignment, parallelism, order, key-value heads."""

@@ -70,7 +70,10 @@ class _Page:
         """One block."""
         match block:
             case b.Paragraph():
-                return " ".join([*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])])
+                parts = [*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])]
+                if block.link and not block.link[1].startswith("#"):
+                    parts.append(f"[{self.say(block.link[0])}]({block.link[1]})")
+                return " ".join(parts)
             case b.Heading():
                 head = f"{'#' * self.level} {self.say(block.text)}"
                 return f"{head}\n\n{self.say(block.aside)}" if block.aside else head
