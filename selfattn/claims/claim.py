@@ -81,7 +81,7 @@ class Found:
         return estimate_over_seeds(self.values(arm, figure))
 
     def spots(
-        self, arm: str, figures: Mapping[float, str], change: Callable[[float], float] | None = None
+        self, arm: str, figures: Mapping[int, str] | Mapping[float, str], change: Callable[[float], float] | None = None
     ) -> tuple[Spot, ...]:
         """Return spots of a chart's line: means with their 95 % intervals.
 

@@ -5,13 +5,14 @@ Token 0 is padding, 1 begins a target, 2 ends it; symbols count from 3. Axis let
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypothesis
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator as stream_of
 from selfattn.training.objective.loss import batch_loss
@@ -104,9 +105,36 @@ def loss_of(model: Seq2Seq, batch: Batch) -> float:
     return float(batch_loss(model.eval(), batch))
 
 
-@torch.inference_mode()
 def forced_accuracy(model: Seq2Seq, batch: Batch) -> float:
     """Return the share of target tokens that are the most probable one when the right ones before are given."""
-    logits = model.eval()(batch.source, batch.target_in, source_mask=batch.source_mask)
-    hits = logits.argmax(dim=-1) == batch.target_out
-    return float(hits[batch.target_mask].double().mean())
+    return float(forced_hits(model, batch)[batch.target_mask].double().mean())
+
+
+@torch.inference_mode()
+def forced_hits(model: Seq2Seq, batch: Batch, given: Tensor | None = None) -> Tensor:
+    """Say which target tokens are the most probable one, given those before: bool ``[b t]``.
+
+    Args:
+        model: whose they are.
+        batch: what is asked for.
+        given: what the model reads ``[b t]``; default the right tokens.
+    """
+    read = batch.target_in if given is None else given
+    logits = model.eval()(batch.source, read, source_mask=batch.source_mask)
+    hits: Tensor = logits.argmax(dim=-1) == batch.target_out
+    return hits
+
+
+def written_hits(written: Sequence[Hypothesis], batch: Batch) -> Tensor:
+    """Say which target tokens, the end among them, stand in their places in what was decoded: bool ``[b t]``.
+
+    Example:
+        >>> batch = batch_of(torch.tensor([[3, 4]]), torch.tensor([[4, 3]]))
+        >>> written_hits([Hypothesis([4, 5], 0.0, 0.0, True)], batch).tolist()
+        [[True, False, True]]
+    """
+    hits = torch.zeros_like(batch.target_mask)
+    for row, (one, wanted) in enumerate(zip(written, batch.target_out.tolist(), strict=True)):
+        ids = [*one.ids, EOS] if one.finished else one.ids
+        hits[row, : len(ids)] = torch.tensor([a == b for a, b in zip(ids, wanted, strict=False)], dtype=torch.bool)
+    return hits & batch.target_mask

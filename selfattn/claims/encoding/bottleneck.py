@@ -33,6 +33,7 @@ class Bottleneck(Claim):
     name = "bottleneck"
     source = "Cho et al. 2014 (SSST-8), section 4; Bahdanau et al. 2015, sections 1 and 5.2.2"
     seconds = (25.0, 180.0)
+    points = ("lead", "lead-wide")
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """The model without attention at three widths; peeky and attention at the least of them."""
@@ -63,7 +64,7 @@ class Bottleneck(Claim):
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and the length at which each model halves."""
         arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(found, arms, LENGTHS, caption=self.say("caption"), axis=self.say("axis"))
+        chart = length_chart(self, found, arms, LENGTHS)
         columns = (Column(self.say("column.model"), numeric=False), Column(self.say("column.halving")))
         halvings = {arm.name: found.mean(arm.name, "halving") for arm in arms}
         rows = tuple(

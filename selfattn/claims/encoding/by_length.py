@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
-from selfattn.claims.claim import Arm, Found
+from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.rules import contrast, share_error
 from selfattn.claims.sequences import exact_share, held_out, loss_of, stream
 from selfattn.claims.training import train_for
@@ -19,7 +19,6 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.report.blocks import Chart, ChartLine
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.words.messages import Message
 
 Make = Callable[[int, int, torch.Generator], Batch]
 """Makes so many rows of one source length from a generator."""
@@ -97,10 +96,8 @@ def difference(
     return contrast(name, found.differences(arm, other, figure), need, bound, least_error=error)
 
 
-def length_chart(
-    found: Found, arms: Iterable[Arm], lengths: Sequence[int], *, caption: Message, axis: Message
-) -> Chart:
-    """Draw exact match against the length of the source, a line for each arm."""
-    places = {float(n): f"exact@{n}" for n in lengths}
-    lines = tuple(ChartLine(arm.name, found.spots(arm.name, places)) for arm in arms)
-    return Chart("exact-by-length", caption, lines, Scale(), axis)
+def length_chart(claim: Claim, found: Found, arms: Iterable[Arm], lengths: Sequence[int]) -> Chart:
+    """Draw exact match against the length of the source, a line for each arm; the claim says `caption` and `axis`."""
+    places = {float(length): f"exact@{length}" for length in lengths}
+    lines = (ChartLine(arm.name, found.spots(arm.name, places), claim.say(f"arm.{arm.name}")) for arm in arms)
+    return Chart("exact-by-length", claim.say("caption"), tuple(lines), Scale(), claim.say("axis"))

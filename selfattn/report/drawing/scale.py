@@ -118,11 +118,12 @@ def power_of_ten(value: float) -> str:
     """A number in three digits, with a power of ten where it is far from 1.
 
     Example:
-        >>> power_of_ten(-0.1234), power_of_ten(2.2e-16), power_of_ten(31)
-        ('−0.123', '2.2·10⁻¹⁶', '31')
+        >>> power_of_ten(-0.1234), power_of_ten(2.2e-16), power_of_ten(1e-12)
+        ('−0.123', '2.2·10⁻¹⁶', '10⁻¹²')
     """
     digits, _, exponent = f"{value:.3g}".partition("e")
-    text = digits + (f"·10{str(int(exponent)).translate(_RAISED)}" if exponent else "")
+    digits = "" if digits == "1" and exponent else digits + "·" * bool(exponent)
+    text = digits + (f"10{str(int(exponent)).translate(_RAISED)}" if exponent else "")
     return text.replace("-", "−")
 
 
