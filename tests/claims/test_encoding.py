@@ -52,6 +52,18 @@ def reversal(gain: float, change: float, *, on_reversed: float = -0.2) -> Figure
     }
 
 
+def bidirectional(forward_right: float, backward_left: float, *, both: float = 0.95) -> Figures:
+    return {
+        "forward": {"left": 0.95, "right": forward_right},
+        "backward": {"left": backward_left, "right": 0.95},
+        "both": {"left": both, "right": both},
+    }
+
+
+def placement(gain: float) -> Figures:
+    return {"after": {"exact": 0.8}, "fed": {"exact": 0.8 + gain}, "before": {"exact": 0.9}}
+
+
 # Claim, figures, spread over seeds, verdict: passes, fails, and on both sides of a bound that the mean alone passes.
 CASES: list[tuple[str, Figures, float, str]] = [
     ("bottleneck", bottleneck(4.0, 0.8, 0.6), 1.0, "holds"),
@@ -70,6 +82,13 @@ CASES: list[tuple[str, Figures, float, str]] = [
     ("reversal", reversal(0.2, 0.04), 1.0, "not shown"),
     ("reversal", reversal(0.2, 0.09), 1.0, "does not hold"),
     ("reversal", reversal(0.2, 0.0, on_reversed=0.3), 1.0, "does not hold"),  # helps whatever the order is
+    ("bidirectional", bidirectional(0.7, 0.7), 1.0, "holds"),
+    ("bidirectional", bidirectional(0.88, 0.9), 0.3, "not shown"),  # 7 points of 500 words: too near to 5
+    ("bidirectional", bidirectional(0.7, 0.95), 1.0, "not shown"),  # the mirror image is missing
+    ("bidirectional", bidirectional(0.95, 0.7), 1.0, "does not hold"),
+    ("placement", placement(0.15), 1.0, "holds"),
+    ("placement", placement(0.07), 1.0, "not shown"),
+    ("placement", placement(0.0), 1.0, "does not hold"),
 ]
 
 

@@ -35,6 +35,7 @@ class AttentionRemoves(Claim):
     name = "attention-removes"
     source = "Bahdanau et al. 2015, sections 3 and 5.2.2; Luong et al. 2015, section 5.2"
     seconds = (25.0, 150.0)
+    points = tuple(f"lead-{other}" for other in OTHERS)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Plain, peeky (narrower, since it reads the vector at every step) and attention."""
