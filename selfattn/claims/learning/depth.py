@@ -58,9 +58,9 @@ class Depth(Claim):
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Depth by skip connections."""
-        settings = {"steps": 120 if quick else 300, "rows": 64, "tested": 200 if quick else 500, "dim": 32}
+        settings = {"steps": 240 if quick else 300, "rows": 64, "tested": 200 if quick else 500, "dim": 32}
         return tuple(
-            Arm(f"{kind}-{depth}", {**settings, "depth": depth, "skip": kind == "skip"}, (3e-3, 1e-2, 3e-2))
+            Arm(f"{kind}-{depth}", {**settings, "depth": depth, "skip": kind == "skip"}, (1e-3, 3e-3, 1e-2, 3e-2))
             for kind in ("skip", "none")
             for depth in ((SHALLOW, DEEP) if quick else (SHALLOW, 3, DEEP))
         )
