@@ -51,6 +51,28 @@ def key_value_heads(
     return figures | {"decoding": times}
 
 
+def parallelism(
+    short: float = 1.5,
+    long: float = 0.4,
+    growth: float = 1.8,
+    *,
+    per_symbol: float = 5.0,
+    own: float = 0.0,
+    power: float = 2.0,
+) -> Figures:
+    """Times of the LSTM over those of attention; the power of attention's memory."""
+    ways = ("rnn", "rnn-unfused", "attention", "attention-unfused")
+    figures = {f"{way}-ms@{n}": 10.0 for way in ways for n in (16, 32, 64, 128, 256, 512, 1024)}
+    figures |= {f"{way}-ms@16": 10.0 * short for way in ways[:2]} | {"rnn-ms@1024": 10.0 * growth * long}
+    figures |= {"attention-ms@1024": 10.0 * growth}
+    for n in (16, 32, 64):
+        figures |= {f"{way}-steps@{n}": 3.0 + per_symbol * n for way in ways[:2]}
+        figures |= {f"{way}-steps@{n}": 12.0 + own * n for way in ways[2:]}
+    for n in (512, 1024):
+        figures |= {f"rnn-bytes@{n}": 100.0 * n, f"attention-unfused-bytes@{n}": float(n) ** power}
+    return {"layers": figures}
+
+
 # Claim, figures, spread over seeds, verdict: passes, fails, and on both sides of a bound that the mean alone passes.
 CASES: list[tuple[str, Figures, float, str]] = [
     ("order", order(), 1.0, "holds"),
@@ -69,6 +91,15 @@ CASES: list[tuple[str, Figures, float, str]] = [
     ("key_value_heads", key_value_heads(size=0.01), 0.0, "does not hold"),
     ("key_value_heads", key_value_heads(cache=7.9), 0.0, "does not hold"),
     ("key_value_heads", key_value_heads(speed=0.9), 0.0, "does not hold"),
+    ("parallelism", parallelism(), 0.0, "holds"),
+    ("parallelism", parallelism(short=0.8), 0.0, "does not hold"),
+    ("parallelism", parallelism(short=1.0), 0.0, "not shown"),
+    ("parallelism", parallelism(long=1.2), 0.0, "does not hold"),  # the curves do not cross
+    ("parallelism", parallelism(growth=1.3), 0.0, "does not hold"),
+    ("parallelism", parallelism(per_symbol=0.0), 0.0, "does not hold"),
+    ("parallelism", parallelism(own=0.1), 0.0, "does not hold"),
+    ("parallelism", parallelism(power=1.75), 0.0, "does not hold"),
+    ("parallelism", parallelism(power=1.85), 0.0, "holds"),
 ]
 
 
@@ -122,3 +153,21 @@ def test_a_faster_cache_has_to_be_faster_over_the_seeds() -> None:
     changed = [replace(t, figures={**t.figures, "speed-up@1000": s}) for t, s in zip(times, speeds, strict=True)]
     seen = Found([trial for trial in trials if trial.arm != "decoding"] + changed)
     assert judge(one.contrasts(seen)).verdict == "not shown"
+
+
+def test_chains_are_counted_and_times_taken() -> None:
+    one = claim("parallelism")
+    (arm,) = one.arms(quick=True)
+    figures = one.measure(arm, seed=3, rate=None, quick=True, tokens=64)  # type: ignore[call-arg]
+    assert all(figures[f"attention-steps@{n}"] == figures["attention-steps@16"] for n in (32, 64))
+    assert figures["rnn-unfused-steps@64"] - figures["rnn-unfused-steps@32"] == 32 * 5
+    assert figures["attention-unfused-bytes@64"] > 2 * figures["attention-unfused-bytes@32"]
+    seen = found(parallelism(), 0.0)
+    has_all_words(one, seen)
+
+
+def test_one_pair_of_equal_times_does_not_show_who_is_faster() -> None:
+    trials = found(parallelism(), 0.0).trials
+    times = (15.0, 9.0, 14.0, 9.5, 11.0)
+    seen = Found(replace(t, figures={**t.figures, "rnn-ms@16": ms}) for t, ms in zip(trials, times, strict=True))
+    assert judge(claim("parallelism").contrasts(seen)).verdict == "not shown"
