@@ -45,7 +45,8 @@ class Parallelism(Claim):
         self, arm: Arm, *, seed: int, rate: float | None, quick: bool, tokens: int = TOKENS
     ) -> dict[str, float]:
         """Count ``steps@N``, take ``ms@N`` by turns in processor time and ``bytes@N`` of one sequence, for each way."""
-        ways, draws, found = layers(seed), torch.Generator().manual_seed(seed), {}
+        ways, draws = layers(seed), torch.Generator().manual_seed(seed)
+        found: dict[str, float] = {}
         lengths = [n for n in LENGTHS if n <= tokens]
         for n in COUNTED:
             x = torch.randn(1, n, WIDTH, generator=draws)
@@ -119,7 +120,7 @@ def layers(seed: int) -> dict[str, Layer]:
 
     def one_by_one(x: Tensor) -> Tensor:
         state, outputs = None, []
-        for symbol in x.split(1, dim=1):
+        for symbol in torch.split(x, 1, dim=1):
             output, state = rnn(symbol, state)
             outputs.append(output)
         return torch.cat(outputs, dim=1)
