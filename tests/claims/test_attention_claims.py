@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from selfattn.claims.attention.alignment import gold
 from selfattn.claims.attention.order import LONGEST, POSITIONS, SYMBOLS, Labeller, permuted_difference
 from selfattn.claims.claim import Claim, Found
 from selfattn.claims.rules import judge
 from selfattn.claims.sequences import vocabulary
+from selfattn.data.pairs import Pair, Span
 from selfattn.figures.claims import Trial
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import CLAIMS
@@ -73,6 +75,13 @@ def parallelism(
     return {"layers": figures}
 
 
+def alignment(error: float = 0.2, *, location: float = 0.2, heads: float = 0.2, level: float = 0.45) -> Figures:
+    floors = {"untrained": 0.7, "diagonal": level}
+    own = dict.fromkeys(("dot", "scaled_dot", "general", "additive", "concat"), error)
+    own |= {"location": location, "heads": heads, "shuffled-rnn": 0.7, "shuffled-heads": 0.7}
+    return {arm: {"error": one, "writes": one, "reads": 0.6, **floors} for arm, one in own.items()}
+
+
 # Claim, figures, spread over seeds, verdict: passes, fails, and on both sides of a bound that the mean alone passes.
 CASES: list[tuple[str, Figures, float, str]] = [
     ("order", order(), 1.0, "holds"),
@@ -91,6 +100,13 @@ CASES: list[tuple[str, Figures, float, str]] = [
     ("key_value_heads", key_value_heads(size=0.01), 0.0, "does not hold"),
     ("key_value_heads", key_value_heads(cache=7.9), 0.0, "does not hold"),
     ("key_value_heads", key_value_heads(speed=0.9), 0.0, "does not hold"),
+    ("alignment", alignment(), 1.0, "holds"),
+    ("alignment", alignment(location=0.6), 1.0, "conditional"),
+    ("alignment", alignment(location=0.6, heads=0.6), 1.0, "conditional"),
+    ("alignment", alignment(0.6, location=0.6), 1.0, "conditional"),
+    ("alignment", alignment(0.6, location=0.6, heads=0.6), 1.0, "does not hold"),
+    ("alignment", alignment(0.39, location=0.39, heads=0.39), 1.0, "not shown"),  # 6 points are not surely above 5
+    ("alignment", alignment(0.2, level=0.2), 1.0, "does not hold"),
     ("parallelism", parallelism(), 0.0, "holds"),
     ("parallelism", parallelism(short=0.8), 0.0, "does not hold"),
     ("parallelism", parallelism(short=1.0), 0.0, "not shown"),
@@ -115,7 +131,7 @@ def test_a_rule_gives_its_verdict(name: str, figures: Figures, spread: float, ve
     assert judged.verdict == verdict, judged.contrasts
 
 
-TINY = {"order": {"steps": 1, "items": 5}, "key_value_heads": {"steps": 1}}
+TINY = {"alignment": {"steps": 1, "pairs": 20}, "order": {"steps": 1, "items": 5}, "key_value_heads": {"steps": 1}}
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -171,3 +187,21 @@ def test_one_pair_of_equal_times_does_not_show_who_is_faster() -> None:
     times = (15.0, 9.0, 14.0, 9.5, 11.0)
     seen = Found(replace(t, figures={**t.figures, "rnn-ms@16": ms}) for t, ms in zip(trials, times, strict=True))
     assert judge(claim("parallelism").contrasts(seen)).verdict == "not shown"
+
+
+def test_the_condition_that_is_met_first_is_named() -> None:
+    one = claim("alignment")
+    for figures, condition in (
+        (alignment(location=0.6), "content"),
+        (alignment(location=0.6, heads=0.6), "rnn"),
+        (alignment(0.6, location=0.6), "heads"),
+    ):
+        seen = found(figures)
+        assert judge(one.contrasts(seen), one.conditions(seen)).condition == condition
+
+
+def test_gold_links_words_of_one_field() -> None:
+    spans = (Span("month", (0, 3), (6, 8)), Span("year", (7, 11), (0, 5)), Span("currency", (12, 17), (9, 10)))
+    links = gold(Pair("May 4, 1988 a b c", "1988년 5월 x", "", spans)).links
+    assert links.sure == {(0, 1), (2, 0)}
+    assert links.possible - links.sure == {(3, 2), (4, 2), (5, 2)}
