@@ -47,7 +47,7 @@ class Alignment(Claim):
 
     name = "alignment"
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
-    seconds = (60.0, 300.0)
+    seconds = (40.0, 300.0)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Every score in an RNN, a Transformer; and one of each that was trained on the sources of other phrases."""
@@ -59,7 +59,7 @@ class Alignment(Claim):
         return *readers, *blind
 
     def measure(
-        self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 700, pairs: int = TRAINED_ON
+        self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 600, pairs: int = TRAINED_ON
     ) -> dict[str, float]:
         """Train on phrases; choose head and step on validation; give errors on the test, also of what knows nothing."""
         assert rate is not None
@@ -73,7 +73,7 @@ class Alignment(Claim):
         model = build(model_of(arm.settings["reader"]), vocab_size=len(tokenizer), seed=seed)
         before = errors(model, tokenizer, test)
         untrained = before[chosen(errors(model, tokenizer, validation))]
-        train_for(model, forever(examples, seed), steps=steps // 2 if quick else steps, lr=rate, seed=seed)
+        train_for(model, forever(examples, seed), steps=steps // 3 if quick else steps, lr=rate, seed=seed)
         after, aside = errors(model, tokenizer, test), errors(model, tokenizer, validation)
         along = [diagonal(len(pair.source), len(pair.target)) for pair in test]
         best, (writes, reads) = chosen(aside), (chosen(aside, shifted=one) for one in (False, True))
