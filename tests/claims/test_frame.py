@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -271,6 +274,29 @@ def test_many_at_once_give_the_same(tmp_path: Path) -> None:
     claims = chosen(["weighted-sum"])
     one, two = (run_claims(claims, tmp_path / str(jobs), jobs=jobs, quick=True).claims[0] for jobs in (1, 2))
     assert [trial.figures for trial in one.trials] == [trial.figures for trial in two.trials]
+
+
+def test_an_interrupt_keeps_what_is_done_and_names_what_is_left(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure = Counted.measure
+
+    def interrupted(self: Counted, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            while not (tmp_path / "stop").exists():
+                time.sleep(0.01)
+        return measure(self, arm, seed=seed, rate=rate, quick=quick)
+
+    monkeypatch.setattr(Counted, "measure", interrupted)
+    record = run_claims([counted], tmp_path, jobs=1)
+    assert (record.claims, record.not_run) == ((), ("counted",))
+    assert "stopping" in capsys.readouterr().err
+    assert [seed for seed, _ in counted.made] == [900, 900, 900, 0, 1]
+    monkeypatch.setattr(Counted, "measure", measure)
+    counted.made.clear()
+    assert run_claims([counted], tmp_path, jobs=1).not_run == ()
+    assert [seed for seed, _ in counted.made] == [2, 3, 4]
 
 
 # the page
