@@ -93,13 +93,13 @@ CASES: list[tuple[str, Figures, float, str]] = [
     ("order", order(loss=0.01), 1.0, "holds"),
     ("order", order(loss=0.045), 1.0, "not shown"),
     ("order", order(loss=0.15), 1.0, "does not hold"),
-    ("key_value_heads", key_value_heads(), 0.0, "holds"),
-    ("key_value_heads", key_value_heads(loss=-0.2, full=0.7), 0.0, "holds"),  # better is not worse
-    ("key_value_heads", key_value_heads(loss=0.045), 0.0, "not shown"),
-    ("key_value_heads", key_value_heads(loss=0.2), 0.0, "does not hold"),
-    ("key_value_heads", key_value_heads(size=0.01), 0.0, "does not hold"),
-    ("key_value_heads", key_value_heads(cache=7.9), 0.0, "does not hold"),
-    ("key_value_heads", key_value_heads(speed=0.9), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(), 0.0, "holds"),
+    ("key-value-heads", key_value_heads(loss=-0.2, full=0.7), 0.0, "holds"),  # better is not worse
+    ("key-value-heads", key_value_heads(loss=0.045), 0.0, "not shown"),
+    ("key-value-heads", key_value_heads(loss=0.2), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(size=0.01), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(cache=7.9), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(speed=0.9), 0.0, "does not hold"),
     ("alignment", alignment(), 1.0, "holds"),
     ("alignment", alignment(location=0.6), 1.0, "conditional"),
     ("alignment", alignment(location=0.6, heads=0.6), 1.0, "conditional"),
@@ -131,7 +131,7 @@ def test_a_rule_gives_its_verdict(name: str, figures: Figures, spread: float, ve
     assert judged.verdict == verdict, judged.contrasts
 
 
-TINY = {"alignment": {"steps": 1, "pairs": 20}, "order": {"steps": 1, "items": 5}, "key_value_heads": {"steps": 1}}
+TINY = {"alignment": {"steps": 1, "pairs": 20}, "order": {"steps": 1, "items": 5}, "key-value-heads": {"steps": 1}}
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -163,7 +163,7 @@ def test_without_positions_an_encoder_is_equivariant_and_with_any_it_is_not(posi
 
 
 def test_a_faster_cache_has_to_be_faster_over_the_seeds() -> None:
-    one, speeds = claim("key_value_heads"), (1.4, 0.9, 1.3, 0.95, 1.1)
+    one, speeds = claim("key-value-heads"), (1.4, 0.9, 1.3, 0.95, 1.1)
     trials = found(key_value_heads(), 0.0).trials
     times = [trial for trial in trials if trial.arm == "decoding"]
     changed = [replace(t, figures={**t.figures, "speed-up@1000": s}) for t, s in zip(times, speeds, strict=True)]

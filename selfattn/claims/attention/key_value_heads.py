@@ -35,11 +35,11 @@ TIMED_HEADS, PREFIXES, BATCH, WRITTEN, TURNS = 8, (64, 256, 1000), 16, 12, 5
 LARGEST_SIZE_ERROR = 0.005
 
 
-@register.claim("key_value_heads")
+@register.claim("key-value-heads")
 class KeyValueHeads(Claim):
     """Exact match at equal size with as many key-value heads as heads, and with fewer; cache and time of decoding."""
 
-    name = "key_value_heads"
+    name = "key-value-heads"
     source = "Shazeer 2019, sections 2.4 and 3; Ainslie et al. 2023, sections 2.2 and 3"
     seconds = (35.0, 270.0)
     alone = True
