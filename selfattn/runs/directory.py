@@ -169,6 +169,14 @@ class RunDirectory:
                     f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
                 )
 
+    def check_files(self) -> None:
+        """Hold every file against its checksum.
+
+        Raises:
+            UserError: one was changed or damaged.
+        """
+        self._check(".")
+
     def save_config(self, config: RunConfig) -> None:
         """Write the settings, in place of those that are there."""
         self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)))
