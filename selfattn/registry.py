@@ -1,4 +1,4 @@
-"""The six doors: scores, positions, families (with their presets), tasks, metrics and sections come in by name.
+"""The doors: scores, positions, families (with their presets), tasks, metrics, sections and claims come in by name.
 
 The project's own parts and a stranger's go the same way: a decorator puts a class or a function under a name, and
 whoever needs it asks by that name. Imports no torch; what a door leads to is imported when it is first asked for.
@@ -140,7 +140,8 @@ PRESETS: Registry[Any] = Registry("model", "selfattn.models.families")
 TASKS: Registry[Any] = Registry("task", "selfattn.tasks.own")
 METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.own")
 SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
-DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS)
+CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.own")
+DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
@@ -161,6 +162,7 @@ class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
     task = TASKS.register
     metric = METRICS.register
     section = SECTIONS.register
+    claim = CLAIMS.register
 
 
 def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:

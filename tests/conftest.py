@@ -21,8 +21,11 @@ TOLERANCES = {
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-# One training after the other, in this process, where a test does not ask for more.
+# One training after the other, in this process, where a test does not ask for more; and one thread in each process,
+# since several of them test side by side.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)
 
 settings.register_profile(
     "default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import signal
 import sys
-from types import FrameType
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
+def _stop() -> None:
     raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run the command line; see :func:`selfattn.cli.main.main`."""
     try:
-        signal.signal(signal.SIGTERM, _stop)
+        from selfattn.interrupts import Heard
+
+        heard = Heard(_stop)
+        signal.signal(signal.SIGTERM, heard)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as under `nohup`
+            signal.signal(signal.SIGINT, heard)
         from selfattn.cli.main import main as run
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

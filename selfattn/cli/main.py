@@ -16,7 +16,8 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from selfattn import __version__
-from selfattn.cli.runs import COMMANDS
+from selfattn.cli import runs, sharing
+from selfattn.cli.claims import claims_commands
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
 from selfattn.console import say
@@ -29,13 +30,14 @@ BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _PLUGIN = "--plugin"
 _HELP = (
     "Build, train, look inside and compare attention models.\n\n"
-    "Parts of your own (scores, positions, models, tasks, metrics, sections) come in with --plugin FILE_OR_MODULE, "
-    "which may stand anywhere on the line and be given several times."
+    "Parts of your own (scores, positions, models, tasks, metrics, sections, claims) come in with --plugin "
+    "FILE_OR_MODULE, which may stand anywhere on the line and be given several times."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and set them side by side: the main job.",
     "train": "Train one model.",
     "tokenizer": "Train a tokenizer, or look at one.",
+    "claims": "Measure what the textbook says of attention: each claim an experiment with a verdict.",
 }
 
 
@@ -58,9 +60,10 @@ def make_commands(arguments: Sequence[str] = ()) -> App:
                 groups[group].command(make(task) if called else mention(help or task.__doc__), name=name)
     groups["tokenizer"].command(train)
     groups["tokenizer"].command(inspect)
+    claims_commands(groups["claims"])
     for part in groups.values():
         app.command(part)
-    for command in COMMANDS:
+    for command in (*runs.COMMANDS, *sharing.COMMANDS):
         app.command(command)
     return app
 

@@ -84,10 +84,8 @@ def evaluate(
 
 
 def predict(
-    run: Path,
-    /,
+    *runs: Path,
     decoding: Decoding = AS_THEY_ARE,
-    *,
     max_input: MaybeWhole = None,
     too_long: Literal["empty", "cut"] = "empty",
     check: Annotated[bool, Parameter(negative="--no-check")] = True,
@@ -98,8 +96,11 @@ def predict(
     line, even an empty one, as the beginning of a text, and writes it with its continuation. Memory grows neither with
     the number of lines nor with their length.
 
+    Several runs of one task and vocabulary, of any family, write together: each token is chosen by the mean of their
+    probabilities.
+
     Args:
-        run: the run directory.
+        runs: run directories.
         decoding: how.
         max_input: most tokens of a line, its end counted. Longer ones are told on standard error, with their numbers.
             Where not given, 1,024, of a language model 65,536, or as many as the model can read where that is less.
@@ -107,6 +108,8 @@ def predict(
         check: say on standard error which outputs cannot be right, where the task can tell; they are written all the
             same.
     """
+    if not runs:
+        raise UserError("predict: name a run directory")
     options = DecodingOptions(**vars(decoding) | {"n_best": 1 if decoding.n_best is None else decoding.n_best})
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None:
@@ -116,7 +119,7 @@ def predict(
 
     given, taken, numbered = sys.stdin.buffer, sys.stdout.buffer, decoding.n_best is not None
     predict_stream(
-        load(run), given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
+        load(*runs), given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
     )
 
 
@@ -254,43 +257,15 @@ def demo(
         half: weights in half the space, for each model whose outputs for the examples stay the same.
     """
     from selfattn.comparison.testing import Tested, is_tested
-    from selfattn.demo.page import write_demo
+    from selfattn.demo.page import EXAMPLES, write_demo
     from selfattn.runs.run import load
 
     examples = [(text, "") for text in example]
     if not examples:
-        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:_EXAMPLES]
+        tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:EXAMPLES]
         examples = [(pair.source, pair.target) for pair in tested]
     write_demo([load(run) for run in runs], out, lang, examples, half=half)
     say(f"{out}: open it in a browser")
 
 
-def export(
-    run: Path,
-    /,
-    *,
-    to: Literal["onnx", "ctranslate2"],
-    out: Path | None = None,
-    quantize: Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"] | None = None,
-) -> None:
-    """Write a run in the format of another program; what comes of it is loaded and asked as a run is.
-
-    onnx: the encoder and one step as two graphs, for every model (pip install 'selfattn[onnx]'). ctranslate2: for its
-    engine, of Transformers with sinusoidal or learned positions (pip install 'selfattn[ctranslate2]').
-
-    Args:
-        run: the run directory.
-        to: the format.
-        out: a new directory; where not given, the run's with the format behind its name.
-        quantize: how the weights are stored, for ctranslate2; as they are where not given.
-    """
-    from selfattn.runs.run import load
-
-    loaded = load(run)
-    made = loaded.export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
-    size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
-    say(f"{made}: {size / 1e6:.1f} MB; selfattn predict {made}")
-
-
-_EXAMPLES = 12  # of a demo
-COMMANDS = (report, evaluate, predict, score, align, attention, export, demo, models)
+COMMANDS = (report, evaluate, predict, score, align, attention, demo, models)

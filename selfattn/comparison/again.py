@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from selfattn.comparison.compare import write_comparison
+from selfattn.comparison.compare import with_demo, write_comparison
 from selfattn.comparison.plan import PLAN, Lang, Plan, Planned, read_plan, run_name
 from selfattn.comparison.record import make_record
 from selfattn.comparison.testing import Tested
@@ -72,7 +72,7 @@ def report(
     record = make_record(runs, plan)
     # The runs lie elsewhere than beside this report.
     placed = [replace(one, run_dirs=tuple(str(run.path) for run in runs[one.name])) for one in record.models]
-    record = replace(record, models=tuple(placed))
+    record = with_demo(replace(record, models=tuple(placed)), runs, out, lang)
     return record, write_report(record, out, lang)
 
 

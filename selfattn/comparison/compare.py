@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,15 +26,20 @@ from selfattn.comparison.running.jobs import Jobs, jobs_of, threads
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
+from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
-from selfattn.files import LOCK, in_use
+from selfattn.files import LOCK, in_use, writing
 from selfattn.registry import TASKS
+from selfattn.report.sections.attention import DEMO
+from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
+
+ON_DEMO = 4  # models at most
 
 
 def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
@@ -143,8 +149,21 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
             models[name].append(tested)
         else:
             trained_on_few.setdefault(few, {})[name] = tested
-    record = make_record(models, plan, trained_on_few)
+    record = with_demo(make_record(models, plan, trained_on_few), models, out, lang)
     return record, write_report(record, out, lang)
+
+
+def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> Record:
+    """Write the page on which the models answer beside a report, where one can run them: the first seed of the best.
+
+    Returns:
+        The record, which knows whether the page is there.
+    """
+    with writing(out, "choose another place"):
+        out.mkdir(parents=True, exist_ok=True)
+    best = [models[model.name][0] for model in ranked(record)[:ON_DEMO]]
+    examples = [(answer.source, answer.target) for answer in best[0].answers[:EXAMPLES]]
+    return replace(record, demo=write_demo_of([run.path for run in best], out / DEMO, lang, examples))
 
 
 def check_out(out: Path) -> None:

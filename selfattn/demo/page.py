@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from selfattn.files import write_text, writing
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.words.catalogue import LANGS, read_catalogue
-from selfattn.runs.run import Run
+from selfattn.runs.run import Run, load
 
 _HOME = "selfattn.demo"
+EXAMPLES = 12  # to begin with, of a test
 
 
 def write_demo(
@@ -87,6 +89,31 @@ def render_demo(
         "models": [embedded(model) for model in models],
     }
     return templates(_HOME).get_template("page.html.j2").render(context) + "\n"
+
+
+def write_demo_of(paths: Sequence[Path], out: Path, lang: str = "en", examples: Sequence[tuple[str, str]] = ()) -> bool:
+    """Write the page of those runs that can be on one; nothing where there is none.
+
+    Args:
+        paths: run directories; one that cannot be loaded is left out.
+        out: the HTML file.
+        lang: the language that the page opens in.
+        examples: inputs to begin with, each with its right output or ``""``.
+
+    Returns:
+        Whether there is a page.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    runs = []
+    for path in paths:
+        with suppress(UserError):
+            run = load(path)
+            runs += [run] if "weights" in payload(run, "") else []
+    if runs:
+        write_demo(runs, out, lang, examples)
+    return bool(runs)
 
 
 def _names(runs: Sequence[Run]) -> list[str]:

@@ -123,6 +123,7 @@ class Record(Plain):
         gates: all that were asked; the verdict is "not comparable" where one did not pass.
         subject: what is asked, in the words of the task.
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
+        demo: whether the page on which the models answer, `demo.html`, lies beside the report.
     """
 
     schema: int
@@ -143,6 +144,7 @@ class Record(Plain):
     differences: tuple[Difference, ...] = ()
     subject: Subject = NO_SUBJECT
     units: Mapping[str, Unit] = field(default_factory=dict)
+    demo: bool = False
 
     @property
     def times(self) -> str:

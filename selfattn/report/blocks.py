@@ -48,7 +48,7 @@ class Paragraph:
         sentences: those that are None or empty are left out; a paragraph without any is not shown.
         note: whether it is in small print.
         code: text after them that is shown as it is.
-        link: text after them that leads to the heading of an identifier.
+        link: text after them that leads to the heading of an identifier (`#identifier`), or to a file beside the page.
     """
 
     def __init__(
@@ -77,10 +77,11 @@ class Items:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names with what is said of them; with `models` the names are those of models."""
+    """Names with what is said of them; with `models` the names are those of models, with `wide` sentences follow."""
 
     facts: tuple[tuple[Said, Cell], ...]
     models: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,14 @@ class Noted:
 
 
 @dataclass(frozen=True)
+class Linked:
+    """Text that leads to the heading of an identifier, where the page can."""
+
+    text: Said
+    id: str
+
+
+@dataclass(frozen=True)
 class Quality:
     """A mean and its interval, as text."""
 
@@ -187,7 +196,7 @@ class MarkedAnswer:
         return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
-Cell = Said | Noted | Stacked | Quality | Strip | Drawn | MarkedAnswer
+Cell = Said | Noted | Linked | Stacked | Quality | Strip | Drawn | MarkedAnswer
 
 
 @dataclass(frozen=True)
@@ -269,10 +278,17 @@ class Spot:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A line of a chart; one that has the name of a model has its sign."""
+    """A line of a chart; one that has the name of a model has its sign.
+
+    Args:
+        name: of the line.
+        spots: its places, from left to right.
+        label: what it is called, in a legend below the chart, where that is not its name.
+    """
 
     name: str
     spots: tuple[Spot, ...]
+    label: Said = ""
 
 
 @dataclass(frozen=True)
@@ -287,6 +303,8 @@ class Chart:
         unit: what stands on the other axis.
         show: how an amount of it is written.
         choice: what the reader chooses it by, where it is one of several.
+        across: the other axis, where it does not go from 0 to the last spot.
+        height: what stands on the axis of `scale`, where the caption does not say it.
     """
 
     name: str
@@ -297,6 +315,8 @@ class Chart:
     #: How an amount of it is written.
     show: Callable[[float], str] = "{:g}".format
     choice: Said = ""
+    across: Scale | None = None
+    height: Said = ""
 
 
 @dataclass(frozen=True)

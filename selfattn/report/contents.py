@@ -1,29 +1,74 @@
-"""The sections of a report in their order: the project's own, and between or after them those of others."""
+"""What a page has: a first screen and sections, of a comparison the project's own and those of others in order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from selfattn.console import all_visible
 from selfattn.errors import UserError
 from selfattn.figures.record import Record
 from selfattn.registry import SECTIONS
-from selfattn.report.blocks import Block
+from selfattn.report.blocks import Block, Verdict
+from selfattn.report.sections.first_screen import first_screen
 from selfattn.report.words.messages import Said
 
 
 @dataclass(frozen=True)
 class Part:
-    """A section with what it shows of a record; `own` is one of the project."""
+    """A section with what it shows.
+
+    Args:
+        key: of the section.
+        title: its heading.
+        blocks: what it shows.
+        own: whether it is one of the project.
+        names: whose signs are drawn in it, where they are not those of the whole page.
+    """
 
     key: str
     title: Said
     blocks: tuple[Block, ...]
-    own: bool
+    own: bool = True
+    names: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """The key as an identifier, which has no spaces."""
         return self.key.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page in no language and no format yet: what every renderer draws.
+
+    Args:
+        verdict: the question and its answer.
+        first: what else the first screen shows.
+        parts: the sections.
+        names: whose signs are drawn, such as models.
+        version: of the package that made what is shown.
+        has_contents: whether a line of links to the sections is needed; no where the first screen has them.
+    """
+
+    verdict: Verdict
+    first: tuple[Block, ...]
+    parts: tuple[Part, ...]
+    names: tuple[str, ...] = ()
+    version: str = ""
+    has_contents: bool = True
+
+
+def document(record: Record) -> Document:
+    """Return a comparison as a page.
+
+    Raises:
+        UserError: a section that is not the project's does not make its blocks.
+    """
+    record = all_visible(record)
+    verdict, *first = first_screen(record)
+    assert isinstance(verdict, Verdict)
+    names = tuple(model.name for model in record.models)
+    return Document(verdict, tuple(first), contents(record), names, str(record.environment.get("selfattn", "")))
 
 
 def contents(record: Record) -> tuple[Part, ...]:

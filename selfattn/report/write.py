@@ -55,7 +55,12 @@ def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> Rep
 
 def results_json(record: Record) -> str:
     """The record as the text of `results.json`: indented, with every list of plain values in one line."""
-    return _dump(encode(record), "") + "\n"
+    return as_json(encode(record))
+
+
+def as_json(values: Any) -> str:
+    """Plain values as JSON that people can read: indented, with every list of plain values in one line."""
+    return _dump(values, "") + "\n"
 
 
 def _dump(value: Any, indent: str) -> str:

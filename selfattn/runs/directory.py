@@ -341,7 +341,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
     _compare(encode(kept), encode(config), path)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
-        is_same = _files(Path(folder)) == _files(path / TOKENIZER)
+        is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
     if not is_same:
         raise UserError(
             f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another `out`"
@@ -387,5 +387,6 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + name, value
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Read all files of a folder, by their paths in it."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}

@@ -253,16 +253,24 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
     return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
 
 
-def load(path: str | os.PathLike[str], *, device: DeviceName = "cpu") -> Run:
+def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: DeviceName = "cpu") -> Run:
     """Load a trained model.
 
     Args:
         path: a run directory, made by training or by :meth:`Run.export`.
+        others: further ones of the same task and vocabulary, of any family: they write together, by the mean of their
+            probabilities.
         device: where it computes; ``auto`` takes a GPU where there is one.
 
     Raises:
-        UserError: a file is missing or broken, or the device is not there; the message names it.
+        UserError: a file is missing or broken, or the device is not there; the message names it. Or runs do not go
+            together.
     """
+    if others:
+        from selfattn.runs.sharing.together import together
+
+        runs = [load(one, device=device) for one in (path, *others)]
+        return Run(runs[0].path, *together(runs), runs[0].tokenizer)
     from selfattn.runs.sharing.exported import format_of, open_exported
 
     directory = RunDirectory(Path(path))

@@ -83,10 +83,11 @@ def train(task: str | Task, **settings: Any) -> Run:
     Example:
         ``train("dates", model="rnn-attention", out=Path("runs/dates"), locales=("ko_KR",), epochs=3)``
     """
+    from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
     from selfattn.runs.directory import RunConfig, check_is_free
     from selfattn.runs.fit import fit
-    from selfattn.training.interrupts import StopAtStep, first_interrupt
+    from selfattn.training.interrupts import StopAtStep
 
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
     own, training, of_task = divide(settings, TrainOptions, TrainingConfig, kind.Options)

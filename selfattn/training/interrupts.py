@@ -1,48 +1,12 @@
-"""Interrupts, which are Ctrl-C and SIGTERM: the first asks, the second does what it does elsewhere."""
+"""A training that the user stops comes to the end of its step first."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import suppress
 
 from selfattn.training.distributed.launch import is_main_process
 from selfattn.training.observer import Observer, StepReport
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-@contextmanager
-def first_interrupt(asked: Callable[[], None]) -> Iterator[None]:
-    """Let the first interrupt ask, for a while, and the second do what it does elsewhere.
-
-    A signal that this process ignores, as under ``nohup``, stays ignored. Outside the main thread, which alone hears
-    signals, nothing changes.
-
-    Args:
-        asked: called at the first one, in the middle of anything.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard = [one for one in SIGNALS if signal.getsignal(one) not in (signal.SIG_IGN, None)]
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        give_back()
-        asked()
-
-    def give_back() -> None:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-    before = {one: signal.signal(one, handle) for one in heard}
-    try:
-        yield
-    finally:
-        give_back()
 
 
 class StopAtStep(Observer):
@@ -60,16 +24,22 @@ class StopAtStep(Observer):
         Raises:
             KeyboardInterrupt: there has been no step yet that could be saved.
         """
+        self.is_asked = True
         if not self.has_begun:
             raise KeyboardInterrupt
-        self.is_asked = True
         if is_main_process():
             with suppress(OSError):  # not by `print`, which may be what was interrupted
                 os.write(2, b"stopping: this step comes to its end and is saved; once more stops at once\n")
 
     def started(self, epochs: int | None, steps: int) -> None:
-        """From now on there are steps to be saved."""
+        """From now on there are steps to be saved.
+
+        Raises:
+            KeyboardInterrupt: it was asked for before, and what ran then swallowed it.
+        """
         self.has_begun = True
+        if self.is_asked:
+            raise KeyboardInterrupt
 
     def stepped(self, report: StepReport) -> None:
         """Stop here where that was asked for.

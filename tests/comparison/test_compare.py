@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 
 import selfattn
 from selfattn.comparison import diagnostics as examine
-from selfattn.comparison.compare import compare
+from selfattn.comparison.compare import compare, write_comparison
 from selfattn.comparison.plan import CompareOptions, choose
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
@@ -52,13 +53,34 @@ def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -
 
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
-    files = [".lock", "comparison.json", "costs.json", "logs", "report.html", "report.md", "results.json", "runs"]
-    assert sorted(path.name for path in out.iterdir()) == files
+    reports = ["demo.html", "report.html", "report.md", "results.json"]
+    plans = [".lock", "comparison.json", "costs.json", "logs", "runs"]
+    assert {path.name for path in out.iterdir()} == {*plans, *reports}
     expected = [f"{model}-seed{seed}" for seed in ("0", "1", "0-first40") for model in MODELS]
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)
     assert [model["run_dirs"] for model in results["models"]] == [
         [f"runs/{name}-seed0", f"runs/{name}-seed1"] for name in MODELS
     ]
+
+
+def test_the_report_leads_to_a_page_on_which_its_models_answer(
+    compared: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out, results = compared
+    ranked = sorted(MODELS, key=lambda name: -results["models"][MODELS.index(name)]["metrics"]["exact_match"]["mean"])
+    page = (out / "demo.html").read_text(encoding="utf-8")
+    assert sorted(MODELS, key=lambda name: page.index(f'"name":"{name}"')) == ranked
+    assert read_record(out / "results.json").demo
+    assert '<a href="demo.html">' in (out / "report.html").read_text(encoding="utf-8")
+    assert "(demo.html)" in (out / "report.md").read_text(encoding="utf-8")
+
+    gone = shutil.copytree(out, tmp_path / "gone")  # a report can be made again without weights, its page cannot
+    for weights in gone.rglob("*.safetensors"):
+        weights.unlink()
+    record, files = write_comparison(gone, tmp_path / "again")
+    assert not record.demo
+    assert "demo.html" not in files.html.read_text(encoding="utf-8")
+    assert not (tmp_path / "again" / "demo.html").exists()
 
 
 def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) -> None:

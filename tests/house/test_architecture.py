@@ -22,7 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
-            {"errors", "streams", "console", "files", "codec", "registry", "settings"},
+            {"errors", "streams", "console", "files", "codec", "registry", "settings", "interrupts"},
             {"attention", "tokenizers"},
             {"layers"},
             {"models"},
@@ -33,8 +33,10 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
             {"evaluation", "exports"},
             {"report"},
             {"runs"},
-            {"comparison", "demo"},
+            {"demo"},
+            {"comparison"},
             {"tasks"},
+            {"claims"},
             {"cli"},
         ),
     )
@@ -186,7 +188,8 @@ OWNERS = {
     "metric": "register.metric(",
     "model family": "register.family(",
 }
-MAY_NAME = {"task": set(), "model": {"tasks"}, "metric": {"tasks"}, "model family": {"tasks"}}
+# A claim is an experiment on models that it names, as a task is.
+MAY_NAME = {"task": set(), "model": {"tasks", "claims"}, "metric": {"tasks"}, "model family": {"tasks", "claims"}}
 # Words that mean something else there.
 OTHER_MEANINGS = {
     ("task", "data", "translation"),  # a column that datasets call so

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import training_parts as parts
 
+from selfattn.interrupts import first_interrupt
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
-from selfattn.training.interrupts import StopAtStep, first_interrupt
+from selfattn.training.interrupts import StopAtStep
 from selfattn.training.observer import Observer, StepReport
 
 CONFIGS = {

@@ -17,6 +17,7 @@ from selfattn import files
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
+from selfattn.training.interrupts import StopAtStep
 
 RUN = "runs/plain-seed0"
 Cli = Callable[..., Any]
@@ -157,3 +158,39 @@ def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, wa
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert errors.splitlines()[-1].startswith("interrupted")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_an_import_swallows_is_not_lost(tmp_path: Path, number: int) -> None:
+    plugin = tmp_path / "swallows.py"
+    swallows = f"try:\n    os.kill(os.getpid(), {int(number)})\n    time.sleep(0.1)\nexcept BaseException:\n    pass\n"
+    plugin.write_text(f"import os, time\n{swallows}")
+    command = [sys.executable, "-m", "selfattn.cli", "--plugin", str(plugin), "train", "dates"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "run")],
+        preexec_fn=hear_interrupts,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_second_interrupt_does_not_wait_for_an_import(tmp_path: Path) -> None:
+    plugin = tmp_path / "imports.py"
+    plugin.write_text(
+        "import os, signal, time\nfor _ in range(2):\n    os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(50)\n"
+    )
+    command = [sys.executable, "-m", "selfattn.cli", "--plugin", str(plugin), "models"]
+    done = subprocess.run(command, preexec_fn=hear_interrupts, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_training_that_was_to_stop_before_its_first_step_stops_there() -> None:
+    stop = StopAtStep()
+    with pytest.raises(KeyboardInterrupt):
+        stop.ask()
+    with pytest.raises(KeyboardInterrupt):
+        stop.started(None, 0)

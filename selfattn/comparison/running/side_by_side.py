@@ -19,6 +19,7 @@ from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
 from multiprocessing import current_process
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import torch
@@ -29,8 +30,8 @@ from selfattn.comparison.running.jobs import Job, Jobs, threads
 from selfattn.comparison.running.progress import Logs, Reporter, View
 from selfattn.errors import UserError
 from selfattn.files import writing
+from selfattn.interrupts import SIGNALS, first_interrupt
 from selfattn.registry import DOORS, load_plugin, loaded_plugins
-from selfattn.training.interrupts import SIGNALS, first_interrupt
 
 _ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
 
@@ -196,7 +197,8 @@ def reported(logs: Logs, job: Job, *, raises: bool) -> Iterator[Reporter]:
 
 def _send_out(jobs: Jobs, together: Sequence[Job], backend: str, workers: int, notes: str) -> str:
     """Have jobs done by other processes; return why the pool of them broke, or nothing where it did not."""
-    parcel, here = _packed(jobs), os.getcwd()
+    parcel = packed(jobs.task, jobs.recipe, jobs.options, jobs.command)
+    here = os.getcwd()
     calls = [delayed(_do_in_worker)(parcel, job, here, notes=job.label == notes) for job in together]
     try:
         with warnings.catch_warnings(), parallel_config(backend=backend):
@@ -214,8 +216,12 @@ def _in_short(error: BaseException) -> str:
     return codes[1] if codes else f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _packed(jobs: Jobs) -> bytes:
-    """Everything that another process needs to do jobs: plugins by name, parts of a script's own as they are."""
+def packed(*values: Any) -> bytes:
+    """Pack values for another process with what it needs to know: plugins by name, parts of a script's own as they are.
+
+    Args:
+        values: what :func:`unpacked` gives back there.
+    """
     own = {
         number: {
             name: part
@@ -224,28 +230,33 @@ def _packed(jobs: Jobs) -> bytes:
         }
         for number, door in enumerate(DOORS)
     }
-    inner = cloudpickle.dumps((own, jobs.task, jobs.recipe, jobs.options, jobs.command))
-    packed: bytes = cloudpickle.dumps((loaded_plugins(), inner))
-    return packed
+    parcel: bytes = cloudpickle.dumps((loaded_plugins(), cloudpickle.dumps((own, values))))
+    return parcel
 
 
-@lru_cache(maxsize=1)  # the data of a seed are kept for the next model
-def _unpacked(parcel: bytes) -> Jobs:
+def unpacked(parcel: bytes) -> tuple[Any, ...]:
+    """Return what was packed, after all parts are known here that were known there."""
     plugins, inner = cloudpickle.loads(parcel)
     for plugin in plugins:
         load_plugin(plugin)
-    own, *rest = cloudpickle.loads(inner)
+    own, values = cloudpickle.loads(inner)
     for number, parts in own.items():
         for name, part in parts.items():
             if name not in DOORS[number]:
                 DOORS[number].register(name)(part)
-    return Jobs(*rest)
+    found: tuple[Any, ...] = values
+    return found
+
+
+@lru_cache(maxsize=1)  # the data of a seed are kept for the next model
+def _jobs(parcel: bytes) -> Jobs:
+    return Jobs(*unpacked(parcel))
 
 
 def _do_in_worker(parcel: bytes, job: Job, folder: str, *, notes: bool) -> None:
     """Do a job in a process that was started for it: what fails is written down, not raised."""
     os.chdir(folder)
-    jobs = _unpacked(parcel)
+    jobs = _jobs(parcel)
     logs = Logs(jobs.options.out)
     if logs.stop.exists():
         return

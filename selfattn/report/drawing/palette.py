@@ -48,8 +48,14 @@ class Signs(dict[str, Sign]):
     """
 
     def __init__(self, names: Sequence[str]) -> None:
+        self.begin(names)
+
+    def begin(self, names: Sequence[str]) -> str:
+        """Begin anew, with other names; return an empty text, for templates."""
+        self.clear()
         for name in names:
             self[name]
+        return ""
 
     def __missing__(self, name: str) -> Sign:
         colour = len(self) % COLOURS

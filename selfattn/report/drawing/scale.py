@@ -8,26 +8,34 @@ times fewer errors: 0, 90, 99, 99.9 % stand at equal distances.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from selfattn.figures.quality import Unit
 
 _NINES_FROM = 0.98
+_PLAIN_POWERS = range(-3, 5)  # powers of ten that are written as numbers
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis of quality that begins at 0.
+    """An axis of quality, or of any numbers.
 
     Args:
         floor: the smallest error rate the test can show, half an item; None for an even axis.
         top: the quality at the end of the axis.
-        kind: what stands on it.
+        kind: what stands on it: a quality, or numbers that are shown as they are.
+        low: where the axis begins; above 0 for an axis of powers.
+        powers: whether equal steps are equal factors (a logarithmic axis); default no.
     """
 
     floor: float | None = None
     top: float = 1.0
-    kind: Unit = "share"
+    kind: Unit | Literal["number"] = "share"
+    low: float = 0.0
+    powers: bool = False
 
     def place(self, quality: float) -> float:
         """Where a quality stands, 0 (start) to 1 (end); errors below the floor stand at the end.
@@ -35,18 +43,33 @@ class Scale:
         Example:
             >>> round(Scale(floor=0.0001).place(0.99), 6), Scale().place(0.25), Scale(None, 40, "points").place(30)
             (0.5, 0.25, 0.75)
+            >>> Scale(None, 100, "number", 0.01, powers=True).place(1), Scale(None, 3, "number", -1).place(0)
+            (0.5, 0.25)
         """
+        if self.powers:
+            share = math.log(max(quality, self.low) / self.low) / math.log(self.top / self.low)
+            return min(1.0, share)
         if self.floor is None:
-            return min(1.0, max(0.0, quality / self.top))
+            return min(1.0, max(0.0, (quality - self.low) / (self.top - self.low)))
         error = max(1 - quality, self.floor)
         return min(1.0, max(0.0, math.log10(error) / math.log10(self.floor)))
 
     @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Qualities to mark with their labels."""
+        """Qualities to mark with their labels.
+
+        Example:
+            >>> [mark for _, mark in Scale(None, 1e2, "number", 1e-6, powers=True).ticks]
+            ['10⁻⁶', '10⁻⁴', '0.01', '1', '100']
+        """
+        if self.powers:
+            first, last = round(math.log10(self.low)), round(math.log10(self.top))
+            step = max(1, math.ceil((last - first) / 5))
+            return tuple((10.0**k, _power(k)) for k in range(first, last + 1, step))
         if self.floor is None:
             factor = 100 if self.kind == "share" else 1
-            return tuple((k / factor, f"{k:g}") for k in even_ticks(factor * self.top))
+            marks = even_ticks(factor * self.top, lowest=factor * self.low)
+            return tuple((k / factor, f"{k:g}".replace("-", "−")) for k in marks)
         nines = [(0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (0.99999, "99.999")]
         return ((0.0, "0"), *((p, text) for p, text in nines if self.place(p) < 0.88), (1.0, "100"))
 
@@ -60,8 +83,10 @@ def quality_scale(best: float | None, items: int, kind: Unit = "share") -> Scale
         kind: share or points.
 
     Example:
-        >>> quality_scale(0.61, 5000), quality_scale(0.9998, 5000).floor, quality_scale(27.3, 1000, "points").top
-        (Scale(floor=None, top=1.0, kind='share'), 0.0001, 30.0)
+        >>> quality_scale(0.61, 5000) == Scale(), quality_scale(0.9998, 5000).floor
+        (True, 0.0001)
+        >>> quality_scale(27.3, 1000, "points").top
+        30.0
     """
     if kind == "points":
         return Scale(None, _round_up(best or 100.0), kind)
@@ -70,11 +95,48 @@ def quality_scale(best: float | None, items: int, kind: Unit = "share") -> Scale
     return Scale(floor=0.5 / items)
 
 
-def even_ticks(highest: float, *, whole: bool = False, count: int = 5) -> tuple[float, ...]:
-    """Round values from 0 to at most `highest`, in steps of 1, 2 or 5 times a power of ten.
+def number_scale(values: Iterable[float], *, powers: bool = False) -> Scale:
+    """The axis for any numbers: from 0 or below to the highest, or over whole powers of ten.
+
+    Args:
+        values: all that are to be drawn, their intervals too; above 0 for an axis of powers, what is not is left out.
+        powers: see :class:`Scale`.
+
+    Example:
+        >>> number_scale([3e-5, 0.2], powers=True).low, number_scale([0.3, 27.2]).top, number_scale([-0.4, 1.2]).low
+        (1e-05, 30.0, -0.4)
+    """
+    found = [value for value in values if math.isfinite(value) and (value > 0 or not powers)] or [1.0]
+    lowest, highest = min(found), max(found)
+    if powers:
+        first, last = math.floor(math.log10(lowest)), math.ceil(math.log10(highest))
+        return Scale(None, 10.0 ** max(last, first + 1), "number", 10.0**first, powers=True)
+    return Scale(None, _round_up(highest, math.inf), "number", -_round_up(-lowest, math.inf) if lowest < 0 else 0.0)
+
+
+def power_of_ten(value: float) -> str:
+    """A number in three digits, with a power of ten where it is far from 1.
+
+    Example:
+        >>> power_of_ten(-0.1234), power_of_ten(2.2e-16), power_of_ten(1e-12)
+        ('−0.123', '2.2·10⁻¹⁶', '10⁻¹²')
+    """
+    digits, _, exponent = f"{value:.3g}".partition("e")
+    digits = "" if digits == "1" and exponent else digits + "·" * bool(exponent)
+    text = digits + (f"10{str(int(exponent)).translate(_RAISED)}" if exponent else "")
+    return text.replace("-", "−")
+
+
+def _power(exponent: int) -> str:
+    return f"{10.0**exponent:g}" if exponent in _PLAIN_POWERS else "10" + str(exponent).translate(_RAISED)
+
+
+def even_ticks(highest: float, *, lowest: float = 0.0, whole: bool = False, count: int = 5) -> tuple[float, ...]:
+    """Round values from `lowest` to at most `highest`, in steps of 1, 2 or 5 times a power of ten.
 
     Args:
         highest: end of the axis.
+        lowest: where it begins, at most 0; default 0.
         whole: whether there are no steps smaller than 1.
         count: about how many values.
 
@@ -82,18 +144,18 @@ def even_ticks(highest: float, *, whole: bool = False, count: int = 5) -> tuple[
         >>> even_ticks(12), even_ticks(3000)
         ((0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0), (0.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3000.0))
     """
-    if highest <= 0:
+    if highest <= lowest:
         return (0.0,)
-    rough = highest / count
+    rough = (highest - lowest) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.8 * rough)
     step = max(step, 1.0) if whole else step
-    return tuple(k * step for k in range(math.floor(highest / step + 1e-9) + 1))
+    return tuple(k * step for k in range(math.ceil(lowest / step - 1e-9), math.floor(highest / step + 1e-9) + 1))
 
 
-def _round_up(highest: float) -> float:
-    """The next of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, at most 100."""
+def _round_up(highest: float, most: float = 100.0) -> float:
+    """The next of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, at most so much."""
     if highest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest))
-    return min(100.0, next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * power >= highest))
+    return min(most, next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * power >= highest))

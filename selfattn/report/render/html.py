@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from selfattn.console import all_visible
 from selfattn.figures.record import Record
 from selfattn.report.blocks import AttentionExplorer
-from selfattn.report.contents import contents
+from selfattn.report.contents import Document, document
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.render.explorer import explorer_data, still_maps
-from selfattn.report.sections.first_screen import first_screen
 from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue
 from selfattn.report.words.messages import Message, Said
 
 
 def render_html(record: Record, lang: str = SOURCE) -> str:
-    """Render a record as a self-contained page; the same record gives the same text.
+    """Render a comparison as a self-contained page; the same record gives the same text.
 
     Args:
         record: the comparison.
@@ -31,11 +29,18 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     Returns:
         The HTML document.
     """
-    record = all_visible(record)
-    signs, translator = Signs([model.name for model in record.models]), Translator(lang)
-    verdict, *below = first_screen(record)
-    parts = contents(record)
-    maps = next((block for part in parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
+    return html_of(document(record), lang)
+
+
+def html_of(page: Document, lang: str = SOURCE) -> str:
+    """Render a page; the same one gives the same text.
+
+    Args:
+        page: what it shows.
+        lang: the language that the page opens in; the others are in it too.
+    """
+    signs, translator = Signs(page.names), Translator(lang)
+    maps = next((block for part in page.parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
     explorer = explorer_data(maps, signs) if maps else {"total": 0, "models": [], "examples": []}
     words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
     script = asset("page.js") + asset("explorer.js")
@@ -55,10 +60,11 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
         "script_hash": digest(script),
         # Called at the end of the page, for only then its words are known.
         "data": lambda: embedded({"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}),
-        "version": record.environment.get("selfattn", ""),
-        "verdict": verdict,
-        "first": below,
-        "parts": parts,
+        "version": page.version,
+        "verdict": page.verdict,
+        "first": page.first,
+        "parts": page.parts,
+        "has_contents": page.has_contents,
     }
     return templates().get_template("report.html.j2").render(context) + "\n"
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from selfattn.console import all_visible
 from selfattn.figures.record import Record
 from selfattn.report import blocks as b
-from selfattn.report.contents import contents
+from selfattn.report.contents import Document, document
 from selfattn.report.drawing.charts import axis_text, chart_table, strip_text
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.sections.first_screen import first_screen
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.words.messages import Said, message, said
 
@@ -30,10 +28,18 @@ def render_markdown(record: Record, lang: str = SOURCE) -> str:
     Returns:
         The document.
     """
-    record = all_visible(record)
-    page = _Page(lang, Signs([model.name for model in record.models]))
-    parts = (f"## {page.say(part.title)}\n\n{page.all(part.blocks)}" for part in contents(record))
-    return "\n\n".join([page.all(first_screen(record)), *parts]) + "\n"
+    return markdown_of(document(record), lang)
+
+
+def markdown_of(shown: Document, lang: str = SOURCE) -> str:
+    """Render a page as Markdown; the same one gives the same text."""
+    page = _Page(lang, Signs(shown.names))
+    texts = [page.all([shown.verdict, *shown.first])]
+    for part in shown.parts:
+        if part.names:
+            page.signs.begin(part.names)
+        texts.append(f"## {page.say(part.title)}\n\n{page.all(part.blocks)}")
+    return "\n\n".join(texts) + "\n"
 
 
 def plain(text: str) -> str:
@@ -64,7 +70,10 @@ class _Page:
         """One block."""
         match block:
             case b.Paragraph():
-                return " ".join([*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])])
+                parts = [*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])]
+                if block.link and not block.link[1].startswith("#"):
+                    parts.append(f"[{self.say(block.link[0])}]({block.link[1]})")
+                return " ".join(parts)
             case b.Heading():
                 head = f"{'#' * self.level} {self.say(block.text)}"
                 return f"{head}\n\n{self.say(block.aside)}" if block.aside else head
@@ -122,7 +131,7 @@ class _Page:
         match cell:
             case b.Quality():
                 return self.say(f"{cell.mean} {cell.interval}")
-            case b.Noted():
+            case b.Noted() | b.Linked():
                 return self.say(cell.text)
             case b.Stacked():
                 small = self.say(cell.small)

@@ -57,6 +57,18 @@ def print_summary(
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
 
 
+def print_blocks(blocks: Iterable[b.Block], console: Console, lang: str = SOURCE, names: Sequence[str] = ()) -> None:
+    """Print blocks one below the other.
+
+    Args:
+        blocks: what is printed.
+        console: where to.
+        lang: the language.
+        names: whose signs are drawn, such as models; default as they come.
+    """
+    _Screen(console, lang, Signs(names)).all(blocks)
+
+
 class _Screen:
     """Blocks as lines of a terminal, in one language."""
 
@@ -144,6 +156,8 @@ class _Screen:
                 return Text(cell.mean, style="bold").append(f" {cell.interval}", style="not bold dim")
             case b.Noted() | b.Drawn():
                 return Text(cell.text)
+            case b.Linked():
+                return Text(said(cell.text, self.lang))
             case b.Stacked():
                 text, small = self.cell(cell.text), said(cell.small, self.lang)
                 return text.append(f"\n{small}", style="not bold italic dim") if small else text

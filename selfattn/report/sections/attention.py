@@ -8,6 +8,8 @@ from selfattn.report.blocks import AttentionExplorer, Block, Paragraph
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, message
 
+DEMO = "demo.html"  # beside the report, where the models can run in a page
+
 
 @register.section("attention")
 class AttentionSection:
@@ -21,7 +23,8 @@ class AttentionSection:
         names = tuple(model.name for model in ranked(record) if model.name in shown)
         if not names:
             return (Paragraph(message("attention.nothing"), without_maps(record)),)
-        text = Paragraph(message("attention.text"), without_maps(record))
+        page = (message("attention.demo"), DEMO) if record.demo else None
+        text = Paragraph(message("attention.text"), without_maps(record), link=page)
         return text, AttentionExplorer(record.attention.examples, names)
 
 

@@ -22,7 +22,7 @@ class Statistics:
 
     def blocks(self, record: Record) -> tuple[Block, ...]:
         """Tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
-        found: list[Block] = [Paragraph(method_note(record), link=(message("statistics.link"), "words"))]
+        found: list[Block] = [Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
         for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
             table = pair_table(record, metric)
             if table.rows:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from selfattn.codec import write
 from selfattn.errors import SettingError, UserError
 from selfattn.files import sha256_of, writing
+from selfattn.models.ensemble import EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.directory import CONFIG, RECORD, TOKENIZER, RunDirectory, RunRecord, check_is_free
@@ -55,6 +56,8 @@ def export(run: Run, to: Format, out: Path, quantize: Quantized | None = None) -
         raise UserError(f"{run.path}: is an exported run already; export the run that it was made from")
     if quantize is not None and to != "ctranslate2":
         raise SettingError(f"`quantize` is for ctranslate2; {to} has no weights but those that were trained")
+    if isinstance(run.config.model, EnsembleConfig):
+        raise UserError("export: several runs that were loaded together; export one of them")
     check_is_free(out)
 
     def make(folder: Path) -> None:

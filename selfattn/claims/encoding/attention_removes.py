@@ -1,0 +1,73 @@
+"""Claim: attention removes the bottleneck, at the same number of parameters."""
+
+from __future__ import annotations
+
+import torch
+
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.encoding.by_length import by_length, difference, length_chart, mixed, trained
+from selfattn.claims.sequences import FIRST, batch_of, vocabulary
+from selfattn.data.batches import Batch
+from selfattn.figures.claims import Contrast
+from selfattn.models.build import build, count_parameters
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.presets import get_preset
+from selfattn.models.sizing import body
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Column, Row, Table
+
+SYMBOLS, LENGTHS = 26, (4, 8, 12, 16, 20, 24)
+LEAD = 0.10  # that attention has to have at the longest sources
+RATES = (2e-3, 5e-3, 1e-2, 2e-2)
+OTHERS = ("plain", "peeky")
+
+
+def make(rows: int, length: int, draws: torch.Generator) -> Batch:
+    """Make sources of different symbols in any order, which are to be copied."""
+    source = FIRST + torch.rand(rows, SYMBOLS, generator=draws).argsort(dim=1)[:, :length]
+    return batch_of(source, source)
+
+
+@register.claim("attention-removes")
+class AttentionRemoves(Claim):
+    """Three ways to the source, with bodies of one size and the same steps."""
+
+    name = "attention-removes"
+    source = "Bahdanau et al. 2015, sections 3 and 5.2.2; Luong et al. 2015, section 5.2"
+    seconds = (25.0, 150.0)
+    points = tuple(f"lead-{other}" for other in OTHERS)
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """Plain, peeky (narrower, since it reads the vector at every step) and attention."""
+        models = {"plain": ("rnn-plain", 64), "peeky": ("rnn-peeky", 54), "attention": ("rnn-attention", 64)}
+        return tuple(Arm(arm, {"model": model, "width": width}, RATES) for arm, (model, width) in models.items())
+
+    def config(self, arm: Arm) -> ModelConfig:
+        """What the model of an arm is made of."""
+        widths = dict.fromkeys(("encoder.hidden_dim", "decoder.hidden_dim"), arm.settings["width"])
+        made: ModelConfig = override(get_preset(arm.settings["model"]).config, widths)
+        return made
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
+        """Train on copies of all lengths."""
+        assert rate is not None
+        draw, steps = mixed(make, 2, LENGTHS[-1]), 500 if quick else steps
+        model = trained(self.config(arm), draw, vocab_size=vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate)
+        return by_length(model, make, LENGTHS, seed=seed)
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """Attention leads over either at the longest."""
+        longest = f"exact@{LENGTHS[-1]}"
+        return tuple(difference(f"lead-{one}", found, "attention", one, longest, "above", LEAD) for one in OTHERS)
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """Exact match by length, and how large the models are."""
+        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
+        chart = length_chart(self, found, arms, LENGTHS)
+        columns = tuple(Column(self.say(f"column.{key}"), numeric=key != "model") for key in ("model", "body", "all"))
+        sizes = {arm.name: self.config(arm) for arm in arms}
+        totals = {arm: count_parameters(build(one, vocab_size=vocabulary(SYMBOLS)))[0] for arm, one in sizes.items()}
+        rows = tuple(
+            Row((self.say(f"arm.{arm}"), f"{body(config):,}", f"{totals[arm]:,}")) for arm, config in sizes.items()
+        )
+        return chart, Table("sizes", columns, rows)

@@ -1,0 +1,86 @@
+"""Claim: an encoder that reads both ways gives each word both its sides."""
+
+from __future__ import annotations
+
+import torch
+
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.encoding.by_length import BATCH, difference, trained
+from selfattn.claims.rules import MARGIN, contrast
+from selfattn.claims.sequences import FIRST, batch_of, held_out, loss_of, vocabulary
+from selfattn.data.batches import Batch
+from selfattn.figures.claims import Contrast
+from selfattn.models.config import override
+from selfattn.models.presets import get_preset
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Chart, ChartLine
+from selfattn.report.drawing.scale import Scale
+from selfattn.streams import generator
+
+WORDS, CLAUSES, LENGTH = 4, 2, 3  # kinds of words, clauses of a source, words of a clause
+ROWS = 500  # sources of a test
+RATES = (3e-3, 6e-3, 1.2e-2)
+PLACES = tuple(place for place in range(-LENGTH, LENGTH + 1) if place)  # of the evidence, seen from the word
+WIDTHS = {"forward": (48, 48), "backward": (48, 48), "both": (27, 54)}  # of encoder and decoder: bodies within 3 %
+
+
+def make(rows: int, draws: torch.Generator) -> tuple[Batch, torch.Tensor]:
+    """Make sources of clauses, and say how far each target word's evidence is from it: int64 ``[b t]``, left below 0.
+
+    A clause is words and a sign that says how all of them are translated: as themselves, or as the other word of their
+    pair. The sign stands before or after them, each as probable as the other.
+    """
+    shape = (rows, CLAUSES)
+    words = torch.randint(0, WORDS, (*shape, LENGTH), generator=draws)
+    swapped = torch.randint(0, 2, (*shape, 1), generator=draws)
+    right = torch.randint(0, 2, (*shape, 1), generator=draws)
+    sign = FIRST + WORDS + 2 * right + swapped
+    source = torch.where(right.bool(), torch.cat([FIRST + words, sign], -1), torch.cat([sign, FIRST + words], -1))
+    away = torch.where(right.bool(), LENGTH - torch.arange(LENGTH), -1 - torch.arange(LENGTH))
+    return batch_of(source.flatten(1), (FIRST + (words ^ swapped)).flatten(1)), away.flatten(1)
+
+
+@register.claim("bidirectional")
+class Bidirectional(Claim):
+    """Attention on encoders of three directions, by the side on which the evidence for a word stands."""
+
+    name = "bidirectional"
+    source = "Schuster and Paliwal 1997, section II; Bahdanau et al. 2015, section 3.2"
+    seconds = (25.0, 200.0)
+    points = ("gain", "forward", "backward")
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """Encoders that read forward, backward and both ways."""
+        return tuple(Arm(direction, {"widths": widths}, RATES) for direction, widths in WIDTHS.items())
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
+        """Train, and measure the share of right words by side, the right words before them being given."""
+        assert rate is not None
+        encoder, decoder = arm.settings["widths"]
+        widths = {"encoder.hidden_dim": encoder, "decoder.hidden_dim": decoder}
+        config = override(get_preset("rnn-attention").config, widths | {"encoder.direction": arm.name})
+        steps, size = 500 if quick else steps, vocabulary(WORDS + 4)
+        model = trained(config, lambda draws: make(BATCH, draws)[0], vocab_size=size, steps=steps, seed=seed, rate=rate)
+        valid = loss_of(model, held_out(lambda draws: make(ROWS, draws)[0], seed=seed, name="validation"))
+        batch, away = make(ROWS, generator(seed, "claims/test"))
+        with torch.inference_mode():
+            logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+        hits = (logits.argmax(dim=-1) == batch.target_out)[:, :-1]  # their end is no word
+        masks = {"left": away < 0, "right": away > 0} | {f"at{place}": away == place for place in PLACES}
+        return {"valid": valid} | {name: float(hits[mask].double().mean()) for name, mask in masks.items()}
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """Reading both ways gains more on the side that is read too late, for either direction; by more than δ."""
+        gain = difference("gain", found, "both", "forward", "right", "above", MARGIN, items=ROWS * CLAUSES // 2)
+        sides = []
+        for arm, late, early in (("forward", "right", "left"), ("backward", "left", "right")):
+            gains = zip(found.differences("both", arm, late), found.differences("both", arm, early), strict=True)
+            sides.append(contrast(arm, [there - here for there, here in gains], "above", 0.0))
+        return gain, *sides
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """Right words by the place of their evidence."""
+        places = {float(place): f"at{place}" for place in PLACES}
+        lines = tuple(ChartLine(arm, found.spots(arm, places), self.say(f"arm.{arm}")) for arm in found.arms)
+        across = Scale(None, LENGTH, "number", -LENGTH)
+        return (Chart("right-by-side", self.say("caption"), lines, Scale(), self.say("axis"), across=across),)

@@ -1,0 +1,74 @@
+"""Claim: a vector of fixed length loses long inputs, and a wider vector only moves the length at which it does."""
+
+from __future__ import annotations
+
+import torch
+
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.encoding.by_length import by_length, difference, halving_length, length_chart, mixed, trained
+from selfattn.claims.rules import contrast
+from selfattn.claims.sequences import copies, vocabulary
+from selfattn.data.batches import Batch
+from selfattn.figures.claims import Contrast
+from selfattn.models.config import override
+from selfattn.models.presets import get_preset
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Column, Row, Table
+
+SYMBOLS, LENGTHS = 8, (4, 8, 12, 16, 20)
+WIDTHS = (32, 64, 128)
+LEAD = 0.10  # that attention has to have at the longest sources
+RATES = (2e-3, 5e-3, 1e-2, 2e-2)
+
+
+def make(rows: int, length: int, draws: torch.Generator) -> Batch:
+    """Make sources that are to be copied."""
+    return copies(rows, length, symbols=SYMBOLS, generator=draws)
+
+
+@register.claim("bottleneck")
+class Bottleneck(Claim):
+    """Exact match by source length, trained and tested at the same lengths, and the width that a length needs."""
+
+    name = "bottleneck"
+    source = "Cho et al. 2014 (SSST-8), section 4; Bahdanau et al. 2015, sections 1 and 5.2.2"
+    seconds = (25.0, 180.0)
+    points = ("lead", "lead-wide")
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """The model without attention at three widths; peeky and attention at the least of them."""
+        models = {f"plain-{width}": ("rnn-plain", width) for width in WIDTHS}
+        models |= {"peeky": ("rnn-peeky", WIDTHS[0]), "attention": ("rnn-attention", WIDTHS[0])}
+        return tuple(Arm(arm, {"model": model, "width": width}, RATES) for arm, (model, width) in models.items())
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
+        """Train on copies of all lengths; ``halving`` is the length at which exact match falls to one half."""
+        assert rate is not None
+        widths = dict.fromkeys(("encoder.hidden_dim", "decoder.hidden_dim"), arm.settings["width"])
+        config = override(get_preset(arm.settings["model"]).config, widths)
+        draw, steps = mixed(make, 2, LENGTHS[-1]), 400 if quick else steps
+        model = trained(config, draw, vocab_size=vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate)
+        found = by_length(model, make, LENGTHS, seed=seed)
+        return found | {"halving": halving_length([found[f"exact@{n}"] for n in LENGTHS], LENGTHS)}
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """A wider vector halves later, and attention leads at the longest, over the widest vector as well."""
+        longest = f"exact@{LENGTHS[-1]}"
+        narrow, wide = f"plain-{WIDTHS[0]}", f"plain-{WIDTHS[-1]}"
+        return (
+            contrast("halving", found.differences(wide, narrow, "halving"), "above", 0.0),
+            difference("lead", found, "attention", narrow, longest, "above", LEAD),
+            difference("lead-wide", found, "attention", wide, longest, "above", LEAD),
+        )
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """Exact match by length, and the length at which each model halves."""
+        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
+        chart = length_chart(self, found, arms, LENGTHS)
+        columns = (Column(self.say("column.model"), numeric=False), Column(self.say("column.halving")))
+        halvings = {arm.name: found.mean(arm.name, "halving") for arm in arms}
+        rows = tuple(
+            Row((self.say(f"arm.{name}"), f"{one.mean:.1f} [{one.low:.1f}, {one.high:.1f}]"))
+            for name, one in halvings.items()
+        )
+        return chart, Table("halving", columns, rows)

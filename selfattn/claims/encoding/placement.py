@@ -1,0 +1,93 @@
+"""Claim: it matters where attention sits: after the RNN, after it and fed back into it, or before it."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.encoding.by_length import ITEMS, by_length, difference, length_chart, mixed, trained
+from selfattn.claims.rules import MARGIN
+from selfattn.claims.sequences import copies, vocabulary
+from selfattn.data.batches import Batch
+from selfattn.evaluation.cost.flops import BatchShape, training_flops
+from selfattn.figures.claims import Contrast
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.presets import get_preset
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.drawing.numbers import estimate_text
+
+SYMBOLS, LENGTHS = 4, (4, 8, 12, 16, 20)
+LONG = LENGTHS[-3:]
+RATES = (5e-3, 1e-2, 2e-2)
+PLACES: dict[str, dict[str, Any]] = {
+    "after": {"width": 32},
+    "fed": {"width": 29, "input_feeding": True},
+    "before": {"width": 26, "attention": "bahdanau"},
+}
+
+
+def make(rows: int, length: int, draws: torch.Generator) -> Batch:
+    """Make sources of few symbols, so that a symbol does not say where it stands; they are to be copied."""
+    return copies(rows, length, symbols=SYMBOLS, generator=draws)
+
+
+def flops(config: ModelConfig) -> int:
+    """Count the operations of one training step at the longest sources."""
+    return training_flops(config, vocabulary(SYMBOLS), BatchShape(64, LENGTHS[-1], LENGTHS[-1] + 1))
+
+
+@register.claim("placement")
+class Placement(Claim):
+    """Three places of the same attention, each as wide as equal operations allow."""
+
+    name = "placement"
+    source = "Luong et al. 2015, sections 3.3 and 4; Bahdanau et al. 2015, section 3.1"
+    seconds = (25.0, 240.0)
+    points = ("gain",)
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """After the RNN, after it with input feeding, before it."""
+        return tuple(Arm(place, settings, RATES) for place, settings in PLACES.items())
+
+    def config(self, arm: Arm) -> ModelConfig:
+        """What the model of an arm is made of: Luong's, but for the place of the attention."""
+        settings = dict(arm.settings)
+        widths = dict.fromkeys(("encoder.hidden_dim", "decoder.hidden_dim"), settings.pop("width"))
+        changes = widths | {f"decoder.{name}": value for name, value in settings.items()}
+        made: ModelConfig = override(get_preset("luong-general").config, changes)
+        return made
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 500) -> dict[str, float]:
+        """Train on copies of all lengths; ``exact`` is the mean of exact match over the long ones."""
+        assert rate is not None
+        draw, steps = mixed(make, 2, LENGTHS[-1]), 250 if quick else steps
+        model = trained(self.config(arm), draw, vocab_size=vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate)
+        found = by_length(model, make, LENGTHS, seed=seed)
+        return found | {"exact": fmean(found[f"exact@{length}"] for length in LONG)}
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """Input feeding gains on long sources; what attention before the RNN does is looked at, not tested."""
+        return (difference("gain", found, "fed", "after", "exact", "above", MARGIN, items=ITEMS * len(LONG)),)
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """Exact match by length, and what the models compute."""
+        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
+        chart = length_chart(self, found, arms, LENGTHS)
+        columns = tuple(
+            Column(self.say(f"column.{key}"), numeric=key != "model") for key in ("model", "flops", "exact")
+        )
+        rows = tuple(
+            Row(
+                (
+                    self.say(f"arm.{arm.name}"),
+                    f"{flops(self.config(arm)) / 1e6:.0f}",
+                    estimate_text(found.mean(arm.name, "exact")),
+                )
+            )
+            for arm in arms
+        )
+        return chart, Table("operations", columns, rows)

@@ -1,0 +1,90 @@
+"""Without a non-linearity stacked self-attention only averages: how alike the tokens' vectors become with depth."""
+
+from __future__ import annotations
+
+import torch
+
+from selfattn.attention import MultiHeadAttention
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.rules import contrast, exact
+from selfattn.figures.claims import Contrast
+from selfattn.layers import FeedForward, initialise, make_norm
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Chart, ChartLine
+from selfattn.report.drawing.scale import Scale
+from selfattn.streams import generator
+
+DEPTH, JUDGED = 8, 4  # layers that are drawn; the one that the rule looks at, before rounding ends the fall
+SMALLEST = 1e-15  # what rounding in float64 leaves
+GONE, KEPT = -2.0, -1.0  # powers of ten: a hundredth of the differences is left; a tenth
+
+
+def residual(x: torch.Tensor) -> torch.Tensor:
+    """Return what is left of vectors ``[b i d]`` without each text's mean, as a share ``[b]`` of their norm."""
+    left: torch.Tensor = (x - x.mean(dim=1, keepdim=True)).norm(dim=(1, 2)) / x.norm(dim=(1, 2))
+    return left
+
+
+@register.claim("averaging")
+class Averaging(Claim):
+    """Stacks of random weights with and without feed-forward blocks, with and without skip connections."""
+
+    name = "averaging"
+    source = "Dong et al. 2021, theorem 2.2 and section 2.2"
+    seconds = (5, 10)
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """Two by two."""
+        settings = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16}
+        parts = {"neither": (False, False), "forward": (True, False), "skip": (False, True), "both": (True, True)}
+        return tuple(
+            Arm(name, {**settings, "forward": forward, "skip": skip}) for name, (forward, skip) in parts.items()
+        )
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+        """Send random vectors through random layers; no layer is trained."""
+        dim, heads = arm.settings["dim"], arm.settings["heads"]
+        draws, weights = generator(seed, "claims/data"), generator(seed, "init")
+        x = torch.randn(arm.settings["texts"], arm.settings["tokens"], dim, generator=draws, dtype=torch.float64)
+        # A theorem: without projections every output is a weighted mean of the inputs, so that none leaves their range.
+        mean = MultiHeadAttention(dim, num_heads=heads, project=False)(x).output
+        beyond = torch.maximum(mean.amax(dim=1) - x.amax(dim=1), x.amin(dim=1) - mean.amin(dim=1)).max().item()
+        figures = {"beyond": max(0.0, beyond), "left@0": residual(x).mean().log10().item()}
+        for layer in range(1, DEPTH + 1):
+            parts: list[torch.nn.Module] = [MultiHeadAttention(dim, num_heads=heads)]
+            parts += [FeedForward(dim, 2 * dim)] if arm.settings["forward"] else []
+            for part in parts:
+                norm = make_norm("layer", dim)
+                initialise(torch.nn.ModuleList([part, norm]), weights)
+                with torch.no_grad():
+                    made = part.double()(norm.double()(x))
+                    made = made if isinstance(made, torch.Tensor) else made.output
+                x = x + made if arm.settings["skip"] else made
+            figures[f"left@{layer}"] = residual(x).clamp(min=SMALLEST).log10().mean().item()
+        return figures
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """Nearly nothing is left without both; with both, and with feed-forward alone, most is; the mean is a mean."""
+        return (*self._rule(found), contrast("forward", found.values("forward", f"left@{JUDGED}"), "above", KEPT))
+
+    def conditions(self, found: Found) -> dict[str, tuple[Contrast, ...]]:
+        """The same where feed-forward blocks stand beside skip connections."""
+        return {"skip": self._rule(found)}
+
+    def _rule(self, found: Found) -> tuple[Contrast, ...]:
+        beyond = max(max(found.values(arm, "beyond")) for arm in found.arms)
+        return (
+            contrast("neither", found.values("neither", f"left@{JUDGED}"), "below", GONE),
+            contrast("both", found.values("both", f"left@{JUDGED}"), "above", KEPT),
+            exact("mean", beyond, 1e-12),
+        )
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """What is left of the differences, by depth."""
+        lines = []
+        for arm in found.arms:
+            spots = found.spots(arm, {layer: f"left@{layer}" for layer in range(DEPTH + 1)}, lambda power: 10.0**power)
+            lines.append(ChartLine(arm, spots, self.say(f"arm.{arm}")))
+        scale = Scale(None, 1.0, "number", SMALLEST, powers=True)
+        words = {key: self.say(key) for key in ("caption", "unit", "height")}
+        return (Chart("averaging", words["caption"], tuple(lines), scale, words["unit"], height=words["height"]),)

@@ -1,0 +1,79 @@
+"""How far the claims of a run are: a live bar in a terminal, a line a minute elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from selfattn.claims.units import Work
+from selfattn.console import visible
+
+_SAID = 60.0  # seconds from one line to the next where there is no terminal
+
+
+class Shown:
+    """Shows how far all works are. A context manager.
+
+    Args:
+        works: of the claims, whose units are counted.
+    """
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        self.works, self.console = works, Console(file=sys.stderr, highlight=False)
+        self.total = sum(work.total for work in works)
+        self._told: set[str] = set()
+        self._said = time.monotonic()
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self._bar = self._bars.add_task("claims", total=self.total, text="")
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        self._bars.stop()
+
+    def say(self, line: str) -> None:
+        """Write a line above the bar."""
+        self.console.print(Text(visible(line)), soft_wrap=True)
+
+    def ended(self, work: Work) -> None:
+        """Say when a claim has come to its end."""
+        name = work.claim.name
+        if work.is_over and name not in self._told:
+            self._told.add(name)
+            seconds = sum(done.trial.seconds for done in work.done.values())
+            self.say(f"{name}: {len(work.done)} units, {seconds:,.0f} s of one core")
+        self.look(1)
+
+    def look(self, running: int) -> None:
+        """Show how many units are done, and about how long the others take.
+
+        Args:
+            running: how many go on at once.
+        """
+        done = sum(len(work.done) + len(work.failed) for work in self.works)
+        left = sum(work.expected * max(0, work.total - len(work.done) - len(work.failed)) for work in self.works)
+        text = f"{done} of {self.total} units, about {left / max(1, running) / 60:.0f} min left"
+        self._bars.update(self._bar, completed=done, text=text)
+        if not self.console.is_terminal and time.monotonic() - self._said > _SAID:
+            self._said = time.monotonic()
+            self.say(text)

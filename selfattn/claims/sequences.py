@@ -1,0 +1,140 @@
+"""Sequences made by rule, straight as tensors, and how much of them a model gets right.
+
+Token 0 is padding, 1 begins a target, 2 ends it; symbols count from 3. Axis letters: b batch, s source, t target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Batch
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.models.protocol import Seq2Seq
+from selfattn.streams import generator as stream_of
+from selfattn.training.objective.loss import batch_loss
+
+PAD, BOS, EOS, FIRST = 0, 1, 2, 3
+
+
+def vocabulary(symbols: int) -> int:
+    """Return the ``vocab_size`` of so many symbols beside padding, begin and end."""
+    return FIRST + symbols
+
+
+def batch_of(
+    source: Tensor, target: Tensor, *, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+) -> Batch:
+    """Make a batch of sources and targets; every target gets its end, every row may have a length of its own.
+
+    Args:
+        source: int64 ``[b s]``.
+        target: int64 ``[b t]``, without begin and end.
+        source_mask: bool ``[b s]``, True at real tokens, on the left of all padding; default all.
+        target_mask: bool ``[b t]``, likewise.
+
+    Example:
+        >>> batch = batch_of(torch.tensor([[3, 4]]), torch.tensor([[4, 3]]))
+        >>> batch.target_in.tolist(), batch.target_out.tolist()
+        ([[1, 4, 3]], [[4, 3, 2]])
+    """
+    source_mask = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
+    target_mask = torch.ones_like(target, dtype=torch.bool) if target_mask is None else target_mask
+    rows, lengths = len(target), target_mask.sum(dim=1, keepdim=True)
+    blank = target.new_full((rows, 1), PAD)
+    out = torch.cat([target.masked_fill(~target_mask, PAD), blank], dim=1).scatter(1, lengths, EOS)
+    mask = torch.cat([target_mask, target_mask.new_zeros(rows, 1)], dim=1).scatter(1, lengths, True)
+    before = torch.cat([target.new_full((rows, 1), BOS), out[:, :-1]], dim=1).masked_fill(~mask, PAD)
+    return Batch(source.masked_fill(~source_mask, PAD), source_mask, before, out, mask, list(range(rows)))
+
+
+def random_symbols(rows: int, length: int, *, symbols: int, generator: torch.Generator) -> Tensor:
+    """Draw symbols ``[b s]``, each as probable as any other."""
+    return torch.randint(FIRST, FIRST + symbols, (rows, length), generator=generator)
+
+
+def copies(rows: int, length: int, *, symbols: int, generator: torch.Generator) -> Batch:
+    """Make sources whose target is the source."""
+    source = random_symbols(rows, length, symbols=symbols, generator=generator)
+    return batch_of(source, source)
+
+
+def reversals(rows: int, length: int, *, symbols: int, generator: torch.Generator) -> Batch:
+    """Make sources whose target is the source from its end to its beginning."""
+    source = random_symbols(rows, length, symbols=symbols, generator=generator)
+    return batch_of(source, source.flip(1))
+
+
+def stream(make: Callable[[torch.Generator], Batch], *, seed: int, name: str = "data") -> Iterator[Batch]:
+    """Return batches without end, the same for the same seed and name, whatever the model.
+
+    Args:
+        make: one batch of a generator, from which it also may draw a length.
+        seed: of the trial.
+        name: of the stream; ``"validation"`` and ``"test"`` for what is never trained on.
+    """
+    draws = stream_of(seed, f"claims/{name}")
+    while True:
+        yield make(draws)
+
+
+def held_out(make: Callable[[torch.Generator], Batch], *, seed: int, name: str = "test") -> Batch:
+    """Return one batch that is never trained on: the first of the stream of this name."""
+    return next(stream(make, seed=seed, name=name))
+
+
+def right_rows(model: Seq2Seq, batch: Batch) -> Tensor:
+    """Decode greedily, and say which targets are written exactly, their end included: bool ``[b]``."""
+    lengths = batch.target_mask.sum(dim=1).tolist()
+    found = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=lengths)
+    wanted = [row[: length - 1] for row, length in zip(batch.target_out.tolist(), lengths, strict=True)]
+    return torch.tensor([one.finished and list(one.ids) == ids for one, ids in zip(found, wanted, strict=True)])
+
+
+def exact_share(model: Seq2Seq, batch: Batch) -> float:
+    """Return the share of targets that greedy decoding writes exactly, 0 to 1."""
+    return float(right_rows(model, batch).double().mean())
+
+
+@torch.inference_mode()
+def loss_of(model: Seq2Seq, batch: Batch) -> float:
+    """Return the loss of a batch in nats a token: what learning rates are chosen by, on validation data."""
+    return float(batch_loss(model.eval(), batch))
+
+
+def forced_accuracy(model: Seq2Seq, batch: Batch) -> float:
+    """Return the share of target tokens that are the most probable one when the right ones before are given."""
+    return float(forced_hits(model, batch)[batch.target_mask].double().mean())
+
+
+@torch.inference_mode()
+def forced_hits(model: Seq2Seq, batch: Batch, given: Tensor | None = None) -> Tensor:
+    """Say which target tokens are the most probable one, given those before: bool ``[b t]``.
+
+    Args:
+        model: whose they are.
+        batch: what is asked for.
+        given: what the model reads ``[b t]``; default the right tokens.
+    """
+    read = batch.target_in if given is None else given
+    logits = model.eval()(batch.source, read, source_mask=batch.source_mask)
+    hits: Tensor = logits.argmax(dim=-1) == batch.target_out
+    return hits
+
+
+def written_hits(written: Sequence[Hypothesis], batch: Batch) -> Tensor:
+    """Say which target tokens, the end among them, stand in their places in what was decoded: bool ``[b t]``.
+
+    Example:
+        >>> batch = batch_of(torch.tensor([[3, 4]]), torch.tensor([[4, 3]]))
+        >>> written_hits([Hypothesis([4, 5], 0.0, 0.0, True)], batch).tolist()
+        [[True, False, True]]
+    """
+    hits = torch.zeros_like(batch.target_mask)
+    for row, (one, wanted) in enumerate(zip(written, batch.target_out.tolist(), strict=True)):
+        ids = [*one.ids, EOS] if one.finished else one.ids
+        hits[row, : len(ids)] = torch.tensor([a == b for a, b in zip(ids, wanted, strict=False)], dtype=torch.bool)
+    return hits & batch.target_mask

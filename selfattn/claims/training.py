@@ -1,0 +1,76 @@
+"""Small trainings: a model and a stream of batches, with the project's loss, optimizer and schedule, and no files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from selfattn.data.batches import Batch
+from selfattn.models.protocol import Seq2Seq
+from selfattn.streams import generator
+from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed.parallel import Replica
+from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.step import Stepper
+
+
+def train_for(
+    model: Seq2Seq,
+    batches: Iterator[Batch],
+    *,
+    steps: int,
+    lr: float,
+    seed: int,
+    teacher_forcing: float = 1.0,
+    teacher_forcing_end: float | None = None,
+    weight_decay: float = 0.01,
+) -> float:
+    """Train a model in place for so many steps; after it the model is in evaluation mode.
+
+    AdamW, a cosine schedule after a tenth of warm-up, the gradient clipped at norm 1. The global random state is left
+    as it was.
+
+    Args:
+        model: of :func:`selfattn.build`.
+        batches: one a step; at least as many as steps.
+        steps: of the optimizer.
+        lr: the highest learning rate.
+        seed: of dropout and of scheduled sampling.
+        teacher_forcing: see :class:`selfattn.training.config.TrainingConfig`; default 1.
+        teacher_forcing_end: likewise; default it stays as it is.
+        weight_decay: of matrices; default 0.01.
+
+    Returns:
+        The mean loss of the last tenth of the steps, in nats a token.
+
+    Raises:
+        UserError: the loss is no longer a finite number.
+
+    Example:
+        >>> from selfattn.claims.sequences import copies, stream
+        >>> from selfattn.models.build import build
+        >>> model = build("transformer", vocab_size=13, seed=0)
+        >>> batches = stream(lambda draws: copies(4, 5, symbols=10, generator=draws), seed=0)
+        >>> train_for(model, batches, steps=2, lr=1e-3, seed=0) > 0
+        True
+    """
+    config = TrainingConfig(
+        seed=seed,
+        max_steps=steps,
+        lr=lr,
+        schedule="cosine",
+        weight_decay=weight_decay,
+        teacher_forcing=teacher_forcing,
+        teacher_forcing_end=teacher_forcing_end,
+    )
+    stepper = Stepper(Replica(model), make_optimizer(model, config), config, generator(seed, "forcing/0"))
+    model.train()
+    losses = []
+    with torch.random.fork_rng(devices=[]):
+        stepper.begin_epoch(0)
+        for number in range(1, steps + 1):
+            losses.append(stepper.step([next(batches)], number, total_steps=steps, epoch=0)[0])
+    model.eval()
+    last = losses[-max(1, steps // 10) :]
+    return sum(last) / len(last)

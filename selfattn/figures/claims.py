@@ -1,0 +1,188 @@
+"""What a controlled experiment on a claim of the textbook gives: trials, contrasts with their bounds, a judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from selfattn.codec import Plain
+
+Need = Literal["above", "below", "within"]
+Finding = Literal["holds", "conditional", "not shown", "does not hold"]
+P = Annotated[float, Ge(0), Le(1)]
+
+
+@dataclass(frozen=True)
+class Contrast(Plain):
+    """A number over seeds and the bound that a rule holds it against.
+
+    Args:
+        name: of the contrast; its words stand in the claim's catalogue as `contrast.NAME`.
+        mean: over seeds.
+        low: lower end of its 95 % interval (Student's t over seeds).
+        high: upper end.
+        p: how probable a mean at least this far on the needed side of the bound is where the truth stands on the bound,
+            doubled, so that it is below 0.05 exactly where the interval is on that side.
+        need: `above` or `below` the bound, or `within` it on both sides of 0.
+        bound: what the rule asks for.
+        by_seed: the numbers, in the order of the seeds.
+    """
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    p: P
+    need: Need
+    bound: float
+    by_seed: tuple[float, ...]
+
+    @property
+    def met(self) -> bool:
+        """Whether the whole interval is on the needed side of the bound.
+
+        Example:
+            >>> Contrast("lead", 0.2, 0.11, 0.29, 0.01, "above", 0.1, (0.2, 0.2)).met
+            True
+        """
+        if self.need == "above":
+            return self.low > self.bound
+        if self.need == "below":
+            return self.high < self.bound
+        return self.low > -self.bound and self.high < self.bound
+
+    @property
+    def opposed(self) -> bool:
+        """Whether the whole interval is on the other side."""
+        if self.need == "above":
+            return self.high < self.bound
+        if self.need == "below":
+            return self.low > self.bound
+        return self.low > self.bound or self.high < -self.bound
+
+
+@dataclass(frozen=True)
+class Trial(Plain):
+    """One measurement: an arm of a claim with one seed.
+
+    Args:
+        arm: its name.
+        seed: of every random stream.
+        rate: the learning rate; None where nothing is trained.
+        figures: what was measured, by name.
+        seconds: that it took.
+    """
+
+    arm: str
+    seed: int
+    rate: float | None
+    figures: Mapping[str, float]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Judgement(Plain):
+    """What a rule makes of the figures.
+
+    Args:
+        verdict: see :func:`selfattn.claims.rules.judge`.
+        contrasts: of the rule; where a condition is met, its own stand behind them.
+        condition: key of the condition under which the claim holds; empty where it needs none, or none was met.
+        p: the largest of the rule's contrasts; 0 or 1 for a theorem.
+        p_holm: the same, corrected for all claims of the run that are no theorems.
+    """
+
+    verdict: Finding
+    contrasts: tuple[Contrast, ...]
+    condition: str = ""
+    p: P = 1.0
+    p_holm: P = 1.0
+
+
+@dataclass(frozen=True)
+class Rate(Plain):
+    """The learning rate that an arm was measured with.
+
+    Args:
+        arm: its name.
+        chosen: the rate.
+        tried: all of them; one alone was not chosen.
+        at_edge: whether the best of several was the smallest or the largest.
+    """
+
+    arm: str
+    chosen: float
+    tried: tuple[float, ...]
+    at_edge: bool = False
+
+
+@dataclass(frozen=True)
+class ClaimResult(Plain):
+    """A claim with everything that was measured for it.
+
+    Args:
+        name: of the claim.
+        source: paper and section.
+        words: by language, its sentence and its rule, as they stood when it ran.
+        module: the file that it stands in.
+        code: SHA-256 of that file: the rule is the one that ran.
+        theorem: see :class:`selfattn.claims.claim.Claim`.
+        budget: seconds on two processor cores, as the claim states them.
+        seconds: that its units took, added up over all processes.
+        seeds: the confirming ones.
+        trials: with those seeds.
+        judgement: None where something of it failed.
+        rates: of the arms that are trained.
+        tuning: trials of learning rates, with a seed of their own.
+        failed: what failed, and why.
+    """
+
+    name: str
+    source: str
+    words: Mapping[str, Mapping[str, str]]
+    module: str
+    code: str
+    theorem: bool
+    budget: float
+    seconds: float
+    seeds: tuple[int, ...]
+    trials: tuple[Trial, ...]
+    judgement: Judgement | None = None
+    rates: tuple[Rate, ...] = ()
+    tuning: tuple[Trial, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+CLAIMS_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class ClaimsRecord(Plain):
+    """Claims that were run together: what their page is a function of (`claims.json`).
+
+    Args:
+        schema: of the file.
+        created: ISO 8601 date and time with offset, at which the record was made.
+        begun: the same of the first unit.
+        command: the command line that makes the same again.
+        environment: versions and machine.
+        quick: whether it was a quick run, which confirms nothing.
+        tuning_seed: of the trials of learning rates.
+        claims: in the order of the suite.
+        not_run: names of claims that were asked for and have not come to their end.
+        plugins: that brought claims.
+    """
+
+    schema: int
+    created: str
+    begun: str
+    command: str
+    environment: Mapping[str, str | int | float | None]
+    quick: bool
+    tuning_seed: int
+    claims: tuple[ClaimResult, ...]
+    not_run: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
