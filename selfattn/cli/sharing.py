@@ -3,7 +3,9 @@
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from selfattn.console import say
 
@@ -35,4 +37,23 @@ def export(
     say(f"{made}: {size / 1e6:.1f} MB; selfattn predict {made}")
 
 
-COMMANDS = (export,)
+def push(
+    run: Path, name: str, /, *, private: bool = False, test: Annotated[bool, Parameter(negative="--no-test")] = True
+) -> None:
+    """Publish a run on the Hugging Face Hub, with a model card; the others load it as hf://USER/NAME.
+
+    Its checkpoint stays here, and so do local paths and the name of the machine. HF_ENDPOINT names another Hub,
+    HF_TOKEN or `hf auth login` says who you are.
+
+    Args:
+        run: the run directory.
+        name: of the repository, USER/NAME; made where there is none.
+        private: make a new repository private.
+        test: measure the run on the test part of its data, for the card.
+    """
+    from selfattn.runs.run import load
+
+    say(f"hf://{name}: {load(run).push(name, private=private, test=test)}")
+
+
+COMMANDS = (export, push)

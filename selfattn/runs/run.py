@@ -201,6 +201,27 @@ class Run:
         export(self, to, Path(out), quantize)
         return Path(out)
 
+    def push(self, name: str, *, private: bool = False, test: bool = True) -> str:
+        """Publish the run on the Hugging Face Hub, with a model card that says what it is and how good.
+
+        Its checkpoint stays here, and so do local paths and the name of the machine. ``load("hf://user/name")`` opens
+        it. ``HF_ENDPOINT`` names another Hub.
+
+        Args:
+            name: of the repository, ``user/name``; made where there is none.
+            private: of a new repository; default False.
+            test: measure the run on the test part of its data for the card; default True.
+
+        Returns:
+            Where the commit is seen.
+
+        Raises:
+            UserError: the name is none, the Hub cannot be reached, or it refuses.
+        """
+        from selfattn.runs.sharing.hub import push
+
+        return push(self, name, private=private, test=test)
+
     def about(self, data: object) -> dict[str, Any]:
         """Say in plain JSON values which run was asked on which data, to stand in front of what was found."""
         return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
@@ -257,7 +278,8 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: 
     """Load a trained model.
 
     Args:
-        path: a run directory, made by training or by :meth:`Run.export`.
+        path: a run directory, made by training or by :meth:`Run.export`; or ``hf://user/name``, or
+            ``hf://user/name@revision``, of the Hugging Face Hub.
         others: further ones of the same task and vocabulary, of any family: they write together, by the mean of their
             probabilities.
         device: where it computes; ``auto`` takes a GPU where there is one.
@@ -272,8 +294,9 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: 
         runs = [load(one, device=device) for one in (path, *others)]
         return Run(runs[0].path, *together(runs), runs[0].tokenizer)
     from selfattn.runs.sharing.exported import format_of, open_exported
+    from selfattn.runs.sharing.hub import fetch, is_address
 
-    directory = RunDirectory(Path(path))
+    directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
     if (kind := format_of(directory.path)) is not None:
         if choose_device(device).type != "cpu":
