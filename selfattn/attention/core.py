@@ -102,7 +102,10 @@ def attend(
     _check(query, key, value, mask, bias, dropout_p)
     i, j = query.shape[-2], key.shape[-2]
     groups = query.shape[1] // key.shape[1]
-    if groups > 1:
+    # Without gradients the CPU's kernel reads each key-value head where it lies, bit for bit as if it were repeated.
+    in_place = mask is None and not need_weights and not torch.is_grad_enabled() and query.device.type == "cpu"
+    grouped = groups > 1 and in_place and score.as_dot(query, key) is not None
+    if groups > 1 and not grouped:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     mask, bias = _four_axes(mask), _four_axes(bias)
 
@@ -126,7 +129,14 @@ def attend(
         query, key, scale = fused
         attn_mask = allowed if bias is None else _biased(bias, allowed, query.dtype)
         output = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=causal_in_kernel, scale=scale
+            query,
+            key,
+            value,
+            attn_mask=attn_mask,
+            dropout_p=dropout_p,
+            is_causal=causal_in_kernel,
+            scale=scale,
+            enable_gqa=grouped,
         )
     else:
         if causal_in_kernel:

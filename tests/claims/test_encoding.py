@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
+import torch
 
 from selfattn.claims.claim import Claim, Found
+from selfattn.claims.encoding.bidirectional import CLAUSES, LENGTH, WORDS
+from selfattn.claims.encoding.bidirectional import make as bidirectional_sources
 from selfattn.claims.encoding.by_length import halving_length
+from selfattn.claims.encoding.placement import flops
 from selfattn.claims.rules import judge
+from selfattn.claims.sequences import FIRST
 from selfattn.figures.claims import Trial
+from selfattn.models.config import ModelConfig
+from selfattn.models.sizing import body
 from selfattn.registry import CLAIMS
 
 SPREAD = (-0.01, 0.005, 0.0, 0.01, -0.005)  # over seeds, another for each arm, so that differences vary too
@@ -64,6 +72,15 @@ def placement(gain: float) -> Figures:
     return {"after": {"exact": 0.8}, "fed": {"exact": 0.8 + gain}, "before": {"exact": 0.9}}
 
 
+def hybrids(encoder: float, decoder: float) -> Figures:
+    """Right words, to which self-attention adds so much on either side."""
+    return {
+        f"{e}-{d}": {"accuracy": 0.6 + encoder * (e == "self") + decoder * (d == "self")}
+        for e in ("rnn", "self")
+        for d in ("rnn", "self")
+    }
+
+
 # Claim, figures, spread over seeds, verdict: passes, fails, and on both sides of a bound that the mean alone passes.
 CASES: list[tuple[str, Figures, float, str]] = [
     ("bottleneck", bottleneck(4.0, 0.8, 0.6), 1.0, "holds"),
@@ -89,6 +106,10 @@ CASES: list[tuple[str, Figures, float, str]] = [
     ("placement", placement(0.15), 1.0, "holds"),
     ("placement", placement(0.07), 1.0, "not shown"),
     ("placement", placement(0.0), 1.0, "does not hold"),
+    ("hybrids", hybrids(0.2, 0.05), 1.0, "holds"),
+    ("hybrids", hybrids(0.2, 0.195), 1.0, "not shown"),
+    ("hybrids", hybrids(0.1, 0.2), 1.0, "does not hold"),
+    ("hybrids", hybrids(-0.05, -0.3), 1.0, "does not hold"),  # to do less harm is not to matter
 ]
 
 
@@ -125,6 +146,37 @@ def test_every_arm_is_measured_by_a_function_of_its_arguments(name: str) -> None
     for key, rules in one.conditions(seen).items():
         keys |= {f"condition.{key}", *(f"contrast.{rule.name}" for rule in rules)}
     assert all(one.says(key) for key in keys), [key for key in keys if not one.says(key)]
+
+
+@pytest.mark.parametrize(
+    ("name", "apart", "measure"),
+    [
+        ("attention-removes", 0.02, body),
+        ("bidirectional", 0.03, body),
+        ("hybrids", 0.02, body),
+        ("placement", 0.03, flops),
+    ],
+)
+def test_arms_are_as_near_in_size_as_their_words_say(
+    name: str, apart: float, measure: Callable[[ModelConfig], int]
+) -> None:
+    one: Any = claim(name)
+    sizes = [measure(one.config(arm)) for arm in one.arms(quick=False)]
+    assert max(sizes) / min(sizes) < 1 + apart
+    assert f"within {round(100 * apart)} %" in one.say("held").say("en")
+
+
+def test_evidence_stands_where_its_word_is_said_to_have_it() -> None:
+    batch, away = bidirectional_sources(50, torch.Generator().manual_seed(0))
+    words = LENGTH * CLAUSES
+    for source, target, places in zip(batch.source.tolist(), batch.target_out.tolist(), away.tolist(), strict=True):
+        at = [place for place, token in enumerate(source) if token < FIRST + WORDS]
+        assert len(at) == words
+        for place, wanted, distance in zip(at, target, places, strict=False):
+            sign = source[place + distance] - FIRST - WORDS
+            assert 0 <= sign < 4
+            assert (sign >= 2) == (distance > 0)
+            assert wanted - FIRST == (source[place] - FIRST) ^ (sign % 2)
 
 
 def test_the_length_that_halves_is_interpolated_and_kept_in_range() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from selfattn.claims.claim import Claim, Found
-from selfattn.claims.learning.averaging import residual
+from selfattn.claims.learning.depth import residual
 from selfattn.claims.rules import judge
 from selfattn.figures.claims import Trial
 from selfattn.registry import CLAIMS

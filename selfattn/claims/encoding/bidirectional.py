@@ -10,7 +10,7 @@ from selfattn.claims.rules import MARGIN, contrast
 from selfattn.claims.sequences import FIRST, batch_of, held_out, loss_of, vocabulary
 from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
-from selfattn.models.config import override
+from selfattn.models.config import ModelConfig, override
 from selfattn.models.presets import get_preset
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Chart, ChartLine
@@ -19,7 +19,7 @@ from selfattn.streams import generator
 
 WORDS, CLAUSES, LENGTH = 4, 2, 3  # kinds of words, clauses of a source, words of a clause
 ROWS = 500  # sources of a test
-RATES = (3e-3, 6e-3, 1.2e-2)
+RATES = (5e-3, 1e-2, 2e-2)
 PLACES = tuple(place for place in range(-LENGTH, LENGTH + 1) if place)  # of the evidence, seen from the word
 WIDTHS = {"forward": (48, 48), "backward": (48, 48), "both": (27, 54)}  # of encoder and decoder: bodies within 3 %
 
@@ -46,21 +46,29 @@ class Bidirectional(Claim):
 
     name = "bidirectional"
     source = "Schuster and Paliwal 1997, section II; Bahdanau et al. 2015, section 3.2"
-    seconds = (25.0, 200.0)
+    seconds = (25.0, 180.0)
     points = ("gain", "forward", "backward")
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Encoders that read forward, backward and both ways."""
         return tuple(Arm(direction, {"widths": widths}, RATES) for direction, widths in WIDTHS.items())
 
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
+    def config(self, arm: Arm) -> ModelConfig:
+        """What the model of an arm is made of."""
+        encoder, decoder = arm.settings["widths"]
+        changes = {"encoder.hidden_dim": encoder, "decoder.hidden_dim": decoder, "encoder.direction": arm.name}
+        made: ModelConfig = override(get_preset("rnn-attention").config, changes)
+        return made
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1600) -> dict[str, float]:
         """Train, and measure the share of right words by side, the right words before them being given."""
         assert rate is not None
-        encoder, decoder = arm.settings["widths"]
-        widths = {"encoder.hidden_dim": encoder, "decoder.hidden_dim": decoder}
-        config = override(get_preset("rnn-attention").config, widths | {"encoder.direction": arm.name})
-        steps, size = 500 if quick else steps, vocabulary(WORDS + 4)
-        model = trained(config, lambda draws: make(BATCH, draws)[0], vocab_size=size, steps=steps, seed=seed, rate=rate)
+        steps, size = 600 if quick else steps, vocabulary(WORDS + 4)
+
+        def batch_of_task(draws: torch.Generator) -> Batch:
+            return make(BATCH, draws)[0]
+
+        model = trained(self.config(arm), batch_of_task, vocab_size=size, steps=steps, seed=seed, rate=rate)
         valid = loss_of(model, held_out(lambda draws: make(ROWS, draws)[0], seed=seed, name="validation"))
         batch, away = make(ROWS, generator(seed, "claims/test"))
         with torch.inference_mode():

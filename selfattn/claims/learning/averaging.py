@@ -6,6 +6,7 @@ import torch
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.learning.depth import residual
 from selfattn.claims.rules import contrast, exact
 from selfattn.figures.claims import Contrast
 from selfattn.layers import FeedForward, initialise, make_norm
@@ -17,12 +18,6 @@ from selfattn.streams import generator
 DEPTH, JUDGED = 8, 4  # layers that are drawn; the one that the rule looks at, before rounding ends the fall
 SMALLEST = 1e-15  # what rounding in float64 leaves
 GONE, KEPT = -2.0, -1.0  # powers of ten: a hundredth of the differences is left; a tenth
-
-
-def residual(x: torch.Tensor) -> torch.Tensor:
-    """Return what is left of vectors ``[b i d]`` without each text's mean, as a share ``[b]`` of their norm."""
-    left: torch.Tensor = (x - x.mean(dim=1, keepdim=True)).norm(dim=(1, 2)) / x.norm(dim=(1, 2))
-    return left
 
 
 @register.claim("averaging")
@@ -74,9 +69,9 @@ class Averaging(Claim):
     def _rule(self, found: Found) -> tuple[Contrast, ...]:
         beyond = max(max(found.values(arm, "beyond")) for arm in found.arms)
         return (
-            contrast("neither", found.values("neither", f"left@{JUDGED}"), "below", GONE),
-            contrast("both", found.values("both", f"left@{JUDGED}"), "above", KEPT),
             exact("mean", beyond, 1e-12),
+            contrast("both", found.values("both", f"left@{JUDGED}"), "above", KEPT),
+            contrast("neither", found.values("neither", f"left@{JUDGED}"), "below", GONE),
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.learning.averaging import residual
 from selfattn.claims.rules import MARGIN, contrast, share_error
 from selfattn.claims.sequences import forced_accuracy, held_out, loss_of, reversals, stream, vocabulary
 from selfattn.claims.training import train_for
@@ -25,6 +24,12 @@ from selfattn.training.objective.loss import batch_loss
 
 SYMBOLS, LENGTH = 16, 10
 SHALLOW, DEEP = 1, 6
+
+
+def residual(x: Tensor) -> Tensor:
+    """Return what is left of vectors ``[b i d]`` without each text's mean, as a share ``[b]`` of their norm."""
+    left: Tensor = (x - x.mean(dim=1, keepdim=True)).norm(dim=(1, 2)) / x.norm(dim=(1, 2))
+    return left
 
 
 class Skipless(nn.Module):
@@ -49,6 +54,7 @@ class Depth(Claim):
     name = "depth"
     source = "He et al. 2016, section 1; Vaswani et al. 2017, section 3.1"
     seconds = (40, 240)
+    points = ("interaction",)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Depth by skip connections."""
@@ -114,7 +120,7 @@ class Depth(Claim):
         )
         words = {key: self.say(key) for key in ("caption", "unit", "height")}
         chart = Chart("depth", words["caption"], tuple(lines), Scale(), words["unit"], height=words["height"])
-        return chart, Table("depth-figures", heads, tuple(rows))
+        return chart, Table("figures", heads, tuple(rows))
 
 
 _KINDS = ("skip", "none")

@@ -71,6 +71,7 @@ class Distance(Claim):
     name = "distance"
     source = "Vaswani et al. 2017, section 4 and table 1; Hochreiter and Schmidhuber 1997; Jozefowicz et al. 2015"
     seconds = (25, 90)
+    points = ("recall",)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Self-attention, an LSTM, and an LSTM whose forget gates begin nearly open."""
@@ -135,9 +136,9 @@ class Distance(Claim):
         recall = found.values("attention", "recall@512")
         error = share_error(recall, 200 if found.quick else 400)
         return (
-            contrast("lstm", found.values("lstm", "slope"), "below", -FLAT),
-            contrast("attention", found.values("attention", "slope"), "within", FLAT),
             contrast("recall", recall, "above", RECALLED, least_error=error),
+            contrast("attention", found.values("attention", "slope"), "within", FLAT),
+            contrast("lstm", found.values("lstm", "slope"), "below", -FLAT),
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
@@ -161,7 +162,7 @@ class Distance(Claim):
         chart = Chart(
             "distance", words["caption"], tuple(lines), scale, words["unit"], across=across, height=words["height"]
         )
-        return chart, Table("distance-recall", tuple(heads), tuple(rows))
+        return chart, Table("recall", tuple(heads), tuple(rows))
 
 
 def _relative(first: float, power: float) -> float:

@@ -51,6 +51,7 @@ class Exposure(Claim):
     name = "exposure"
     source = "Bengio et al. 2015; Ranzato et al. 2016, section 1"
     seconds = (35, 200)
+    points = ("gap", "grows", "shrinks", "gain")
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """From which probability of the right token to which."""
@@ -113,7 +114,7 @@ class Exposure(Claim):
         heads = tuple(Column(self.say(f"column.{way.partition('@')[0]}"), way != "arm") for way in ("arm", *ways))
         words = {key: self.say(key) for key in ("caption", "unit", "height")}
         chart = Chart("exposure", words["caption"], tuple(lines), Scale(), words["unit"], height=words["height"])
-        return chart, Table("exposure-decoding", heads, tuple(rows))
+        return chart, Table("decoding", heads, tuple(rows))
 
 
 def _share(hits: torch.Tensor) -> float:

@@ -49,6 +49,7 @@ class FutureMask(Claim):
     name = "future-mask"
     source = "Vaswani et al. 2017, section 3.2.3"
     seconds = (20, 90)
+    points = ("forced", "free")
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Mask on and off."""
@@ -115,7 +116,7 @@ class FutureMask(Claim):
             rows.append(Row((self.say(f"arm.{arm}"), f"{found.mean(arm, 'loss').mean:.3f}", *shares)))
         heads = tuple(Column(self.say(f"column.{name}"), name != "arm") for name in ("arm", "loss", "forced", "free"))
         chart = Chart("future-mask", self.say("caption"), lines, Scale(), self.say("unit"), height=self.say("height"))
-        return chart, Table("future-mask-figures", heads, tuple(rows))
+        return chart, Table("figures", heads, tuple(rows))
 
 
 def _unmasked(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

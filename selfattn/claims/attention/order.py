@@ -1,0 +1,147 @@
+"""Claim: self-attention knows no order, until positions tell it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.rules import MARGIN, contrast, exact, share_error
+from selfattn.claims.sequences import BOS, FIRST, forced_accuracy, held_out, loss_of, random_symbols, stream, vocabulary
+from selfattn.claims.training import train_for
+from selfattn.data.batches import Batch
+from selfattn.figures.claims import Contrast
+from selfattn.layers import initialise
+from selfattn.models.protocol import EncoderMemory, Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.drawing.scale import Scale, number_scale, power_of_ten
+from selfattn.streams import generator
+
+SYMBOLS, SHORTEST, LONGEST, TEST = 12, 5, 20, (10, 20, 40, 80)
+ITEMS, RATES = 400, (3e-3, 1e-2, 3e-2)
+POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "t5")
+SAME, MOVED = 1e-10, 1e-3  # relative difference, in float64, that counts as none, and that counts as one
+
+
+class Labeller(Seq2Seq):
+    """An encoder that writes one token at each position of its source: no mask hides anything, so none leaks order."""
+
+    def __init__(self, config: TransformerConfig, vocab_size: int, seed: int) -> None:
+        super().__init__()
+        self.encoder = config.make_encoder(nn.Embedding(vocab_size, config.dim, padding_idx=0))
+        self.output = nn.Linear(config.dim, vocab_size)
+        initialise(self, generator(seed, "init"))
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
+        """Run the encoder."""
+        memory: EncoderMemory = self.encoder(source, source_mask)
+        return memory
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b s v]``; what stands in the target is not read."""
+        logits: Tensor = self.output(self.encode(source, source_mask).states)
+        return logits
+
+
+def labelled(task: str, rows: int, shortest: int, longest: int, draws: torch.Generator) -> Batch:
+    """Draw sequences of one length; a label is the symbol before (order), or the next larger one anywhere (set)."""
+    length = int(torch.randint(shortest, longest + 1, (1,), generator=draws))
+    x = random_symbols(rows, length, symbols=SYMBOLS, generator=draws)
+    if task == "order":
+        labels = x.roll(1, dims=1).index_fill(1, torch.tensor([0]), BOS)
+    else:
+        end = FIRST + SYMBOLS
+        larger = x[:, None, :].expand(-1, length, -1)
+        next_one = torch.where(larger > x[:, :, None], larger, end).amin(dim=-1)
+        labels = next_one.masked_fill(next_one == end, BOS)
+    everywhere = torch.ones_like(x, dtype=torch.bool)
+    return Batch(x, everywhere, x, labels, everywhere, list(range(rows)))
+
+
+@register.claim("order")
+class Order(Claim):
+    """An encoder with and without positions, on a task of order and on a task of sets, at lengths old and new."""
+
+    name = "order"
+    source = "Vaswani et al. 2017, section 3.5; Press et al. 2022, sections 1 and 3 (lengths never trained on)"
+    seconds = (25.0, 190.0)
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """No position and every kind of it, on either task."""
+        kinds = ("none", *POSITIONS)
+        return tuple(
+            Arm(f"{p}-{task}", {"position": p, "task": task}, RATES) for task in ("order", "set") for p in kinds
+        )
+
+    def measure(
+        self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 300, items: int = ITEMS
+    ) -> dict[str, float]:
+        """Permute the input of an untrained encoder (``moved``), then train it: ``right@LENGTH`` of its labels."""
+        assert rate is not None
+        task, size, rows = arm.settings["task"], vocabulary(SYMBOLS), 64
+        config = TransformerConfig(
+            dim=32, num_heads=4, num_layers=2, ffn_dim=64, position=arm.settings["position"], max_length=TEST[-1]
+        )
+        model = Labeller(config, size, seed)
+        moved = permuted_difference(Labeller(config, size, seed).double(), seed)
+        batches = stream(lambda draws: labelled(task, rows, SHORTEST, LONGEST, draws), seed=seed)
+        train_for(model, batches, steps=150 if quick else steps, lr=rate, seed=seed)
+
+        def unseen(length: int, name: str) -> Batch:
+            return held_out(lambda draws: labelled(task, items, length, length, draws), seed=seed, name=name)
+
+        found = {f"right@{length}": forced_accuracy(model, unseen(length, "test")) for length in TEST}
+        return {"valid": loss_of(model, unseen(LONGEST, "validation")), "moved": moved} | found
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """Equivariant without positions, and with none of them; order needs them, a set does not."""
+        figure = f"right@{LONGEST}"
+        rules = [
+            exact("equivariant", max(found.values("none-order", "moved")), SAME),
+            *(contrast(f"moved-{p}", found.values(f"{p}-order", "moved"), "above", MOVED) for p in POSITIONS),
+        ]
+        for task, need in (("order", "above"), ("set", "within")):
+            for p in POSITIONS:
+                pair = f"{p}-{task}", f"none-{task}"
+                error = math.hypot(*(share_error(found.values(arm, figure), ITEMS) for arm in pair))
+                rules.append(
+                    contrast(pair[0], found.differences(*pair, figure), need, MARGIN, least_error=error)  # type: ignore[arg-type]
+                )
+        return tuple(rules)
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """The task of order by length, and all kinds of positions in a table."""
+        kinds = ("none", *POSITIONS)
+        places = {float(n): f"right@{n}" for n in TEST}
+        names = {p: self.say(f"position.{p}") for p in kinds}
+        lines = tuple(ChartLine(p, found.spots(f"{p}-order", places), names[p]) for p in kinds)
+        chart = Chart(
+            "order-by-length", self.say("caption"), lines, Scale(), self.say("axis"), across=number_scale(TEST)
+        )
+        heads = [f"order@{n}" for n in (20, 40, 80)] + ["set@20", "set@80"]
+        columns = (
+            Column(self.say("column.position"), numeric=False),
+            Column(self.say("column.moved")),
+            *(Column(self.say(f"column.{head.split('@')[0]}", length=head.split("@")[1])) for head in heads),
+        )
+        rows = []
+        for p in kinds:
+            means = [found.mean(f"{p}-{head.split('@')[0]}", f"right@{head.split('@')[1]}").mean for head in heads]
+            moved = power_of_ten(found.mean(f"{p}-order", "moved").mean)
+            rows.append(Row((names[p], moved, *(f"{100 * mean:.1f}" for mean in means))))
+        return chart, Table("order-positions", columns, tuple(rows))
+
+
+@torch.inference_mode()
+def permuted_difference(model: Labeller, seed: int) -> float:
+    """Return how far logits of permuted symbols are from permuted logits, at most, relative to the largest logit."""
+    draws = generator(seed, "claims/permutation")
+    x = random_symbols(8, LONGEST, symbols=SYMBOLS, generator=draws)
+    places = torch.randperm(LONGEST, generator=draws)
+    mask = torch.ones_like(x, dtype=torch.bool)
+    straight, permuted = model.eval()(x, x, source_mask=mask), model(x[:, places], x, source_mask=mask)
+    return float((permuted - straight[:, places]).abs().max() / straight.abs().max())

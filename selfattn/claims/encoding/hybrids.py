@@ -1,0 +1,129 @@
+"""Claim: self-attention matters most in the encoder."""
+
+from __future__ import annotations
+
+import torch
+
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.encoding.by_length import BATCH, trained
+from selfattn.claims.rules import contrast
+from selfattn.claims.sequences import FIRST, batch_of, forced_accuracy, held_out, loss_of, right_rows, vocabulary
+from selfattn.data.batches import Batch
+from selfattn.figures.claims import Contrast
+from selfattn.models.config import ModelConfig, config_from_dict
+from selfattn.models.sizing import body
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.drawing.numbers import estimate_text
+from selfattn.report.drawing.scale import Scale
+
+KINDS, SENSES = 12, 4
+ROWS = 300  # sources of a test
+RATES = (2e-3, 4e-3, 8e-3)
+SELF = {"kind": "transformer", "dim": 48, "num_layers": 1}
+ENCODERS = {
+    "rnn": {"kind": "rnn-encoder", "hidden_dim": 32, "embed_dim": 32, "direction": "both"},
+    "self": SELF | {"ffn_dim": 96},
+}
+DECODERS = {
+    "rnn": {
+        "kind": "rnn-decoder",
+        "hidden_dim": 44,
+        "embed_dim": 32,
+        "initial_state": "project",
+        "score": "scaled_dot",
+        "num_heads": 4,
+        "project": True,
+    },
+    "self": SELF | {"ffn_dim": 82},
+}
+
+
+def make(rows: int, draws: torch.Generator) -> Batch:
+    """Make sources in which every kind of word stands once with its sense and once without, in any order.
+
+    The target names kind and sense at either place, so that the second has to be looked up at the first.
+    """
+    kinds = torch.arange(KINDS).expand(rows, KINDS)
+    full = FIRST + SENSES * kinds + torch.randint(0, SENSES, kinds.shape, generator=draws)
+    bare = FIRST + SENSES * KINDS + kinds
+    order = torch.rand(rows, 2 * KINDS, generator=draws).argsort(dim=1)
+    return batch_of(torch.cat([full, bare], dim=1).gather(1, order), torch.cat([full, full], dim=1).gather(1, order))
+
+
+@register.claim("hybrids")
+class Hybrids(Claim):
+    """Two encoders by two decoders, bodies matched: what self-attention is worth on either side."""
+
+    name = "hybrids"
+    source = "Chen et al. 2018, section 5; Domhan 2018, section 5"
+    seconds = (30.0, 280.0)
+    points = ("encoder", "encoder-minus-decoder")
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """All four combinations, encoder first."""
+        return tuple(
+            Arm(f"{encoder}-{decoder}", {"encoder": encoder, "decoder": decoder}, RATES)
+            for encoder in ENCODERS
+            for decoder in DECODERS
+        )
+
+    def config(self, arm: Arm) -> ModelConfig:
+        """What the model of an arm is made of."""
+        parts = {"encoder": ENCODERS[arm.settings["encoder"]], "decoder": DECODERS[arm.settings["decoder"]]}
+        made: ModelConfig = config_from_dict({"kind": "encoder-decoder", **parts})
+        return made
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 500) -> dict[str, float]:
+        """Train, and measure the share of right words, the right ones before being given, and of right sentences."""
+        assert rate is not None
+        steps, size = 200 if quick else steps, vocabulary((SENSES + 1) * KINDS)
+        model = trained(
+            self.config(arm), lambda draws: make(BATCH, draws), vocab_size=size, steps=steps, seed=seed, rate=rate
+        )
+        valid, test = (
+            held_out(lambda draws: make(ROWS, draws), seed=seed, name=name) for name in ("validation", "test")
+        )
+        exact = float(right_rows(model, test).double().mean())
+        return {"valid": loss_of(model, valid), "accuracy": forced_accuracy(model, test), "exact": exact}
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """What self-attention in the encoder is worth, whatever the decoder; and how much more than in the decoder."""
+        values = {(e, d): found.values(f"{e}-{d}", "accuracy") for e in ENCODERS for d in DECODERS}
+        effects = [
+            ((se + ss - rr - rs) / 2, (rs + ss - rr - se) / 2)
+            for rr, rs, se, ss in zip(*(values[key] for key in sorted(values)), strict=True)
+        ]
+        return (
+            contrast("encoder", [encoder for encoder, _ in effects], "above", 0.0),
+            contrast("encoder-minus-decoder", [encoder - decoder for encoder, decoder in effects], "above", 0.0),
+        )
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """Right words by the decoder, a line for each encoder; and every arm with its size."""
+        lines = tuple(
+            ChartLine(
+                encoder,
+                tuple(
+                    found.spots(f"{encoder}-{decoder}", {float(place): "accuracy"})[0]
+                    for place, decoder in enumerate(DECODERS)
+                ),
+                self.say(f"line.{encoder}"),
+            )
+            for encoder in ENCODERS
+        )
+        chart = Chart("hybrids", self.say("caption"), lines, Scale(), self.say("axis"))
+        keys = ("model", "body", "accuracy", "exact")
+        columns = tuple(Column(self.say(f"column.{key}"), numeric=key != "model") for key in keys)
+        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
+        rows = tuple(
+            Row(
+                (
+                    self.say(f"arm.{arm.name}"),
+                    f"{body(self.config(arm)):,}",
+                    *(estimate_text(found.mean(arm.name, key)) for key in keys[2:]),
+                )
+            )
+            for arm in arms
+        )
+        return chart, Table("hybrid-models", columns, rows)
