@@ -121,8 +121,8 @@ def _lines(
         if most is not None:
             yield f"- {side} cannot have more than {most} tokens: it has no positions for more."
     yield "- Characters and words that are not in its vocabulary are not known to it."
-    yield "- What is measured holds for inputs like those of the data above. On others it may write what looks right and"
-    yield "  is wrong; nothing in it says which."
+    yield "- What is measured holds for inputs like those of the data above. On others it may write"
+    yield "  what looks right and is wrong; nothing in it says which."
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
