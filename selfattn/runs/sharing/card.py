@@ -82,8 +82,8 @@ def _lines(
     if config.preset in PRESETS:
         known = PRESETS[config.preset]
         yield f"{known.summary[:1].upper()}{known.summary[1:]} ({known.source}).\n"
-    yield f"{record.parameters:,} parameters, {record.parameters_non_embedding:,} of them outside embeddings; "
-    yield f"{len(run.tokenizer):,} tokens. Made with selfattn {record.versions.get('selfattn', '')}.\n"
+    yield f"{record.parameters:,} parameters, {record.parameters_non_embedding:,} of them outside embeddings, and"
+    yield f"a vocabulary of {len(run.tokenizer):,} tokens. Made with selfattn {record.versions.get('selfattn', '')}.\n"
     yield "## How to load\n"
     for plugin in config.plugins:
         yield f"It needs the plugin `{plugin}`, which is not part of it: `--plugin {plugin}`.\n"
@@ -103,7 +103,7 @@ def _lines(
     )
     yield "\n## Figures\n"
     if measured is None:
-        yield f"Not measured: {reason}.\n"
+        yield f"Not measured: {reason.rstrip('.')}.\n"
     else:
         data = public_text(str(measured["data"]))
         yield f"On {measured['items']:,} items of {data}; `{command}` measures them again.\n"

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from selfattn.data.corpus.availability import is_reachable
 from selfattn.errors import UserError
@@ -122,8 +122,10 @@ def _endpoint() -> str:
 @contextmanager
 def _hub_errors(what: str) -> Iterator[None]:
     """Say in one line what the Hub refuses, and keep its library from writing to the terminal."""
-    from huggingface_hub import errors, utils
+    from huggingface_hub import errors
+    from huggingface_hub import utils as shown
 
+    utils: Any = shown  # does not say what it exports
     verbosity, had_bars = utils.logging.get_verbosity(), not utils.are_progress_bars_disabled()
     utils.logging.set_verbosity(utils.logging.CRITICAL)
     utils.disable_progress_bars()
