@@ -11,10 +11,12 @@ author = "the selfattn authors"
 copyright = "the selfattn authors, MIT licence"
 release = selfattn.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
-source_suffix = {".md": "markdown"}
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+nb_execution_mode = "off"  # their outputs are kept; `pytest --nbmake docs/notebooks` runs them
 root_doc = "index"
 html_theme = "furo"
+html_extra_path = ["demo"]  # pages on which trained models answer
 html_title = f"selfattn {release}"
 
 myst_heading_anchors = 3

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from selfattn.console import say
 from selfattn.errors import SettingError, option
 from selfattn.registry import loaded_plugins
 
@@ -21,7 +22,8 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
 
     Args:
         given: values by name.
-        kinds: the dataclasses; no two have a field of the same name.
+        kinds: the dataclasses; no two have a field of the same name. One may say in ``renamed`` what a field was called
+            before; it is still understood, with a note.
 
     Returns:
         For each dataclass, in their order, what was given of its fields.
@@ -39,6 +41,7 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
         >>> divide({"left": 5}, Size, Place)
         [{}, {'left': 5}]
     """
+    given = _as_now_called(given, *kinds)
     fields = [{field.name for field in dataclasses.fields(kind) if field.init} for kind in kinds]
     known = set().union(*fields)
     for name in given:
@@ -49,6 +52,17 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
             )
             raise SettingError(f"`{name}`: there is no such setting here; {hint}")
     return [{name: value for name, value in given.items() if name in own} for own in fields]
+
+
+def _as_now_called(given: Settings, *kinds: type[Any]) -> Settings:
+    found = dict(given)
+    for old, new in (pair for kind in kinds for pair in getattr(kind, "renamed", {}).items()):
+        if old in found:
+            if new in found:
+                raise SettingError(f"`{old}` is what `{new}` was called; give one of them")
+            found[new] = found.pop(old)
+            say(f"note: {old} is called {new} now")
+    return found
 
 
 def changed(options: Any) -> dict[str, Any]:

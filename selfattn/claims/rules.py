@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
@@ -107,7 +108,7 @@ def exact(name: str, error: float, bound: float) -> Contrast:
         >>> exact("difference", 2e-16, 1e-12).met, exact("difference", math.nan, 1e-12).met
         (True, False)
     """
-    error = math.inf if math.isnan(error) else error
+    error = error if math.isfinite(error) else sys.float_info.max  # which a record can keep
     return Contrast(name, error, error, error, 0.0 if error < bound else 1.0, "below", bound, (error,))
 
 

@@ -50,7 +50,8 @@ def run_claims(
 ) -> ClaimsRecord:
     """Run claims, or what is left of them, and return their record; units that ``out`` has are not made again.
 
-    Claims that take times run alone, after the others. A unit that fails is told, and the others go on.
+    Claims that take times run alone, after the others. A unit that fails is told, and the others go on. A first
+    interrupt lets the units that are begun come to their end; the record then names in ``not_run`` what is left.
 
     Args:
         claims: in the order in which they are begun.
@@ -61,7 +62,7 @@ def run_claims(
 
     Raises:
         UserError: the directory cannot be written or is in use.
-        KeyboardInterrupt: the user stopped it; what is done is kept.
+        KeyboardInterrupt: a second interrupt; what is done is kept.
     """
     given = {"quick": quick} if quick else {}
     names = () if everything else (claim.name for claim in claims)
@@ -76,14 +77,9 @@ def run_claims(
             try:
                 with stopping(stop, lambda _: shown.say(_STOPPING)):
                     _Queue(works, out, jobs or cpu_count(), shown, stop).run()
-                is_stopped = stop.exists()
             finally:
                 stop.unlink(missing_ok=True)
-        record = make_record(works, command)
-    if is_stopped:
-        left = [work.claim.name for work in works if not work.is_over]
-        raise KeyboardInterrupt(f"{out} keeps what is done; the same command goes on with {', '.join(left)}")
-    return record
+        return make_record(works, command)
 
 
 class _Queue:
@@ -123,9 +119,9 @@ class _Queue:
                 self.running[executor.submit(_in_worker, packed(found[1]))] = found
             if not self.running:
                 return
+            self.shown.at_once(len(self.running))
             for future in wait(self.running, timeout=0.5, return_when=FIRST_COMPLETED).done:
                 self._end(*self.running.pop(future), future.result)
-            self.shown.look(len(self.running))
 
     def _next(self) -> tuple[Work, Unit] | None:
         """The next unit that can begin now; one of a claim that takes times only where nothing else runs."""

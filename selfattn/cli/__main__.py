@@ -23,10 +23,11 @@ def main() -> None:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as under `nohup`
             signal.signal(signal.SIGINT, heard)
         from selfattn.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None
-    run()
 
 
 if __name__ == "__main__":

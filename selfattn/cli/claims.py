@@ -74,6 +74,8 @@ def run(
     files = write_pages(record, out, lang)
     print_table(record, Console(highlight=False), lang)
     print(words("report_at", path=str(files.html)).say(lang))
+    if record.not_run:
+        raise KeyboardInterrupt(f"{out} keeps what is done; the same command goes on with {', '.join(record.not_run)}")
     if failed := [result.name for result in record.claims if result.judgement is None]:
         raise UserError(f"{len(failed)} of {len(record.claims)} claims have no verdict: {', '.join(failed)}; see above")
 

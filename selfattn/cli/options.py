@@ -84,6 +84,7 @@ def options_of(
         3
     """
     hints = typing.get_type_hints(kind, include_extras=True)
+    before = {new: old for old, new in getattr(kind, "renamed", {}).items()}
     headings = {name: heading for heading, names in getattr(kind, "groups", {}).items() for name in names}
     order = {
         heading: Group(heading, sort_key=_FIRST_GROUP + k) for k, heading in enumerate(getattr(kind, "groups", ()))
@@ -99,6 +100,11 @@ def options_of(
         type_ = type_ if field.name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
         if heading is not None:
             type_ = Annotated[type_, Parameter(group=heading)]
+        if field.name in before:
+            hidden: Any = Parameter(show=False)  # what it was called before
+            made.append(
+                (before[field.name], Annotated[type_, hidden], dataclasses.field(default=field.default, kw_only=True))
+            )
         default: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
         if field.name in changed:
             default = {"default": changed[field.name]}

@@ -31,7 +31,9 @@ def _print(found: dict[str, Any] | Iterable[str]) -> None:
     print(visible(text) if is_shown else text)
 
 
-def report(*runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = ()) -> None:
+def report(
+    *runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = (), figures: Names = (), tables: Names = ()
+) -> None:
     """Write the report of a comparison again, or one of runs from several; no model is run.
 
     Args:
@@ -40,15 +42,21 @@ def report(*runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = ()) ->
         lang: language in which it opens.
         declared: settings of the training in which the runs differ on purpose, separated by commas; the report says so.
             Any other difference that was not tuned for leaves "not comparable".
+        figures: also write every chart as a file of its own, for a paper: svg, pdf, or both with a comma between.
+        tables: also write every table as a file of its own: csv, tex, or both with a comma between.
     """
     from rich.console import Console
 
     from selfattn.comparison.again import report as make_report
+    from selfattn.report.render.paper import check_forms, write_paper
     from selfattn.report.render.terminal import print_summary
 
+    check_forms(figures, tables)
     if not runs:
         raise UserError("report: name a comparison, or runs that one has tested")
     record, files = make_report(runs, out, lang, declared)
+    if written := write_paper(record, out, figures, tables, lang):
+        say(f"{len(written)} files in {written[0].parent}")
     print_summary(record, Console(highlight=False), files.html)
 
 
@@ -201,16 +209,26 @@ def align(
 
 
 def attention(
-    run: Path, text: str, /, *, save: Path | None = None, layer: MaybeWhole = None, head: MaybeWhole = None
+    run: Path,
+    text: str,
+    /,
+    *,
+    save: Path | None = None,
+    layer: MaybeWhole = None,
+    head: MaybeWhole = None,
+    all_heads: bool = False,
+    format: Literal["text", "json", "html", "svg"] = "text",
 ) -> None:
-    """Show what a model attends to while it writes the output for a text.
+    """Show what a model attends to while it writes the output for a text, and what the output depends on.
 
     Args:
         run: the run directory.
         text: the input.
-        save: write the picture to this .svg file as well.
+        save: a file to write as well: a picture (.svg), the explorer of the report (.html), or all figures (.json).
         layer: counted from 0; the last where none is given.
         head: counted from 0; the mean of the layer's heads where none is given.
+        all_heads: a picture of every head of every layer.
+        format: what is printed: a map in characters, or what --save would write to a file of this kind.
     """
     from rich.console import Console
 
@@ -219,19 +237,25 @@ def attention(
     from selfattn.runs.run import load
 
     loaded = load(run)
-    view = loaded.attention(text)
+    view = loaded.attention(text, dependence=format in _WHOLE or (save is not None and save.suffix[1:] in _WHOLE))
     picture = view.picture(layer, head).tolist()
     if save is not None:
-        view.save(save, layer, head)
-    console = Console(highlight=False)
-    head_line = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
-    console.print(head_line, markup=False, soft_wrap=True)
-    source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
-    console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
+        view.save(save, layer, head, every=all_heads)
+    if format == "text":
+        console = Console(highlight=False)
+        head_line = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
+        console.print(head_line, markup=False, soft_wrap=True)
+        source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
+        console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
+    else:
+        _print([view.to(format, layer, head, every=all_heads).rstrip("\n")])
     if unknown := loaded.unknown([text]):
         say(unknown_line(unknown))
     if save is not None:
         say(f"saved as {save}")
+
+
+_WHOLE = ("json", "html")  # forms that say what the output depends on
 
 
 def models() -> None:

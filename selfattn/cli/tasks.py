@@ -38,8 +38,12 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
     def work(settings: Mapping[str, Any], out: Path) -> None:
         from rich.console import Console
 
-        from selfattn.comparison.compare import compare
+        from selfattn.comparison.compare import compare, forecast
         from selfattn.report.render.terminal import print_summary
+
+        if settings.get("plan_only"):
+            print("\n".join(forecast(task.name, **settings).lines()))
+            return
 
         try:
             record, files = compare(task.name, **settings)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.costs import measure_costs
+from selfattn.comparison.costs import Forecast, forecast_of, measure_costs
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.matching import match_models
 from selfattn.comparison.plan import (
@@ -64,22 +64,12 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
     Example:
         ``compare("dates", models=("rnn-attention", "transformer"), quick=True, out=Path("compare/dates"))``
     """
-    kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
-    own, training, of_task, of_tests = divide(settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions)
-    made = make_task(task, of_task | of_tests)
-    usual = made.usual_comparison()
-    options = CompareOptions(**usual | own)
-    usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command: the same comes out
-    given = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
-    if options.metric is not None:
-        made = made.decided_by(options.metric)
-    command = command_line(f"compare {made.name}", given | made.given() | training)
-    recipe = replace(made.recipe(options.quick), **training | {"seed": 0})
-    chosen = choose(made, options)
-    plan = read_to_resume(options.out, command) if options.resume else None
+    jobs, chosen = _prepared(task, settings)
+    options = jobs.options
+    plan = read_to_resume(options.out, jobs.command) if options.resume else None
     if plan is not None:
         options = replace(options, threads=plan.threads)
-    jobs = Jobs(made, recipe, options, command)
+        jobs = Jobs(jobs.task, jobs.recipe, options, jobs.command)
     is_new = plan is None
     with threads(options.thread_count):
         if plan is None:
@@ -94,6 +84,39 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
             do_all(jobs, jobs_of(plan))
             measure_costs(jobs, plan)
             return write_comparison(options.out, options.out, options.lang)
+
+
+def forecast(task: str | Task, **settings: Any) -> Forecast:
+    """Say what :func:`compare` would train with these settings, about how long it takes and how much disk.
+
+    The models are sized, and a few steps of each are timed; nothing is trained or written.
+
+    Args:
+        task: see :func:`compare`.
+        settings: see :func:`compare`.
+
+    Raises:
+        UserError: see :func:`compare`.
+    """
+    jobs, chosen = _prepared(task, settings)
+    with threads(jobs.options.thread_count):
+        return forecast_of(jobs, make_plan(jobs, chosen))
+
+
+def _prepared(task: str | Task, settings: Mapping[str, Any]) -> tuple[Jobs, dict[str, Planned]]:
+    """The jobs that settings ask for, and the models as they were chosen."""
+    kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
+    own, training, of_task, of_tests = divide(settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions)
+    made = make_task(task, of_task | of_tests)
+    usual = made.usual_comparison()
+    options = CompareOptions(**usual | own)
+    usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command: the same comes out
+    given = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
+    if options.metric is not None:
+        made = made.decided_by(options.metric)
+    command = command_line(f"compare {made.name}", given | made.given() | training)
+    recipe = replace(made.recipe(options.quick), **training | {"seed": 0})
+    return Jobs(made, recipe, options, command), choose(made, options)
 
 
 def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:

@@ -22,23 +22,26 @@ from selfattn.codec import Plain
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.running.jobs import Job, Jobs, jobs_of
+from selfattn.comparison.running.side_by_side import reached
 from selfattn.comparison.testing import Tested
 from selfattn.console import say
 from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example
 from selfattn.decoding.beam import beam_search
+from selfattn.errors import UserError
 from selfattn.evaluation.cost.decoding import NO_END, decoding_times, greedy_to_length, synchronise
 from selfattn.evaluation.cost.flops import BatchShape, machine_peak
 from selfattn.figures.cost import DecodingCost
 from selfattn.files import writing
-from selfattn.models.build import build
+from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.run import Run, load
 from selfattn.streams import generator
-from selfattn.training.config import TrainingConfig
+from selfattn.training.config import DeviceName, TrainingConfig
 from selfattn.training.device import choose_device
 from selfattn.training.distributed.parallel import Processes, Replica
+from selfattn.training.loop import cut_epoch
 from selfattn.training.optim.averaging import make_average
 from selfattn.training.optim.optimizer import make_optimizer
 from selfattn.training.step import Stepper
@@ -50,6 +53,8 @@ _STEPS, _ALONE, _BATCHES, _LOOKS = 7, 50, 3, 3  # turns: steps, inputs one by on
 _INPUTS = 256  # that are decoded in batches
 _LENGTHS, _SIZES = (8, 32), (1, 64)  # target tokens and rows that decoding is timed with
 _BEAM = 5
+_COPIES = 5  # of the weights on disk: the best; to go on from, those of the last step, the best, two of the optimizer
+_ANSWER = 400  # bytes that a test item takes
 _SCHEDULE = 1000  # steps of a training whose middle one is timed
 
 
@@ -110,6 +115,77 @@ def read_costs(comparison: Path) -> Mapping[str, RunTimes]:
     return codec.read(Costs, path, advice=_ADVICE).runs if path.exists() else {}
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """What a comparison is going to take.
+
+    Attributes:
+        runs: trainings, those of tuning among them, by model.
+        steps: of each training.
+        step_seconds: of each model, alone.
+        jobs: trainings side by side.
+        disk: bytes, once all is done: weights, what is needed to go on, and answers.
+    """
+
+    runs: Mapping[str, int]
+    steps: int
+    step_seconds: Mapping[str, float]
+    jobs: int
+    disk: int
+
+    @property
+    def hours(self) -> float:
+        """Of training, where neighbours do not slow each other down."""
+        return sum(count * self.steps * self.step_seconds[name] for name, count in self.runs.items()) / self.jobs / 3600
+
+    def lines(self) -> list[str]:
+        """Say it in words."""
+        found = [
+            f"{name}: {count} trainings of {self.steps:,} steps, {1000 * self.step_seconds[name]:.1f} ms a step"
+            for name, count in self.runs.items()
+        ]
+        total = (
+            f"{sum(self.runs.values())} trainings, {self.jobs} side by side: about {self.hours:.2g} hours of training"
+        )
+        return [
+            *found,
+            f"{total}; validation, tests and report come on top",
+            f"about {self.disk / 1e6:,.0f} MB of disk",
+        ]
+
+
+def forecast_of(jobs: Jobs, plan: Plan) -> Forecast:
+    """Say what a plan is going to take, from a few timed steps of each model.
+
+    Args:
+        jobs: of the comparison.
+        plan: nothing of it needs to be done.
+
+    Raises:
+        UserError: the data are a stream, and ``max_steps`` does not say how many steps there are.
+    """
+    data, recipe, options = jobs.training_set(0), jobs.recipe, jobs.options
+    special = data.tokenizer.pad_id, data.tokenizer.bos_id
+    models = {name: planned.model for name, planned in plan.models.items()}
+    steps = recipe.max_steps or 0
+    if not steps:
+        order = generator(recipe.seed, "data/0")
+        _, count = cut_epoch(data.epoch(0), recipe, pad_id=special[0], bos_id=special[1], generator=order)
+        if count is None:
+            raise UserError("max_steps: the data are a stream, whose length nobody knows; say how many steps to train")
+        steps = count * recipe.epochs
+    size = len(data.tokenizer)
+    shape = batch_shape(data.validation, recipe.batch_size)
+    seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)
+    trainings = len(plan.runs()) // len(models) + (0 if plan.tuned else options.tune)
+    with torch.device("meta"):
+        weights = sum(count_parameters(build(one, vocab_size=size, pad_id=0, seed=0))[0] for one in models.values())
+    items = options.test_items or jobs.task.test_items(options.quick) or 0
+    with reached(options, trainings * len(models)) as (_, side_by_side):
+        disk = trainings * (_COPIES * 4 * weights + _ANSWER * items * len(models))
+        return Forecast(dict.fromkeys(models, trainings), steps, seconds, side_by_side, disk)
+
+
 def by_turns(asked: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, list[float]]:
     """Do all that is asked once in every turn, so that a busy moment of the machine meets all.
 
@@ -130,7 +206,12 @@ def by_turns(asked: Mapping[str, Callable[[int], object]], turns: int) -> dict[s
 
 
 def step_seconds(
-    models: Mapping[str, ModelConfig], *, vocab_size: int, shape: BatchShape, training: TrainingConfig
+    models: Mapping[str, ModelConfig],
+    *,
+    vocab_size: int,
+    shape: BatchShape,
+    training: TrainingConfig,
+    device: DeviceName = "auto",
 ) -> dict[str, float]:
     """Time a training step of each model, by turns: all that the training does in it, halfway through its schedule.
 
@@ -139,13 +220,14 @@ def step_seconds(
         vocab_size: number of tokens.
         shape: of a batch.
         training: how they are trained.
+        device: where; default a GPU where there is one.
 
     Returns:
         Seconds, the median of some steps.
     """
-    device = choose_device()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        steps = {name: _step(config, vocab_size, shape, training, device) for name, config in models.items()}
+    where = choose_device(device)
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+        steps = {name: _step(config, vocab_size, shape, training, where) for name, config in models.items()}
         return {name: statistics.median(own) for name, own in by_turns(steps, _STEPS).items()}
 
 
@@ -181,7 +263,9 @@ def _times_of(jobs: Jobs, asked: Sequence[Job]) -> dict[str, RunTimes]:
     out, data = jobs.options.out, jobs.training_set(0)
     shape = batch_shape(data.validation, jobs.recipe.batch_size)
     models = {job.label: job.model.model for job in asked}
-    steps = step_seconds(models, vocab_size=len(data.tokenizer), shape=shape, training=jobs.recipe)
+    steps = step_seconds(
+        models, vocab_size=len(data.tokenizer), shape=shape, training=jobs.recipe, device=jobs.options.device
+    )
     runs = {job.label: load(out / job.path) for job in asked}
     tested = {job.label: Tested(out / job.path) for job in asked}
     texts = [pair.source for pair in tested[asked[0].label].pairs][:_INPUTS]
@@ -204,7 +288,7 @@ def _times_of(jobs: Jobs, asked: Sequence[Job]) -> dict[str, RunTimes]:
     }
     thorough = {job.label: runs[job.label].model for job in asked if job.thorough}
     if thorough:
-        peak = machine_peak(device=choose_device().type)
+        peak = machine_peak(device=choose_device(jobs.options.device).type)
         decoding = _decoding(thorough, len(data.tokenizer), shape.source)
         for name in thorough:
             seconds = steps[name] * tested[name].metrics[-1].step

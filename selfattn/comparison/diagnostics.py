@@ -13,6 +13,7 @@ from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.texts import Output
 from selfattn.evaluation.alignment.attention_scores import Gold, best_head, gold_from_spans, score_attention
+from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
 from selfattn.evaluation.cost.decoding import disk_size, peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops
@@ -21,7 +22,7 @@ from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.figures.attention import AttentionMap, ModelAlignment, ModelAttention, ShownAttention
+from selfattn.figures.attention import Agreement, ModelAlignment, ShownAttention
 from selfattn.figures.cost import Cost
 from selfattn.figures.gates import Gate
 from selfattn.runs.directory import WEIGHTS
@@ -33,6 +34,8 @@ from selfattn.training.objective.loss import batch_loss
 
 _GATE_ROWS = 8  # rows of data that the gates ask about
 _ALIGNED = 400  # pairs whose attention is held against gold
+_BLOCKED = 32  # pairs whose attention is held against what the output depends on
+_SHOWN = ("cross", "blocking", "gradient")
 _EXAMPLES, _EXAMPLES_WITHOUT_TAGS = 12, 6  # whose attention is shown
 
 
@@ -122,6 +125,24 @@ def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
     return [*tokenizer.spans(text), (len(text), len(text))]
 
 
+def hold_against_dependence(run: Run, tests: TestSet, outputs: Sequence[Output]) -> Agreement | None:
+    """Say how far the attention agrees with what the outputs depend on.
+
+    Args:
+        run: in evaluation mode.
+        tests: the first pairs are asked.
+        outputs: what the run wrote for the test pairs.
+
+    Returns:
+        None where there is no attention.
+    """
+    if not _has_attention(run):
+        return None
+    tokenizer = run.tokenizer
+    wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
+    return agreement(run.model, encode_pairs(wrote, tokenizer), pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id)
+
+
 def show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ...]:
     """Show what a run looks at: on the first pair of each tag, or the first pairs of all.
 
@@ -135,17 +156,7 @@ def show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ...
     if not _has_attention(run):
         return ()
     places = [group.places[0] for group in by_tag(pairs)] or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
-    return tuple(ShownAttention(place, _maps(run, pairs[place].source)) for place in places[:_EXAMPLES])
-
-
-def _maps(run: Run, source: str) -> ModelAttention:
-    view = run.attention(source)
-    maps = tuple(
-        AttentionMap("cross", layer, head, tuple(tuple(round(one, 4) for one in row) for row in weights.tolist()))
-        for layer, heads in enumerate(view.weights)
-        for head, weights in enumerate(heads)
-    )
-    return ModelAttention(view.prediction, view.source_tokens, view.target_tokens, maps)
+    return tuple(ShownAttention(place, run.attention(pairs[place].source).maps(_SHOWN)) for place in places[:_EXAMPLES])
 
 
 def _has_attention(run: Run) -> bool:

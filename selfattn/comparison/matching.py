@@ -14,7 +14,7 @@ from selfattn.figures.record import BODIES_APART, Matching
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body, check_matched, match, parameters
 from selfattn.runs.task import Budget
-from selfattn.training.config import TrainingConfig
+from selfattn.training.config import DeviceName, TrainingConfig
 
 _WORDS: dict[Budget, str] = {
     "parameters": "parameters outside embeddings",
@@ -50,13 +50,13 @@ def match_models(
         UserError: a model cannot be given that size, or models are too far apart and were not said to be.
     """
     what: Budget = options.match or "parameters"
-    measure = _measure(what, vocab_size, shape, training)
+    measure = _measure(what, vocab_size, shape, training, options.device)
     found, target = dict(models), None
     if options.match is not None:
         target = options.budget or statistics.median(measure(config) for config in models.values())
         found = {name: _sized(name, config, target, measure, options.match_limit) for name, config in models.items()}
     if what == "seconds":  # what a search found to fit was partly luck of the clock: measured again, all by turns
-        counts = step_seconds(found, vocab_size=vocab_size, shape=shape, training=training)
+        counts = step_seconds(found, vocab_size=vocab_size, shape=shape, training=training, device=options.device)
     else:
         counts = {name: measure(config) for name, config in found.items()}
     if not options.apart:
@@ -84,7 +84,7 @@ def _check(counts: Mapping[str, float], what: Budget, options: CompareOptions, l
         raise SettingError(f"{str(error).split(': size them')[0]}; {advice}") from None
 
 
-def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> Measure:
+def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: TrainingConfig, device: DeviceName) -> Measure:
     match what:
         case "parameters":
             return partial(parameters, vocab_size=vocab_size)
@@ -98,6 +98,8 @@ def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: Trainin
 
             @lru_cache
             def seconds(config: ModelConfig) -> float:
-                return step_seconds({"": config}, vocab_size=vocab_size, shape=shape, training=training)[""]
+                return step_seconds({"": config}, vocab_size=vocab_size, shape=shape, training=training, device=device)[
+                    ""
+                ]
 
             return seconds

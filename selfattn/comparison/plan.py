@@ -27,6 +27,7 @@ from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
 from selfattn.settings import check
+from selfattn.training.config import DeviceName
 
 if TYPE_CHECKING:
     Lang = str
@@ -34,7 +35,7 @@ else:
     Lang = Literal[LANGS]
 
 Backend = Literal["local", "dask", "ray"]
-NOT_THE_RESULT = ("resume", "jobs", "backend", "address")  # settings that decide nothing of what comes out
+NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # settings that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
 MOST_SEEDS = 10_000
 MOST_THREADS = 1024
@@ -72,12 +73,14 @@ class CompareOptions:
             see --out under the same path.
         address: of the cluster, such as tcp://10.0.0.1:8786 for Dask or 10.0.0.1:6379 for Ray.
         threads: threads of each; where not given, as OMP_NUM_THREADS says, or 1.
+        device: where to compute; auto takes a GPU where there is one.
+        plan_only: say what there is to train, about how long it takes and how much disk; train nothing.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
-        "Side by side": ("jobs", "backend", "address", "threads"),
+        "Side by side": ("jobs", "backend", "address", "threads", "device"),
     }
 
     models: tuple[str, ...]
@@ -99,6 +102,8 @@ class CompareOptions:
     backend: Backend = "local"
     address: str | None = None
     threads: int | None = None
+    device: DeviceName = "auto"
+    plan_only: bool = False
 
     @property
     def seed_count(self) -> int:

@@ -138,6 +138,7 @@ def _model(
         timing=_timing(runs, times),
         cost=cost,
         alignment=first.result.alignment,
+        agreement=first.result.agreement,
         tuning=plan.models[name].trials if name in plan.models else (),
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": own} if own else {}),

@@ -22,11 +22,17 @@ from pathlib import Path
 
 from selfattn import codec
 from selfattn.codec import Plain
-from selfattn.comparison.diagnostics import align_with_gold, ask_gates, measure_cost, show_attention
+from selfattn.comparison.diagnostics import (
+    align_with_gold,
+    ask_gates,
+    hold_against_dependence,
+    measure_cost,
+    show_attention,
+)
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
-from selfattn.figures.attention import ModelAlignment, ShownAttention
+from selfattn.figures.attention import Agreement, ModelAlignment, ShownAttention
 from selfattn.figures.cost import Cost
 from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Curve, Headline, Point
@@ -90,6 +96,7 @@ class TestResult(Plain):
         cost: operations, memory, disk.
         alignment: attention against gold; None where there is no gold or no attention.
         attention: on some of the test pairs; empty where there is no attention.
+        agreement: of attention with what the output depends on; None where there is no attention.
         probes: answers to further pairs, such as years that training never showed.
         words: how often training's targets have each word of the test's targets; empty where words do not matter.
         answers_sha256: of the file of the answers; None in a test of before there was one.
@@ -112,6 +119,7 @@ class TestResult(Plain):
     words: Mapping[str, int] = field(default_factory=dict)
     answers_sha256: str | None = None
     predict_ms: float | None = None
+    agreement: Agreement | None = None
 
 
 class Tested:
@@ -219,6 +227,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         gates=ask_gates(run, task, tests, outputs, thorough=thorough),
         cost=measure_cost(run, tests, tokens=directory.metrics()[-1].tokens, thorough=thorough),
         alignment=align_with_gold(run, tests),
+        agreement=hold_against_dependence(run, tests, outputs),
         attention=show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
         words=tests.seen.words,

@@ -10,9 +10,10 @@ from annotated_types import Ge, Le
 
 from selfattn.codec import Plain
 from selfattn.data.pairs import Span
-from selfattn.figures.quality import Share
+from selfattn.figures.quality import Estimate, Share
 
 _ROUNDING = 1e-3  # weights are kept with four decimals
+Kind = Literal["cross", "blocking", "gradient", "encoder", "decoder"]
 Weight = Annotated[float, Ge(-_ROUNDING), Le(1 + _ROUNDING)]
 
 
@@ -20,11 +21,14 @@ Weight = Annotated[float, Ge(-_ROUNDING), Le(1 + _ROUNDING)]
 class AttentionMap(Plain):
     """The weights of one head: [t][s] for `cross`, [s][s] for `encoder`, [t][t] for `decoder`.
 
+    Beside them, as layer 0 and head 0, what the output depends on, [t][s]: by `blocking` each source token (how far the
+    step's distribution moves, as total variation), and by `gradient` times input (shares of a row).
+
     Row k of a `cross` or `decoder` map belongs to the step that predicts target token k. The columns of a `decoder` map
     are what the decoder has read: the beginning-of-sequence token, then the target without its last token.
     """
 
-    kind: Literal["cross", "encoder", "decoder"]
+    kind: Kind
     layer: int
     head: int
     weights: tuple[tuple[Weight, ...], ...]
@@ -108,3 +112,22 @@ class ModelAlignment(Plain):
     means: tuple[HeadAlignment, ...]
     best: tuple[int, int] | None = None
     diagonal_aer: Share | None = None
+
+
+@dataclass(frozen=True)
+class Agreement(Plain):
+    """How far attention agrees with what the output depends on, on test items, of the run with the first seed.
+
+    Rank correlations over the source tokens (Kendall's tau-b, -1 to 1), mean over the tokens of an output, then items.
+
+    Args:
+        items: test items.
+        blocking: attention, mean over heads and layers, with what changes when a source token is blocked.
+        gradient: attention with gradient times input.
+        between: the two with each other.
+    """
+
+    items: int
+    blocking: Estimate | None = None
+    gradient: Estimate | None = None
+    between: Estimate | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -78,9 +78,9 @@ class Trial(Plain):
 
     arm: str
     seed: int
-    rate: float | None
-    figures: Mapping[str, float]
-    seconds: float
+    rate: float | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

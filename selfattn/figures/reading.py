@@ -129,6 +129,9 @@ def _of_model(model: Model, headline: Headline, where: str) -> Problems:
             yield from _of_range(point.valid, headline, f"{where}.curves[{k}].points[{j}].valid")
     if sum(trial.chosen for trial in model.tuning) > 1:
         yield f"{where}.tuning", "more than one trial is chosen"
+    for name in ("blocking", "gradient", "between"):
+        if found := getattr(model.agreement, name, None):
+            yield from _of_estimate(found, None, f"{where}.agreement.{name}")
     best = model.alignment and model.alignment.best
     if model.alignment and best and best not in {(one.layer, one.head) for one in model.alignment.heads}:
         yield f"{where}.alignment.best", f"{list(best)} is not among the heads"
@@ -166,6 +169,6 @@ def _of_example(example: AttentionExample, without: set[str], where: str) -> Pro
         source, target = len(shown.source_tokens), len(shown.target_tokens)
         shapes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, target)}
         for k, one in enumerate(shown.maps):
-            rows, columns = shapes[one.kind]
+            rows, columns = shapes.get(one.kind, (target, source))
             if len(one.weights) != rows or any(len(row) != columns for row in one.weights):
                 yield f"{place}[{k}].weights", f"expected {rows} rows of {columns} weights"

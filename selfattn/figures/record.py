@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, MinLen
 
 from selfattn.codec import Plain
-from selfattn.figures.attention import Attention, ModelAlignment
+from selfattn.figures.attention import Agreement, Attention, ModelAlignment
 from selfattn.figures.cost import Cost, Timing
 from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
@@ -50,6 +50,7 @@ class Model(Plain):
     timing: Timing = field(default_factory=Timing)
     cost: Cost = field(default_factory=Cost)
     alignment: ModelAlignment | None = None
+    agreement: Agreement | None = None
     tuning: tuple[TuningTrial, ...] = ()
     curves: tuple[Curve, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)

@@ -237,7 +237,7 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
         raise UserError(f"{where}: {error}") from None
 
 
-def override(config: Any, settings: dict[str, Any], where: str = "--set ") -> Any:
+def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> Any:
     """Return the configuration with some settings changed, named by dotted paths.
 
     All are changed at once: only the result has to be consistent, not what lies on the way there.

@@ -141,9 +141,12 @@ class Seq2Seq(nn.Module, ABC):
     Attributes:
         reads_one_sequence: whether it reads source and target as one sequence from left to right, and so can go on
             from the beginning of a text; default False.
+        takes_gaps: whether a source's mask may hide a token between others; default True. Where False, as for an
+            encoder that reads one token after the other, what is masked stands on the right.
     """
 
     reads_one_sequence: bool = False
+    takes_gaps: bool = True
 
     @property
     def device(self) -> torch.device:

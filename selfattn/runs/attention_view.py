@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from torch import Tensor
 
+from selfattn import codec
 from selfattn.errors import UserError
+from selfattn.figures.attention import AttentionMap, Kind, ModelAttention
 from selfattn.files import write_text, writing
-from selfattn.report.drawing.attention_svg import attention_svg
+from selfattn.report.drawing.attention_svg import attention_svg, gallery_svg
+from selfattn.report.render.attention_page import render_attention
+from selfattn.report.words.catalogue import SOURCE
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_MOST = 290_000  # characters that a notebook keeps
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,6 +36,9 @@ class AttentionView:
             token, from the step that wrote it.
         encoder_weights: self-attention in the encoder, for each layer ``[h s s]``; empty where there is none.
         decoder_weights: self-attention in the decoder, for each layer ``[h t t]``; empty where there is none.
+        blocking: how far each step's distribution moves without a source token, ``[t s]``, 0 to 1; None if not asked.
+        gradient: shares of the source tokens in gradient times input, ``[t s]``; None if not asked, or not to be had.
+        model: what the model is called.
 
     Example:
         >>> import torch
@@ -46,6 +59,9 @@ class AttentionView:
     weights: tuple[Tensor, ...]
     encoder_weights: tuple[Tensor, ...]
     decoder_weights: tuple[Tensor, ...]
+    blocking: Tensor | None = None
+    gradient: Tensor | None = None
+    model: str = "model"
 
     def __repr__(self) -> str:
         layers, heads = len(self.weights), len(self.weights[0]) if self.weights else 0
@@ -78,39 +94,118 @@ class AttentionView:
         heads = len(self.weights[number])
         return f"layer {number}, " + (f"mean of {heads} heads" if head is None and heads > 1 else f"head {head or 0}")
 
-    def to_svg(self, layer: int | None = None, head: int | None = None) -> str:
-        """Draw :meth:`picture` as SVG."""
-        weights = self.picture(layer, head)
-        title = f"{self.source} → {self.prediction} ({self.caption(layer, head)})"
-        return attention_svg(weights.tolist(), self.source_tokens, self.target_tokens, title=title)
-
-    def save(self, path: str | Path, layer: int | None = None, head: int | None = None) -> None:
-        """Write :meth:`to_svg` to a file.
+    def maps(self, kinds: Sequence[str] = KINDS) -> ModelAttention:
+        """Return the weights of these kinds as plain figures, as `results.json` has them.
 
         Args:
-            path: must end in ``.svg``.
+            kinds: of ``cross``, ``encoder``, ``decoder``, ``blocking`` and ``gradient``; default all.
+        """
+        found: dict[str, Sequence[Tensor]] = {
+            "cross": self.weights,
+            "encoder": self.encoder_weights,
+            "decoder": self.decoder_weights,
+            "blocking": () if self.blocking is None else (self.blocking[None],),
+            "gradient": () if self.gradient is None else (self.gradient[None],),
+        }
+        maps = tuple(
+            AttentionMap(kind, layer, head, tuple(tuple(round(one, 4) for one in row) for row in weights.tolist()))
+            for kind in KINDS
+            if kind in kinds
+            for layer, heads in enumerate(found[kind])
+            for head, weights in enumerate(heads)
+        )
+        return ModelAttention(self.prediction, self.source_tokens, self.target_tokens, maps)
+
+    def to_json(self) -> str:
+        """Write source, output, tokens and all maps as one JSON object, in the form of `results.json`."""
+        return json.dumps({"source": self.source} | codec.encode(self.maps()), ensure_ascii=False)
+
+    def to_html(self, lang: str = SOURCE) -> str:
+        """Make a page of its own with the explorer of the report: layers, heads, kinds, heatmap or lines.
+
+        Args:
+            lang: the language that it opens in.
+        """
+        return render_attention(self.source, self.maps(), self.model, lang)
+
+    def to_svg(self, layer: int | None = None, head: int | None = None, *, every: bool = False) -> str:
+        """Draw :meth:`picture` as SVG.
+
+        Args:
             layer: see :meth:`picture`.
             head: see :meth:`picture`.
+            every: draw every head in one picture, a row for each layer; default False.
+
+        Raises:
+            UserError: no such layer or head.
+        """
+        tokens = self.source_tokens, self.target_tokens
+        if not every:
+            title = f"{self.source} → {self.prediction} ({self.caption(layer, head)})"
+            return attention_svg(self.picture(layer, head).tolist(), *tokens, title=title)
+        return gallery_svg(
+            [
+                [attention_svg(one.tolist(), *tokens, title=self.caption(k, head)) for head, one in enumerate(heads)]
+                for k, heads in enumerate(self.weights)
+            ]
+        )
+
+    def to(self, form: str, layer: int | None = None, head: int | None = None, *, every: bool = False) -> str:
+        """Return :meth:`to_svg`, :meth:`to_html` or :meth:`to_json`, by its name.
+
+        Args:
+            form: ``svg``, ``html`` or ``json``.
+            layer: of a picture; see :meth:`picture`.
+            head: of a picture; see :meth:`picture`.
+            every: of a picture; see :meth:`to_svg`.
+
+        Raises:
+            UserError: another form, or no such layer or head.
+        """
+        if form == "svg":
+            return self.to_svg(layer, head, every=every)
+        if form not in ("html", "json"):
+            raise UserError(f"attention is written as svg, html or json, not as {form!r}")
+        return self.to_html() if form == "html" else self.to_json()
+
+    def save(self, path: str | Path, layer: int | None = None, head: int | None = None, *, every: bool = False) -> None:
+        """Write :meth:`to` to a file, by its ending.
+
+        Args:
+            path: ends in ``.svg``, ``.html`` or ``.json``.
+            layer: of a picture; see :meth:`picture`.
+            head: of a picture; see :meth:`picture`.
+            every: of a picture; see :meth:`to_svg`.
 
         Raises:
             UserError: another ending, a place that cannot be written to, or no such layer or head.
         """
         path = Path(path)
-        if path.suffix != ".svg":
-            raise UserError(f"{path}: attention is saved as SVG; choose a name that ends in .svg")
-        drawing = self.to_svg(layer, head)
+        if path.suffix not in (".svg", ".html", ".json"):
+            raise UserError(f"{path}: attention is saved as SVG, HTML or JSON; choose a name that ends in .svg")
+        text = self.to(path.suffix[1:], layer, head, every=every)
         with writing(path, "choose another place"):
-            write_text(path, drawing + "\n")
+            write_text(path, text.rstrip("\n") + "\n")
 
     def _repr_html_(self) -> str:
-        """Draw every head of every layer, one row a layer."""
-        rows = []
-        for layer, weights in enumerate(self.weights):
-            drawings = [
-                f"<figure style='margin:0'><figcaption>layer {layer}, head {head}</figcaption>"
-                f"{attention_svg(one.tolist(), self.source_tokens, self.target_tokens)}</figure>"
-                for head, one in enumerate(weights)
-            ]
-            rows.append(f"<div style='display:flex;flex-wrap:wrap;gap:1em'>{''.join(drawings)}</div>")
-        line = f"<p><code>{html.escape(self.source)}</code> → <code>{html.escape(self.prediction)}</code></p>"
-        return line + "".join(rows)
+        """Show the explorer in a frame of its own, below 300 KB: maps that do not fit are left out, and it says so."""
+        shown = whole = self.maps()
+        for kind in reversed(KINDS[1:]):
+            if len(frame := self._frame(shown)) <= _MOST:
+                break
+            shown = replace(shown, maps=tuple(one for one in shown.maps if one.kind != kind))
+        while len(frame := self._frame(shown)) > _MOST and len(shown.maps) > 1:
+            shown = replace(shown, maps=shown.maps[-(len(shown.maps) // 2) :])
+        if len(frame) > _MOST:
+            return f"<pre>{html.escape(repr(self))}: too large to be shown here; to_html() has all</pre>"
+        if len(shown.maps) < len(whole.maps):
+            frame += f"<p>{len(shown.maps)} of {len(whole.maps)} maps; to_html() has all</p>"
+        return frame
+
+    def _frame(self, shown: ModelAttention) -> str:
+        high = min(24 * len(self.target_tokens) + 400, 900)
+        page = render_attention(self.source, shown, self.model, still=False)
+        return (
+            f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '
+            f'style="width:100%;height:{high}px;border:0"></iframe>'
+        )

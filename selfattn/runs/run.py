@@ -20,6 +20,7 @@ from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
+from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
@@ -147,11 +148,12 @@ class Run:
             examples = encode_pairs(_composed(pairs), self.tokenizer)
             return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
 
-    def attention(self, text: str) -> AttentionView:
-        """Show what the model attends to while it writes the output for a text.
+    def attention(self, text: str, *, dependence: bool = True) -> AttentionView:
+        """Show what the model attends to while it writes the output for a text, and what the output depends on.
 
         Args:
             text: an input with something in it.
+            dependence: also ask which source tokens the output depends on, which takes a pass for each; default True.
 
         Raises:
             UserError: the model has no attention, or the text is empty.
@@ -167,14 +169,20 @@ class Run:
             device = self.model.device
             source = torch.tensor([source_ids], device=device)
             target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
-            maps = self.model.attention_maps(source, target_in, source_mask=torch.ones_like(source, dtype=torch.bool))
+            mask = torch.ones_like(source, dtype=torch.bool)
+            maps = self.model.attention_maps(source, target_in, source_mask=mask)
         if not maps.cross:
             raise UserError(f"{self.path}: {self.config.preset} has no attention to show; try a model that has")
         cross, encoder, decoder = (
             tuple(weights[0].float().cpu() for weights in layers) for layers in (maps.cross, maps.encoder, maps.decoder)
         )
+        blocking = gradient = None
+        if dependence:
+            ids, target = (torch.tensor(each, device=device) for each in (source_ids, target_ids))
+            blocking = by_blocking(self.model, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
+            gradient = by_gradient(self.model, ids, target, bos_id=tokenizer.bos_id)
         tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
-        return AttentionView(text, prediction, *tokens, cross, encoder, decoder)
+        return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, self.config.preset)
 
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
         """Count the characters of the texts that the model does not know, in the form in which it reads them."""

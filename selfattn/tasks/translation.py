@@ -1,4 +1,4 @@
-"""The translation task: phrases of CLDR, files, or a dataset of the Hub; ``train`` and ``compare`` have its options."""
+"""The translation task: phrases of CLDR, files, or a dataset of the Hub; ``data`` and ``compare`` have its options."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TranslationOptions:
     Attributes:
         source: language of the sources; of cldr any locale that Babel knows.
         target: language of the targets, likewise.
-        train: two parallel files, or one file of pairs (TSV, CSV or JSON lines), plain or .gz.
+        data: two parallel files, or one file of pairs (TSV, CSV or JSON lines), plain or .gz.
         valid: likewise, to choose the best weights by; where none is given, a part of the training file that shares no
             sentence with the rest.
         test: likewise, to test on; where none is given, another such part.
@@ -74,9 +74,10 @@ class TranslationOptions:
             sampling); 0 is none.
     """
 
+    renamed: ClassVar[Mapping[str, str]] = {"train": "data"}
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Data (where none is given: cldr, which needs no download)": (
-            "source", "target", "train", "valid", "test", "hub", "hub_config", "columns", "streaming",
+            "source", "target", "data", "valid", "test", "hub", "hub_config", "columns", "streaming",
         ),
         "Cleaning and splitting (of files and the Hub)": _CLEANING,
         "Tokens": ("tokenizer", "vocab_size", "separate", "sampling"),
@@ -84,7 +85,7 @@ class TranslationOptions:
 
     source: str = "en"
     target: str = "ko"
-    train: tuple[Path, ...] = ()
+    data: tuple[Path, ...] = ()
     valid: tuple[Path, ...] = ()
     test: tuple[Path, ...] = ()
     hub: str | None = None
@@ -106,7 +107,7 @@ class TranslationOptions:
     @property
     def is_cldr(self) -> bool:
         """Whether the embedded phrases are meant."""
-        return not self.train and self.hub is None
+        return not self.data and self.hub is None
 
     @property
     def kind(self) -> TokenizerKind:
@@ -114,16 +115,16 @@ class TranslationOptions:
         return self.tokenizer or ("characters" if self.is_cldr else "bpe")
 
     def __post_init__(self) -> None:
-        if self.train and self.hub is not None:
-            raise SettingError("`train` takes files, `hub` a dataset; give one of them")
-        for name in ("train", "valid", "test"):
+        if self.data and self.hub is not None:
+            raise SettingError("`data` takes files, `hub` a dataset; give one of them")
+        for name in ("data", "valid", "test"):
             if len(files := getattr(self, name)) > 2:
                 raise SettingError(f"`{name}`: expected two parallel files or one file of pairs, got {len(files)}")
-        if not self.train and (self.valid or self.test):
-            raise SettingError("`valid` and `test` go with `train`: give the training files as well")
+        if not self.data and (self.valid or self.test):
+            raise SettingError("`valid` and `test` go with `data`: give the training files as well")
         if self.is_cldr and (self.columns or self.streaming):
-            raise SettingError("`columns` and `streaming` are for files and the Hub: give `train` or `hub` as well")
-        if len(self.train) == 2 and self.columns:
+            raise SettingError("`columns` and `streaming` are for files and the Hub: give `data` or `hub` as well")
+        if len(self.data) == 2 and self.columns:
             raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
         if self.hub is None and self.hub_config is not None:
             raise SettingError("`hub_config` names a configuration of a dataset: give `hub` as well, or leave it out")
@@ -137,7 +138,7 @@ class TranslationOptions:
         given = changed(self)
         for name in _CLEANING:
             if self.is_cldr and name in given:
-                raise SettingError(f"`{name}` is for files and the Hub: give `train` or `hub` as well, or leave it out")
+                raise SettingError(f"`{name}` is for files and the Hub: give `data` or `hub` as well, or leave it out")
         check(self, "held_out", int, lambda x: x >= 1, "a whole number of at least 1")
         check(self, "max_characters", int, lambda x: x >= 0, "a whole number of at least 0")
         if self.max_ratio is not None and self.max_ratio != 0 and not 1 <= self.max_ratio < math.inf:
@@ -236,7 +237,7 @@ class Translation(Task):
 
         columns, languages, usual = chosen_columns(options.columns), (options.source, options.target), CleaningOptions()
         corpus: CorpusFiles | HubCorpus = (
-            CorpusFiles(options.train, options.valid or None, options.test or None, columns)
+            CorpusFiles(options.data, options.valid or None, options.test or None, columns)
             if options.hub is None
             else HubCorpus(options.hub, options.hub_config, columns or languages)
         )

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from selfattn.claims.attention.alignment import gold
 from selfattn.claims.attention.order import LONGEST, POSITIONS, SYMBOLS, Labeller, permuted_difference
 from selfattn.claims.claim import Claim, Found
 from selfattn.claims.rules import judge
 from selfattn.claims.sequences import vocabulary
+from selfattn.data.pairs import Pair, Span
 from selfattn.figures.claims import Trial
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import CLAIMS
@@ -51,6 +53,35 @@ def key_value_heads(
     return figures | {"decoding": times}
 
 
+def parallelism(
+    short: float = 1.5,
+    long: float = 0.4,
+    growth: float = 1.8,
+    *,
+    per_symbol: float = 5.0,
+    own: float = 0.0,
+    power: float = 2.0,
+) -> Figures:
+    """Times of the LSTM over those of attention; the power of attention's memory."""
+    ways = ("rnn", "rnn-unfused", "attention", "attention-unfused")
+    figures = {f"{way}-ms@{n}": 10.0 for way in ways for n in (16, 32, 64, 128, 256, 512, 1024)}
+    figures |= {f"{way}-ms@16": 10.0 * short for way in ways[:2]} | {"rnn-ms@1024": 10.0 * growth * long}
+    figures |= {"attention-ms@1024": 10.0 * growth}
+    for n in (16, 32, 64):
+        figures |= {f"{way}-steps@{n}": 3.0 + per_symbol * n for way in ways[:2]}
+        figures |= {f"{way}-steps@{n}": 12.0 + own * n for way in ways[2:]}
+    for n in (512, 1024):
+        figures |= {f"rnn-bytes@{n}": 100.0 * n, f"attention-unfused-bytes@{n}": float(n) ** power}
+    return {"layers": figures}
+
+
+def alignment(error: float = 0.2, *, location: float = 0.2, heads: float = 0.2, level: float = 0.45) -> Figures:
+    floors = {"untrained": 0.7, "diagonal": level}
+    own = dict.fromkeys(("dot", "scaled_dot", "general", "additive", "concat"), error)
+    own |= {"location": location, "heads": heads, "shuffled-rnn": 0.7, "shuffled-heads": 0.7}
+    return {arm: {"error": one, "writes": one, "reads": 0.6, **floors} for arm, one in own.items()}
+
+
 # Claim, figures, spread over seeds, verdict: passes, fails, and on both sides of a bound that the mean alone passes.
 CASES: list[tuple[str, Figures, float, str]] = [
     ("order", order(), 1.0, "holds"),
@@ -62,13 +93,29 @@ CASES: list[tuple[str, Figures, float, str]] = [
     ("order", order(loss=0.01), 1.0, "holds"),
     ("order", order(loss=0.045), 1.0, "not shown"),
     ("order", order(loss=0.15), 1.0, "does not hold"),
-    ("key_value_heads", key_value_heads(), 0.0, "holds"),
-    ("key_value_heads", key_value_heads(loss=-0.2, full=0.7), 0.0, "holds"),  # better is not worse
-    ("key_value_heads", key_value_heads(loss=0.045), 0.0, "not shown"),
-    ("key_value_heads", key_value_heads(loss=0.2), 0.0, "does not hold"),
-    ("key_value_heads", key_value_heads(size=0.01), 0.0, "does not hold"),
-    ("key_value_heads", key_value_heads(cache=7.9), 0.0, "does not hold"),
-    ("key_value_heads", key_value_heads(speed=0.9), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(), 0.0, "holds"),
+    ("key-value-heads", key_value_heads(loss=-0.2, full=0.7), 0.0, "holds"),  # better is not worse
+    ("key-value-heads", key_value_heads(loss=0.045), 0.0, "not shown"),
+    ("key-value-heads", key_value_heads(loss=0.2), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(size=0.01), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(cache=7.9), 0.0, "does not hold"),
+    ("key-value-heads", key_value_heads(speed=0.9), 0.0, "does not hold"),
+    ("alignment", alignment(), 1.0, "holds"),
+    ("alignment", alignment(location=0.6), 1.0, "conditional"),
+    ("alignment", alignment(location=0.6, heads=0.6), 1.0, "conditional"),
+    ("alignment", alignment(0.6, location=0.6), 1.0, "conditional"),
+    ("alignment", alignment(0.6, location=0.6, heads=0.6), 1.0, "does not hold"),
+    ("alignment", alignment(0.39, location=0.39, heads=0.39), 1.0, "not shown"),  # 6 points are not surely above 5
+    ("alignment", alignment(0.2, level=0.2), 1.0, "does not hold"),
+    ("parallelism", parallelism(), 0.0, "holds"),
+    ("parallelism", parallelism(short=0.8), 0.0, "does not hold"),
+    ("parallelism", parallelism(short=1.0), 0.0, "not shown"),
+    ("parallelism", parallelism(long=1.2), 0.0, "does not hold"),  # the curves do not cross
+    ("parallelism", parallelism(growth=1.3), 0.0, "does not hold"),
+    ("parallelism", parallelism(per_symbol=0.0), 0.0, "does not hold"),
+    ("parallelism", parallelism(own=0.1), 0.0, "does not hold"),
+    ("parallelism", parallelism(power=1.75), 0.0, "does not hold"),
+    ("parallelism", parallelism(power=1.85), 0.0, "holds"),
 ]
 
 
@@ -84,7 +131,7 @@ def test_a_rule_gives_its_verdict(name: str, figures: Figures, spread: float, ve
     assert judged.verdict == verdict, judged.contrasts
 
 
-TINY = {"order": {"steps": 1, "items": 5}, "key_value_heads": {"steps": 1}}
+TINY = {"alignment": {"steps": 1, "pairs": 20}, "order": {"steps": 1, "items": 5}, "key-value-heads": {"steps": 1}}
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -116,9 +163,45 @@ def test_without_positions_an_encoder_is_equivariant_and_with_any_it_is_not(posi
 
 
 def test_a_faster_cache_has_to_be_faster_over_the_seeds() -> None:
-    one, speeds = claim("key_value_heads"), (1.4, 0.9, 1.3, 0.95, 1.1)
+    one, speeds = claim("key-value-heads"), (1.4, 0.9, 1.3, 0.95, 1.1)
     trials = found(key_value_heads(), 0.0).trials
     times = [trial for trial in trials if trial.arm == "decoding"]
     changed = [replace(t, figures={**t.figures, "speed-up@1000": s}) for t, s in zip(times, speeds, strict=True)]
     seen = Found([trial for trial in trials if trial.arm != "decoding"] + changed)
     assert judge(one.contrasts(seen)).verdict == "not shown"
+
+
+def test_chains_are_counted_and_times_taken() -> None:
+    one = claim("parallelism")
+    (arm,) = one.arms(quick=True)
+    figures = one.measure(arm, seed=3, rate=None, quick=True, tokens=64)  # type: ignore[call-arg]
+    assert all(figures[f"attention-steps@{n}"] == figures["attention-steps@16"] for n in (32, 64))
+    assert figures["rnn-unfused-steps@64"] - figures["rnn-unfused-steps@32"] == 32 * 5
+    assert figures["attention-unfused-bytes@64"] > 2 * figures["attention-unfused-bytes@32"]
+    seen = found(parallelism(), 0.0)
+    has_all_words(one, seen)
+
+
+def test_one_pair_of_equal_times_does_not_show_who_is_faster() -> None:
+    trials = found(parallelism(), 0.0).trials
+    times = (15.0, 9.0, 14.0, 9.5, 11.0)
+    seen = Found(replace(t, figures={**t.figures, "rnn-ms@16": ms}) for t, ms in zip(trials, times, strict=True))
+    assert judge(claim("parallelism").contrasts(seen)).verdict == "not shown"
+
+
+def test_the_condition_that_is_met_first_is_named() -> None:
+    one = claim("alignment")
+    for figures, condition in (
+        (alignment(location=0.6), "content"),
+        (alignment(location=0.6, heads=0.6), "rnn"),
+        (alignment(0.6, location=0.6), "heads"),
+    ):
+        seen = found(figures)
+        assert judge(one.contrasts(seen), one.conditions(seen)).condition == condition
+
+
+def test_gold_links_words_of_one_field() -> None:
+    spans = (Span("month", (0, 3), (6, 8)), Span("year", (7, 11), (0, 5)), Span("currency", (12, 17), (9, 10)))
+    links = gold(Pair("May 4, 1988 a b c", "1988년 5월 x", "", spans)).links
+    assert links.sure == {(0, 1), (2, 0)}
+    assert links.possible - links.sure == {(3, 2), (4, 2), (5, 2)}

@@ -121,7 +121,7 @@ TINY: dict[str, dict[str, Any]] = {"depth": {"dim": 8}, "distance": {"distances"
 def test_every_arm_is_measured_the_same_way_twice(name: str) -> None:
     claim: Claim = CLAIMS[name]()
     arms = claim.arms(True)
-    small = {"steps": 2, "rows": 3, "tested": 8, "texts": 2, "tokens": 5} | TINY.get(name, {})
+    small = {"steps": 2, "rows": 3, "tested": 8, "texts": 2, "stacks": 2, "tokens": 5} | TINY.get(name, {})
     for arm in (arms[0], arms[-1]):
         made = replace(arm, settings={**arm.settings, **{k: v for k, v in small.items() if k in arm.settings}})
         rate = arm.rates[0] if arm.rates else None

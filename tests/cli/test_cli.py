@@ -93,6 +93,25 @@ def test_attention_is_drawn_in_the_terminal_and_saved(cli: Cli, runs: dict[str, 
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
+def test_attention_in_other_forms(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+    run = runs["transformer"]
+    found = json.loads(cli("attention", run.path, "May 1, 2001", "--format", "json").out)
+    assert found["source"] == "May 1, 2001"
+    shown = run.attention("May 1, 2001").maps()
+    assert found["source_tokens"] == list(shown.source_tokens)
+    assert [(one["kind"], one["layer"], one["head"]) for one in found["maps"]] == [
+        (one.kind, one.layer, one.head) for one in shown.maps
+    ]
+    assert {one["kind"] for one in found["maps"]} == {"cross", "encoder", "decoder", "blocking", "gradient"}
+    page = cli("attention", run.path, "May 1, 2001", "--format", "html").out
+    assert page.startswith("<!doctype html>")
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    heads = sum(len(layer) for layer in run.attention("May 1, 2001").weights)
+    assert cli("attention", run.path, "May 1, 2001", "--format", "svg", "--all-heads").out.count("<svg ") == heads + 1
+    cli("attention", run.path, "May 1, 2001", "--save", tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_text() == page
+
+
 def hear_interrupts() -> None:
     """Undo that a shell makes what it runs in the background deaf to SIGINT: the tests may run there."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -156,8 +156,11 @@ def test_attention_of_both_families_stands_beside_the_gold_spans(compared: tuple
         for shown in example["models"].values():
             assert shown["source_tokens"] == [*example["source"], "<eos>"]
             assert shown["target_tokens"] == [*shown["prediction"], "<eos>"]
+            assert {one["kind"] for one in shown["maps"]} == {"cross", "blocking", "gradient"}
             for one in shown["maps"]:
-                assert one["kind"] == "cross"
+                assert all(0 <= weight <= 1 for row in one["weights"] for weight in row)
+                if one["kind"] == "blocking":  # each cell is a distance of its own
+                    continue
                 assert all(math.isclose(sum(row), 1, abs_tol=0.01) for row in one["weights"])
 
 

@@ -235,14 +235,14 @@ def test_override_changes_what_it_names_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("hidden_dim", r"--set hidden_dim: there is no setting 'hidden_dim' here; there is decoder, encoder, "),
-        ("encoder.hidden", r"--set encoder.hidden: there is no setting 'hidden' here; there is cell, direction, "),
-        ("encoder", r"--set encoder: this is a group of settings"),
-        ("encoder.", r"--set encoder.: there is no setting ''"),
-        ("", r"--set : there is no setting ''"),
-        ("encoder.hidden_dim.x", r"--set encoder.hidden_dim.x: 'hidden_dim' is one setting"),
-        ("output_dim", r"--set output_dim: there is no setting"),
-        ("encoder.output_dim", r"--set encoder.output_dim: there is no setting"),
+        ("hidden_dim", r"`set` hidden_dim: there is no setting 'hidden_dim' here; there is decoder, encoder, "),
+        ("encoder.hidden", r"`set` encoder.hidden: there is no setting 'hidden' here; there is cell, direction, "),
+        ("encoder", r"`set` encoder: this is a group of settings"),
+        ("encoder.", r"`set` encoder.: there is no setting ''"),
+        ("", r"`set` : there is no setting ''"),
+        ("encoder.hidden_dim.x", r"`set` encoder.hidden_dim.x: 'hidden_dim' is one setting"),
+        ("output_dim", r"`set` output_dim: there is no setting"),
+        ("encoder.output_dim", r"`set` encoder.output_dim: there is no setting"),
     ],
 )
 def test_override_of_what_does_not_exist(path: str, message: str) -> None:

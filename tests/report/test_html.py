@@ -418,3 +418,11 @@ def test_a_record_that_knows_no_diagonal_shows_none() -> None:
         if model.get("alignment"):
             del model["alignment"]["diagonal_aer"]
     assert not any(row and row[0] == "diagonal, no model" for row in page(data).rows)
+
+
+def test_how_far_attention_agrees_with_what_outputs_depend_on_stands_with_its_interval() -> None:
+    found = page(RECORDS["rich"]())
+    cells = next(row for row in found.cells("rnn-attention") if "0.61" in " ".join(row))
+    assert [one.replace("\u00a0", " ").strip() for one in cells[1:]] == ["0.61 [0.57, 0.66]", "0.33 [-0.01, 0.37]", "–"]
+    assert "32 test items, run with seed 0" in found.text
+    assert "순위 상관계수" in page(RECORDS["rich"](), "ko").text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,12 @@ def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path)
             torch.testing.assert_close(layer.sum(dim=-1), torch.ones(heads, t))
         torch.testing.assert_close(view.picture(), view.weights[-1].mean(dim=0))
         assert torch.equal(view.picture(layer=0, head=heads - 1), view.weights[0][heads - 1])
-        assert view._repr_html_().count("<svg") == sum(len(layer) for layer in view.weights)
+        assert view.to_svg(every=True).count("<svg") == 1 + sum(len(layer) for layer in view.weights)
+        assert len(view._repr_html_()) < 300_000
+        assert len(repr(view)) < 200
+        for depends in (view.blocking, view.gradient):
+            assert depends is not None
+            assert depends.shape == (t, s)
         view.save(tmp_path / f"{name}.svg")
         assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
     encoder, decoder = (
@@ -99,6 +105,26 @@ def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path)
     )
     assert encoder[0].shape == (4, 7, 7)
     assert decoder[0].shape[1] == decoder[0].shape[2]
+
+
+def test_a_notebook_keeps_little_however_large_the_maps(runs: dict[str, Run]) -> None:
+    view = runs["transformer"].attention("May 1, 2001")
+    t, s = 90, 240
+    large = replace(
+        view,
+        source_tokens=("<b>",) * s,
+        target_tokens=("y",) * t,
+        weights=(torch.rand(8, t, s),) * 6,
+        encoder_weights=(torch.rand(8, s, s),),
+        decoder_weights=(torch.rand(8, t, t),) * 6,
+        blocking=torch.rand(t, s),
+        gradient=torch.rand(t, s),
+    )
+    shown = large._repr_html_()
+    assert len(shown) < 300_000
+    assert "of 106 maps; to_html() has all" in shown
+    assert large.to_html().count('"kind":"cross"') == 48
+    assert "<b>" not in shown.replace("&lt;", "")
 
 
 def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
 from selfattn.cli.tokenizer_commands import InspectTokenizer, TrainTokenizer
 from selfattn.data.corpus.components import loose
 from selfattn.data.pairs import Pair
+from selfattn.errors import UserError
 from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
 from selfattn.tasks.translation import Translation
@@ -70,7 +71,7 @@ def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         model="rnn-attention",
         out=tmp_path_factory.mktemp("runs") / "run",
         set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
-        train=(corpus,),
+        data=(corpus,),
         target="de",
         vocab_size=300,
         held_out=20,
@@ -126,12 +127,12 @@ def test_training_reads_every_format(tmp_path: Path) -> None:
     for given in every_way(tmp_path, sentences(60)).values():
         files = tuple(path for path in given if isinstance(path, Path))
         columns = ("en", "de") if "--columns" in given else ()
-        found.append(list(Translation(train=files, columns=columns).splits(0).train(0, None)))
+        found.append(list(Translation(data=files, columns=columns).splits(0).train(0, None)))
     assert all(pairs == found[0] for pairs in found)
 
 
 def parts(corpus: Path, **options: Any) -> list[list[Pair]]:
-    data = Translation(train=(corpus,), **options).splits(0)
+    data = Translation(data=(corpus,), **options).splits(0)
     return [list(data.train(0, None)), data.validation(10_000), data.test(None)]
 
 
@@ -151,7 +152,7 @@ def test_one_corpus_is_split_by_sentence_and_by_its_own_seed(corpus: Path) -> No
     other = parts(corpus, held_out=20, split_seed=1)
     assert_apart(other)
     assert other[2] != found[2]
-    by_run = [Translation(train=(corpus,), held_out=20).splits(seed).test(None) for seed in (0, 1)]
+    by_run = [Translation(data=(corpus,), held_out=20).splits(seed).test(None) for seed in (0, 1)]
     assert by_run[0] == by_run[1]
 
 
@@ -163,7 +164,7 @@ def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     test.write_text("known\tanders\n")
 
     def kept(**options: Any) -> set[str]:
-        data = Translation(train=(path,), valid=(test,), test=(test,), **options).splits(0)
+        data = Translation(data=(path,), valid=(test,), test=(test,), **options).splits(0)
         assert "test: 1 of its pairs shared with train (1 by source, 0 by target)" in data.notes
         return {f"{pair.source} {number}" for number, pair in enumerate(data.train(0, None))}
 
@@ -202,7 +203,7 @@ def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, run: Path, corpu
 
 
 def test_the_report_on_the_data_comes_when_the_training_begins(cli: Cli, corpus: Path, tmp_path: Path) -> None:
-    done = cli("train", "translation", "--train", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags())
+    done = cli("train", "translation", "--data", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags())
     assert done.code == 0
     said = done.err.splitlines()
     assert said[0].startswith("train: 250 read, 226 kept, 0 left out, 12 moved to valid, 12 moved to test")
@@ -225,16 +226,16 @@ def test_an_error_after_cleaning_is_said_alone_and_leaves_nothing(
     cli: Cli, corpus: Path, tmp_path: Path, changes: dict[str, object], message: str
 ) -> None:
     out = tmp_path / "run"
-    done = cli("train", "translation", "--train", corpus, "--target", "de", "--out", out, *SMALL, *flags(**changes))
+    done = cli("train", "translation", "--data", corpus, "--target", "de", "--out", out, *SMALL, *flags(**changes))
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert message in done.err
     assert not out.exists()
-    good = cli("train", "translation", "--train", corpus, "--target", "de", "--out", out, *SMALL, *flags())
+    good = cli("train", "translation", "--data", corpus, "--target", "de", "--out", out, *SMALL, *flags())
     assert good.code == 0
 
 
 def test_another_split_is_named_before_the_parts_that_follow_from_it(cli: Cli, corpus: Path, tmp_path: Path) -> None:
-    given = ["train", "translation", "--train", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags()]
+    given = ["train", "translation", "--data", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags()]
     assert cli(*given).code == 0
     done = cli(*given, "--resume", "--split-seed", 1)
     assert (done.code, done.err.count("\n")) == (2, 1)
@@ -244,7 +245,7 @@ def test_another_split_is_named_before_the_parts_that_follow_from_it(cli: Cli, c
 def test_a_comparison_on_sentences_may_be_greedy(cli: Cli, corpus: Path, tmp_path: Path) -> None:
     settings = ["--models", "rnn-attention", "--seeds", 1, "--quick", "--beam", 1, *SMALL[2:]]
     settings += flags(items_per_epoch=99, test_items=5, validation_items=5)
-    done = cli("compare", "translation", "--train", corpus, "--target", "de", "--out", tmp_path / "out", *settings)
+    done = cli("compare", "translation", "--data", corpus, "--target", "de", "--out", tmp_path / "out", *settings)
     assert done.code == 0
 
 
@@ -252,7 +253,7 @@ def test_a_comparison_reports_on_its_data_once(cli: Cli, corpus: Path, tmp_path:
     out = tmp_path / "out"
     settings = ["--models", "rnn-attention", "--seeds", 2, "--quick", *SMALL[2:]]
     settings += flags(items_per_epoch=99, test_items=5, validation_items=5)
-    done = cli("compare", "translation", "--train", corpus, "--target", "de", "--out", out, *settings)
+    done = cli("compare", "translation", "--data", corpus, "--target", "de", "--out", out, *settings)
     assert done.code == 0
     assert done.err.count("held out of train by sentence") == 1
 
@@ -329,10 +330,22 @@ def test_bad_data_in_one_line(
 def test_tatoeba_on_the_command_line(cli: Cli, shared_data: Callable[[str], Path], tmp_path: Path) -> None:
     path = shared_data("tatoeba/kor.txt.gz")
     settings = flags(held_out=100, validation_items=5, vocab_size=2000)
-    done = cli("train", "translation", "--train", path, "--out", tmp_path / "run", *SMALL, *settings)
+    done = cli("train", "translation", "--data", path, "--out", tmp_path / "run", *SMALL, *settings)
     assert done.code == 0
     assert "train: 3,798 read, 3,598 kept, 0 left out, 100 moved to valid, 100 moved to test" in done.err
     assert "3,400 groups of pairs" in done.err
     assert_apart(parts(path, held_out=100))
     found = json.loads(cli("evaluate", tmp_path / "run", "--json").out)
     assert (found["items"], found["data"]) == (100, f"{path}, test part")
+
+
+def test_what_data_was_called_before_is_understood_with_a_note(
+    corpus: Path, tmp_path: Path, cli: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert Translation(train=(corpus,)).options == Translation(data=(corpus,)).options
+    assert capsys.readouterr().err == "note: train is called data now\n"
+    with pytest.raises(UserError, match="`train` is what `data` was called; give one of them"):
+        Translation(train=(corpus,), data=(corpus,))
+    done = cli("train", "translation", "--train", corpus, "--columns", "x", "--out", tmp_path / "run")
+    assert done.err.startswith("note: train is called data now\nerror: --columns x: expected two")
+    assert "--train" not in cli("train", "translation", "--help").out

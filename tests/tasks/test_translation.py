@@ -104,7 +104,7 @@ def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_pat
         tmp_path / "run",
         model="rnn-attention",
         set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
-        train=(files / "train.tsv",),
+        data=(files / "train.tsv",),
         target="de",
         training=ALL,
         separate=True,
@@ -114,7 +114,7 @@ def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_pat
     assert len(tokenizer.source) != len(tokenizer.target)  # as many as each side's texts give
     assert len(run.attention("1 2 3").weights) == 1
     with pytest.raises(UserError, match="one vocabulary for source and target"):
-        train(tmp_path / "no", train=(files / "train.tsv",), target="de", training=ALL, separate=True)
+        train(tmp_path / "no", data=(files / "train.tsv",), target="de", training=ALL, separate=True)
 
 
 def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None:

@@ -55,11 +55,11 @@ def by_autograd(query: Tensor, key: Tensor, value: Tensor, gradient: Tensor) -> 
     return {name: tensor.detach() for name, tensor in found.items()}
 
 
-@register.claim("weighted_sum")
+@register.claim("weighted-sum")
 class WeightedSum(Claim):
     """Forward and backward step by step, on numbers for paper and on random ones."""
 
-    name = "weighted_sum"
+    name = "weighted-sum"
     source = "Bahdanau et al. 2015, section 3.1; Saito, Deep Learning from Scratch 2, section 8.1"
     seconds, theorem, seeds = (1.0, 1.0), True, 1
 

@@ -17,7 +17,7 @@ from selfattn.report.blocks import Block, Chart, ChartLine
 from selfattn.report.drawing.scale import Scale
 from selfattn.streams import generator
 
-WORDS, CLAUSES, LENGTH = 4, 2, 3  # kinds of words, clauses of a source, words of a clause
+WORDS, CLAUSES, LENGTH = 4, 2, 8  # kinds of words, clauses of a source, words of a clause
 ROWS = 500  # sources of a test
 RATES = (5e-3, 1e-2, 2e-2)
 PLACES = tuple(place for place in range(-LENGTH, LENGTH + 1) if place)  # of the evidence, seen from the word
@@ -46,7 +46,7 @@ class Bidirectional(Claim):
 
     name = "bidirectional"
     source = "Schuster and Paliwal 1997, section II; Bahdanau et al. 2015, section 3.2"
-    seconds = (25.0, 180.0)
+    seconds = (30.0, 240.0)
     points = ("gain", "forward", "backward")
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
@@ -60,10 +60,10 @@ class Bidirectional(Claim):
         made: ModelConfig = override(get_preset("rnn-attention").config, changes)
         return made
 
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1600) -> dict[str, float]:
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1200) -> dict[str, float]:
         """Train, and measure the share of right words by side, the right words before them being given."""
         assert rate is not None
-        steps, size = 600 if quick else steps, vocabulary(WORDS + 4)
+        steps, size = 500 if quick else steps, vocabulary(WORDS + 4)
 
         def batch_of_task(draws: torch.Generator) -> Batch:
             return make(BATCH, draws)[0]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
+from torch import Generator, Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Claim, Found
@@ -30,31 +34,36 @@ class Averaging(Claim):
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Two by two."""
-        settings = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16}
+        settings = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16, "stacks": 8}
         parts = {"neither": (False, False), "forward": (True, False), "skip": (False, True), "both": (True, True)}
         return tuple(
             Arm(name, {**settings, "forward": forward, "skip": skip}) for name, (forward, skip) in parts.items()
         )
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
-        """Send random vectors through random layers; no layer is trained."""
-        dim, heads = arm.settings["dim"], arm.settings["heads"]
+        """Send random vectors through stacks of random layers, and take the mean over stacks; no layer is trained."""
         draws, weights = generator(seed, "claims/data"), generator(seed, "init")
-        x = torch.randn(arm.settings["texts"], arm.settings["tokens"], dim, generator=draws, dtype=torch.float64)
+        stacks = [self._stack(arm.settings, draws, weights) for _ in range(arm.settings["stacks"])]
+        means = {name: sum(stack[name] for stack in stacks) / len(stacks) for name in stacks[0]}
+        return means | {"beyond": max(stack["beyond"] for stack in stacks)}
+
+    def _stack(self, settings: Mapping[str, Any], draws: Generator, weights: Generator) -> dict[str, float]:
+        dim, heads = settings["dim"], settings["heads"]
+        x = torch.randn(settings["texts"], settings["tokens"], dim, generator=draws, dtype=torch.float64)
         # A theorem: without projections every output is a weighted mean of the inputs, so that none leaves their range.
         mean = MultiHeadAttention(dim, num_heads=heads, project=False)(x).output
         beyond = torch.maximum(mean.amax(dim=1) - x.amax(dim=1), x.amin(dim=1) - mean.amin(dim=1)).max().item()
         figures = {"beyond": max(0.0, beyond), "left@0": residual(x).mean().log10().item()}
         for layer in range(1, DEPTH + 1):
-            parts: list[torch.nn.Module] = [MultiHeadAttention(dim, num_heads=heads)]
-            parts += [FeedForward(dim, 2 * dim)] if arm.settings["forward"] else []
+            parts: list[nn.Module] = [MultiHeadAttention(dim, num_heads=heads)]
+            parts += [FeedForward(dim, 2 * dim)] if settings["forward"] else []
             for part in parts:
                 norm = make_norm("layer", dim)
-                initialise(torch.nn.ModuleList([part, norm]), weights)
+                initialise(nn.ModuleList([part, norm]), weights)
                 with torch.no_grad():
                     made = part.double()(norm.double()(x))
-                    made = made if isinstance(made, torch.Tensor) else made.output
-                x = x + made if arm.settings["skip"] else made
+                    made = made if isinstance(made, Tensor) else made.output
+                x = x + made if settings["skip"] else made
             figures[f"left@{layer}"] = residual(x).clamp(min=SMALLEST).log10().mean().item()
         return figures
 

@@ -19,7 +19,7 @@ from selfattn.models.build import build
 from selfattn.models.presets import get_preset
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.scale import Scale, power_of_ten
 from selfattn.training.objective.loss import batch_loss
 
 SYMBOLS, LENGTH = 16, 10
@@ -58,9 +58,9 @@ class Depth(Claim):
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Depth by skip connections."""
-        settings = {"steps": 120 if quick else 300, "rows": 64, "tested": 200 if quick else 500, "dim": 32}
+        settings = {"steps": 240 if quick else 300, "rows": 64, "tested": 200 if quick else 500, "dim": 32}
         return tuple(
-            Arm(f"{kind}-{depth}", {**settings, "depth": depth, "skip": kind == "skip"}, (3e-3, 1e-2, 3e-2))
+            Arm(f"{kind}-{depth}", {**settings, "depth": depth, "skip": kind == "skip"}, (1e-3, 3e-3, 1e-2, 3e-2))
             for kind in ("skip", "none")
             for depth in ((SHALLOW, DEEP) if quick else (SHALLOW, 3, DEEP))
         )
@@ -113,7 +113,7 @@ class Depth(Claim):
             for d in depths[kind]:
                 means = [found.mean(f"{kind}-{d}", name).mean for name in ("gradient@1", f"gradient@{d}", "apart")]
                 right = found.mean(f"{kind}-{d}", "right").mean
-                cells = (*(f"{mean:.2g}" for mean in means), f"{100 * right:.1f}")
+                cells = (*(power_of_ten(mean) for mean in means), f"{100 * right:.1f}")
                 rows.append(Row((self.say(f"arm.{kind}-{d}"), *cells)))
         heads = tuple(
             Column(self.say(f"column.{name}"), name != "arm") for name in ("arm", "first", "last", "apart", "right")

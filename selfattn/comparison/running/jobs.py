@@ -122,6 +122,7 @@ class Jobs:
                 data,
                 path,
                 command=self.command,
+                device=self.options.device,
                 label=job.label,
                 resume=True,
                 observers=observers,

@@ -128,7 +128,7 @@ def reached(options: CompareOptions, jobs: int) -> Iterator[tuple[str, int]]:
                 cores = int(ray.cluster_resources().get("CPU", 1))
                 yield backend, min(options.jobs or cores, jobs)
         else:
-            here = torch.cuda.device_count() if torch.cuda.is_available() else cpu_count()
+            here = torch.cuda.device_count() if _on_gpus(options) else cpu_count()
             yield "loky", min(options.jobs or here, jobs)
     except ImportError as error:
         raise UserError(f"`backend` {backend}: {error}; pip install 'selfattn[{backend}]'") from None
@@ -248,6 +248,10 @@ def unpacked(parcel: bytes) -> tuple[Any, ...]:
     return found
 
 
+def _on_gpus(options: CompareOptions) -> bool:
+    return options.device != "cpu" and torch.cuda.is_available()
+
+
 @lru_cache(maxsize=1)  # the data of a seed are kept for the next model
 def _jobs(parcel: bytes) -> Jobs:
     return Jobs(*unpacked(parcel))
@@ -260,7 +264,7 @@ def _do_in_worker(parcel: bytes, job: Job, folder: str, *, notes: bool) -> None:
     logs = Logs(jobs.options.out)
     if logs.stop.exists():
         return
-    if torch.cuda.is_available():
+    if _on_gpus(jobs.options):
         number = re.search(r"\d+$", current_process().name)
         torch.cuda.set_device(int(number[0] if number else 0) % torch.cuda.device_count())
     with threads(jobs.options.thread_count), reported(logs, job, raises=False) as reporter:

@@ -62,11 +62,30 @@ def bootstrap_share(
     right = np.asarray(runs, dtype=np.float64)
     if right.ndim != 2 or not right.size:
         raise ValueError("bootstrap_share expects at least one run with at least one item, all runs of one length")
-    by_item, by_run = right.mean(axis=0), tuple(map(float, right.mean(axis=1)))
-    mean, items = float(by_item.mean()), by_item.size
+    mean, items = float(right.mean(axis=0).mean()), right.shape[1]
     if mean in (0.0, 1.0):
         low, high = wilson(round(mean * items), items)
-        return Estimate(mean, low, high, by_run)
+        return Estimate(mean, low, high, tuple(map(float, right.mean(axis=1))))
+    return bootstrap_mean(right, seed=seed, resamples=resamples)
+
+
+def bootstrap_mean(
+    runs: Sequence[Sequence[float]] | npt.NDArray[np.float64], *, seed: int = 0, resamples: int = 2000
+) -> Estimate:
+    """Estimate a mean over items, and how far it depends on which were drawn, as :func:`bootstrap_share` does.
+
+    Args:
+        runs: ``[runs, items]``.
+        seed: of the draws; default 0.
+        resamples: how often to draw; default 2000.
+
+    Example:
+        >>> bootstrap_mean([[0.5, 0.5, 0.5]])
+        Estimate(mean=0.5, low=0.5, high=0.5, runs=(0.5,))
+    """
+    found = np.asarray(runs, dtype=np.float64)
+    by_item, by_run = found.mean(axis=0), tuple(map(float, found.mean(axis=1)))
+    mean, items = float(by_item.mean()), by_item.size
     # An item counts by its value alone, so a draw is how often each of the few values came up.
     values, counts = np.unique(by_item, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(items, counts / items, size=resamples)

@@ -16,7 +16,12 @@ class Encoder(nn.Module, ABC):
 
     Args:
         output_dim: width of the states it hands over.
+
+    Attributes:
+        takes_gaps: see :class:`~selfattn.models.protocol.Seq2Seq`.
     """
+
+    takes_gaps: bool = True
 
     def __init__(self, *, output_dim: int) -> None:
         super().__init__()
@@ -63,6 +68,7 @@ class EncoderDecoder(Seq2Seq):
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
+        self.takes_gaps = encoder.takes_gaps
 
     def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
         """Run the encoder."""

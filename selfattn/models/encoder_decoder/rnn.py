@@ -29,6 +29,8 @@ class RNNEncoder(Encoder):
         handover: ``"hidden"`` hands over the final ``h`` of each layer, ``"all"`` an LSTM's ``c`` as well.
     """
 
+    takes_gaps = False
+
     def __init__(
         self, embed: TokenEmbedding, stack: RecurrentStack, *, handover: Literal["hidden", "all"] = "hidden"
     ) -> None:

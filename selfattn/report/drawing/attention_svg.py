@@ -7,6 +7,7 @@ its value on hover. The same input gives the same bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import SupportsFloat
@@ -76,6 +77,19 @@ def attention_svg(
         row=_ROW,
         gold=[one for span in spans for one in _outlines(span, source_tokens, target_tokens, order, left, top)],
     )
+
+
+def gallery_svg(rows: Sequence[Sequence[str]]) -> str:
+    """Put pictures of equal size, from :func:`attention_svg`, into one: row below row."""
+    width, height = (int(found) for found in re.findall(r'(?:width|height)="(\d+)', rows[0][0])[:2])
+    inside = "".join(
+        picture.replace("<svg ", f'<svg x="{width * place}" y="{height * line}" ', 1)
+        for line, row in enumerate(rows)
+        for place, picture in enumerate(row)
+    )
+    across, down = width * max(map(len, rows)), height * len(rows)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" height="{down}" viewBox="0 0 {across} {down}">'
+    return f"{head}{inside}</svg>"
 
 
 def weight_rows(

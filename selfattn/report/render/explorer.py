@@ -95,7 +95,7 @@ def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:
     shown_models = {name: one for name in names if (one := example.models.get(name)) and one.maps}
     return {
         "source": example.source,
-        "target": example.target,
+        "target": example.target or next((one.prediction for one in shown_models.values()), ""),
         "format": example.format,
         "hasGold": bool(example.gold),
         "models": {name: _model(example, found) for name, found in shown_models.items()},
@@ -107,7 +107,7 @@ def _model(example: AttentionExample, found: ModelAttention) -> dict[str, Any]:
     cells = ((span.field, gold_cells(span, found.source_tokens, found.target_tokens)) for span in spans or ())
     return {
         "prediction": found.prediction,
-        "right": found.prediction == example.target,
+        "right": found.prediction == example.target if example.target else None,
         "source": _axis(found.source_tokens),
         "target": _axis(found.target_tokens),
         "gold": None if spans is None else [{"field": name, "rows": r, "columns": c} for name, (r, c) in cells],

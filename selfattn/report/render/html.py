@@ -42,7 +42,6 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
     signs, translator = Signs(page.names), Translator(lang)
     maps = next((block for part in page.parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
     explorer = explorer_data(maps, signs) if maps else {"total": 0, "models": [], "examples": []}
-    words = {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
     script = asset("page.js") + asset("explorer.js")
     context = {
         "langs": {lang: catalogue(lang)["language"] for lang in LANGS},
@@ -59,7 +58,9 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
         "script": Markup(script),
         "script_hash": digest(script),
         # Called at the end of the page, for only then its words are known.
-        "data": lambda: embedded({"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}),
+        "data": lambda: embedded(
+            {"texts": translator.table, "langs": LANGS, "words": explorer_words(), "explorer": explorer}
+        ),
         "version": page.version,
         "verdict": page.verdict,
         "first": page.first,
@@ -67,6 +68,11 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
         "has_contents": page.has_contents,
     }
     return templates().get_template("report.html.j2").render(context) + "\n"
+
+
+def explorer_words() -> dict[str, dict[str, str]]:
+    """The words that the page's script says, by language."""
+    return {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
 
 
 class Translator:

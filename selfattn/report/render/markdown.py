@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from selfattn.figures.record import Record
 from selfattn.report import blocks as b
@@ -42,6 +42,15 @@ def markdown_of(shown: Document, lang: str = SOURCE) -> str:
     return "\n\n".join(texts) + "\n"
 
 
+def table_cells(block: b.Table, lang: str, signs: Signs) -> list[list[str]]:
+    """A table as text without markup, its heads first; columns that are drawn are left out."""
+    page = _Page(lang, signs, escape=lambda text: " ".join(text.split()))
+    kinds = b.Strip | b.Drawn
+    shown = [k for k in range(len(block.columns)) if not any(isinstance(row.cells[k], kinds) for row in block.rows)]
+    heads = [page.say(block.columns[k].label or block.columns[k].head) for k in shown]
+    return [heads, *([page.cell(row.cells[k]) for k in shown] for row in block.rows)]
+
+
 def plain(text: str) -> str:
     """Text that Markdown shows as it is, in one line.
 
@@ -55,8 +64,8 @@ def plain(text: str) -> str:
 class _Page:
     """Blocks as Markdown in one language; the level of headings grows inside what the page folds away."""
 
-    def __init__(self, lang: str, signs: Signs, level: int = 3) -> None:
-        self.lang, self.signs, self.level = lang, signs, level
+    def __init__(self, lang: str, signs: Signs, level: int = 3, escape: Callable[[str], str] = plain) -> None:
+        self.lang, self.signs, self.level, self.escape = lang, signs, level, escape
 
     def all(self, blocks: Iterable[b.Block]) -> str:
         """Blocks one below the other; those that show nothing are left out."""
@@ -64,7 +73,7 @@ class _Page:
 
     def say(self, text: Said) -> str:
         """Escaped text."""
-        return plain(said(text, self.lang))
+        return self.escape(said(text, self.lang))
 
     def draw(self, block: b.Block) -> str:
         """One block."""

@@ -45,7 +45,7 @@
     shifted.drawn = shifted.tokens;
     const rows = choice.kind === "encoder" ? one.source : one.target;
     const columns = choice.kind === "decoder" ? shifted : one.source;
-    return { weights, rows, columns, gold: choice.kind === "cross" ? one.gold : [] };
+    return { weights, rows, columns, gold: columns === one.source && rows === one.target ? one.gold : [], verb: ["blocking", "gradient"].includes(choice.kind) ? "x.depends" : "x.reads" };
   }
 
   function unique(values) { return [...new Set(values)].sort((a, b) => a - b); }
@@ -53,7 +53,7 @@
   /* keep a model's choice as far as this example has such a map */
   function settle(name, one) {
     const choice = state.choice[name] || (state.choice[name] = { kind: "cross", layer: null, head: "mean" });
-    const kinds = ["cross", "encoder", "decoder"].filter((kind) => one.maps.some((map) => map.kind === kind));
+    const kinds = ["cross", "blocking", "gradient", "encoder", "decoder"].filter((kind) => one.maps.some((map) => map.kind === kind));
     if (!kinds.includes(choice.kind)) choice.kind = kinds[0];
     const layers = unique(one.maps.filter((map) => map.kind === choice.kind).map((map) => map.layer));
     if (!layers.includes(choice.layer)) choice.layer = layers[layers.length - 1];
@@ -127,7 +127,7 @@
       columns.order.forEach((column, place) => {
         const td = make("td", {
           tabindex: -1, "data-row": row, "data-column": column, style: `--w:${+(100 * line[column]).toFixed(2)}`,
-          "aria-label": `${rows.tokens[row]} ${say("x.reads")} ${columns.tokens[column]}: ${line[column].toFixed(3)}`,
+          "aria-label": `${rows.tokens[row]} ${say(shown.verb)} ${columns.tokens[column]}: ${line[column].toFixed(3)}`,
         });
         const span = gold.find((one) => one.rows.includes(row) && one.columns.includes(column));
         if (span) {
@@ -243,18 +243,18 @@
     for (const one of panel.lines || []) {
       one.line.classList.toggle("dim", (r !== null && one.row !== r) || (r === null && c !== null && one.column !== c));
     }
-    panel.readout.replaceChildren(...readout(r, c, weights, rows, columns));
+    panel.readout.replaceChildren(...readout(r, c, panel.shown));
   }
 
-  function readout(row, column, weights, rows, columns) {
+  function readout(row, column, { weights, rows, columns, verb }) {
     const token = (axis, k) => make("span", {}, make("b", {}, make("bdi", {}, axis.tokens[k])), make("sub", {}, String(k + 1)));
     if (row !== null && column !== null) {
-      return [token(rows, row), ` ${say("x.reads")} `, token(columns, column), `: ${weights[row][column].toFixed(3)}`];
+      return [token(rows, row), ` ${say(verb)} `, token(columns, column), `: ${weights[row][column].toFixed(3)}`];
     }
     if (row !== null) {
       const best = weights[row].map((weight, k) => [weight, k]).sort((a, b) => b[0] - a[0]).slice(0, 3);
       const parts = best.flatMap(([weight, k], n) => [n ? ", " : "", token(columns, k), ` ${weight.toFixed(3)}`]);
-      return [token(rows, row), ` ${say("x.reads")} `, ...parts];
+      return [token(rows, row), ` ${say(verb)} `, ...parts];
     }
     return [say(state.view === "map" ? "x.hint" : "x.hint.lines")];
   }
@@ -271,7 +271,7 @@
       return section;
     }
     const sign = make("span", { class: one.right ? "right" : "wrong" }, `${one.right ? "✓" : "✗"} ${say(one.right ? "x.right" : "x.wrong")}`);
-    title.append(make("span", { class: "said" }, make("bdi", { class: "mono" }, one.prediction), " ", sign));
+    title.append(make("span", { class: "said" }, make("bdi", { class: "mono" }, one.prediction), " ", one.right === null ? "" : sign));
     const panel = { name: model.name, readout: make("p", { class: "readout" }) };
     const picture = make("div", { class: "scroll" });
     let controls;
@@ -318,6 +318,7 @@
   data.examples.forEach((example, k) => {
     byId("example").append(make("option", { value: k }, `${k + 1}. ${example.source}`));
   });
+  if (document.body.classList.contains("alone")) for (const id of ["previous", "example", "next", "position"]) byId(id).hidden = true;
   if (data.models.length > MOST) {
     for (const model of data.models) {
       const input = make("input", { type: "checkbox", name: "shown", value: model.name });

@@ -1,0 +1,167 @@
+"""Claim: an RNN takes a step for each symbol, self-attention one for all; but its work grows with the square."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from selfattn.attention import MultiHeadAttention
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.rules import contrast, exact
+from selfattn.evaluation.cost.decoding import peak_memory
+from selfattn.figures.claims import Contrast
+from selfattn.layers import RecurrentStack
+from selfattn.registry import register
+from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.drawing.scale import number_scale
+
+WIDTH, TOKENS, TURNS = 64, 2048, 3
+COUNTED, LENGTHS = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)
+SHORT, LONG = 16, 1024  # between these the two have to cross
+WAYS = ("rnn", "rnn-unfused", "attention", "attention-unfused")
+
+Layer = Callable[[Tensor], Tensor]
+
+
+@register.claim("parallelism")
+class Parallelism(Claim):
+    """Steps that wait for one another, times of a training step at a constant number of symbols, and memory."""
+
+    name = "parallelism"
+    source = "Vaswani et al. 2017, section 4, table 1"
+    seconds = (10.0, 40.0)
+    alone = True
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """One arm, in which all ways are timed by turns."""
+        return (Arm("layers", {"width": WIDTH, "tokens": TOKENS}),)
+
+    def measure(
+        self, arm: Arm, *, seed: int, rate: float | None, quick: bool, tokens: int = TOKENS
+    ) -> dict[str, float]:
+        """Count ``steps@N``, take ``ms@N`` by turns in processor time and ``bytes@N`` of one sequence, for each way."""
+        ways, draws = layers(seed), torch.Generator().manual_seed(seed)
+        found: dict[str, float] = {}
+        lengths = [n for n in LENGTHS if n <= tokens]
+        for n in COUNTED:
+            x = torch.randn(1, n, WIDTH, generator=draws)
+            found |= {f"{way}-steps@{n}": float(longest_chain(layer(x))) for way, layer in ways.items()}
+        for n in lengths:
+            x = torch.randn(tokens // n, n, WIDTH, generator=draws)
+            rounds = [[seconds(layer, x) for layer in ways.values()] for _ in range(1 + (1 if quick else TURNS))][1:]
+            times = [1000 * median(column) for column in zip(*rounds, strict=True)]
+            found |= {f"{way}-ms@{n}": taken for way, taken in zip(WAYS, times, strict=True)}
+        for n in lengths[-2:]:
+            one = torch.randn(1, n, WIDTH, generator=draws)
+            for way in ("rnn", "attention", "attention-unfused"):
+                found[f"{way}-bytes@{n}"] = float(peak_memory(lambda: seconds(ways[way], one)))  # noqa: B023  # called at once
+        return found
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        """Steps are counted; attention is the faster of the two on short sequences, the RNN on long ones."""
+
+        def value(figure: str) -> float:
+            return found.values("layers", figure)[0]
+
+        rnn, attention = ([value(f"{way}-steps@{n}") for n in COUNTED] for way in ("rnn-unfused", "attention-unfused"))
+        grown = rnn[1] - rnn[0], rnn[2] - rnn[1]
+        last, before = LENGTHS[-1], LENGTHS[-2]
+        return (
+            exact("rnn-steps", abs(grown[1] / grown[0] - 2) if grown[0] > 0 else math.inf, 1e-9),
+            exact("attention-steps", max(attention) - min(attention), 0.5),
+            contrast("short", self.lead(found, "", SHORT), "above", 0.0),
+            contrast("short-unfused", self.lead(found, "-unfused", SHORT), "above", 0.0),
+            contrast("long", self.lead(found, "", LONG), "below", 0.0),
+            contrast("growth", doublings(found, "attention-ms", before, last), "above", 0.5),
+            exact("memory-attention", abs(doublings(found, "attention-unfused-bytes", before, last)[0] - 2), 0.2),
+            exact("memory-rnn", abs(doublings(found, "rnn-bytes", before, last)[0] - 1), 0.2),
+        )
+
+    @staticmethod
+    def lead(found: Found, kind: str, length: int) -> list[float]:
+        """Return how many doublings longer the RNN takes than attention, by seed."""
+        pair = (found.values("layers", f"{way}{kind}-ms@{length}") for way in ("rnn", "attention"))
+        return [math.log2(rnn / attention) for rnn, attention in zip(*pair, strict=True)]
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        """Times by length, and what was counted."""
+        shown = {way: {float(n): f"{way}-ms@{n}" for n in LENGTHS} for way in WAYS}
+        lines = tuple(ChartLine(way, found.spots("layers", shown[way]), self.say(f"way.{way}")) for way in WAYS)
+        times = [spot.y for line in lines for spot in line.spots]
+        chart = Chart(
+            "step-time",
+            self.say("caption"),
+            lines,
+            number_scale(times, powers=True),
+            self.say("axis"),
+            across=number_scale(LENGTHS, powers=True),
+            height=self.say("height"),
+        )
+        heads = [f"steps@{n}" for n in (COUNTED[0], COUNTED[-1])] + [f"ms@{n}" for n in (SHORT, 128, LONG)]
+        columns = [Column(self.say("column.way"), numeric=False)]
+        columns += [Column(self.say(f"column.{kind}", length=n)) for kind, n in (head.split("@") for head in heads)]
+        rows = []
+        for way in WAYS:
+            means = [found.mean("layers", f"{way}-{head}").mean for head in heads]
+            rows.append(Row((self.say(f"way.{way}"), *(f"{mean:.3g}" for mean in means))))
+        return chart, Table("steps-counted", tuple(columns), tuple(rows))
+
+
+def layers(seed: int) -> dict[str, Layer]:
+    """Make an LSTM layer and a self-attention layer; each in one kernel, and in pieces."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        rnn, attention = RecurrentStack(WIDTH, WIDTH), MultiHeadAttention(WIDTH, num_heads=4)
+
+    def one_by_one(x: Tensor) -> Tensor:
+        state, outputs = None, []
+        for symbol in torch.split(x, 1, dim=1):
+            output, state = rnn(symbol, state)
+            outputs.append(output)
+        return torch.cat(outputs, dim=1)
+
+    made: tuple[Layer, ...] = (
+        lambda x: rnn(x)[0],
+        one_by_one,
+        lambda x: attention(x).output,
+        lambda x: attention(x, need_weights=True).output,  # scores, softmax and sum written out
+    )
+    return dict(zip(WAYS, made, strict=True))
+
+
+def seconds(layer: Layer, x: Tensor) -> float:
+    """Take the processor time of a training step: forward and backward."""
+    started = time.process_time()
+    layer(x).square().mean().backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+    return max(time.process_time() - started, 1e-6)
+
+
+def longest_chain(output: Tensor) -> int:
+    """Count the operations of the longest chain in which each waits for the one before, in the gradient's graph.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> longest_chain((x + 1) * 2)  # the leaf, a sum, a product
+        3
+    """
+    depth: dict[object, int] = {}
+    stack = [(output.grad_fn, False)]
+    while stack:
+        node, is_done = stack.pop()
+        before = [one for one, _ in getattr(node, "next_functions", ()) if one is not None]
+        if is_done:
+            depth[node] = 1 + max((depth[one] for one in before), default=0)
+        elif node not in depth:
+            stack += [(node, True), *((one, False) for one in before)]
+    return depth[output.grad_fn]
+
+
+def doublings(found: Found, figure: str, before: int, last: int) -> list[float]:
+    """Return how many times a figure doubles where the length doubles, by seed."""
+    pair = (found.values("layers", f"{figure}@{n}") for n in (before, last))
+    return [math.log2(there / here) for here, there in zip(*pair, strict=True)]

@@ -1,0 +1,208 @@
+"""Which source tokens an output depends on, asked of the model itself, and how far its attention agrees.
+
+Attention says where a model looked, not what its output rests on (Jain and Wallace 2019; Wiegreffe and Pinter 2019).
+Two other answers stand beside it here: what changes when a source token is not there, and gradient times input. Both
+need nothing of a model but the protocol, so that every family of one's own has them. captum's occlusion sets a token to
+another instead of hiding it, and needs a wrapper longer than what it would replace; inseq takes Hugging Face's models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.data.examples import Example
+from selfattn.decoding.inputs import evaluating
+from selfattn.decoding.probabilities import log_probabilities
+from selfattn.evaluation.alignment.attention_scores import source_shares
+from selfattn.evaluation.statistics.intervals import bootstrap_mean
+from selfattn.figures.attention import Agreement
+from selfattn.models.protocol import Memory, Seq2Seq
+
+_NUMBERS = 1 << 24  # probabilities held at once
+
+
+@torch.no_grad()
+def by_blocking(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Tensor:
+    r"""Return how much each step changes when a source token is blocked (Li et al. 2016, "Understanding Neural Networks
+    through Representation Erasure").
+
+    .. math:: \tfrac12 \sum_v |p(v \mid y_{<k}, x) - p(v \mid y_{<k}, x \setminus x_i)|
+
+    Nothing attends to a blocked token, in encoder or decoder; a recurrent encoder reads on as if it were not there.
+
+    Args:
+        model: any model of the protocol; put into evaluation mode for the call and back after it.
+        source: ids ``[s]``, int64, ``<eos>`` behind them.
+        target_in: ids ``[t]``, int64, what the decoder reads, ``<bos>`` first.
+
+    Returns:
+        Total variation ``[t s]`` between the distributions of the step with and without the token, 0 to 1, float32.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["rnn-attention"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape
+        torch.Size([2, 3])
+    """
+    length, rows = len(source), max(1, _NUMBERS // (len(target_in) * model_width(model)))
+    keep = ~torch.eye(length, dtype=torch.bool, device=source.device)
+    ids = source.expand(length, length)
+    if not model.takes_gaps:
+        ids = torch.cat([ids[keep].view(length, length - 1), source.new_zeros(length, 1)], dim=1)
+        keep = torch.arange(length, device=source.device).expand(length, length) < length - 1
+    with evaluating(model):
+        whole = _probabilities(model, source[None], torch.ones_like(source, dtype=torch.bool)[None], target_in)
+        found = [
+            0.5 * (_probabilities(model, ids[k : k + rows], keep[k : k + rows], target_in) - whole).abs().sum(dim=-1)
+            for k in range(0, length, rows)
+        ]
+    return torch.cat(found).T.clamp(0, 1).cpu()
+
+
+def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor, *, bos_id: int) -> Tensor | None:
+    r"""Return the share of each source token in gradient times input (Shrikumar et al. 2017).
+
+    .. math:: |\nabla_{e_i} \log p(y_k \mid y_{<k}, x) \cdot e_i| \; / \; \sum_j |\nabla_{e_j} \log p \cdot e_j|
+
+    with :math:`e_i` the embedding of source token i.
+
+    Args:
+        model: any model of the protocol; put into evaluation mode for the call and back after it.
+        source: ids ``[s]``, int64, ``<eos>`` behind them.
+        target: ids ``[t]``, int64, what the steps write, ``<eos>`` behind them.
+        bos_id: what the decoder reads first.
+
+    Returns:
+        Shares ``[t s]``, float32; a row without any gradient is 0. None where the model embeds no source tokens by an
+        ``nn.Embedding``.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["rnn-attention"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> by_gradient(model, torch.tensor([5, 6, 2]), torch.tensor([7, 2]), bos_id=1).sum(dim=1)
+        tensor([1.0000, 1.0000])
+    """
+    target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
+    rows = max(1, _NUMBERS // (len(target) * model_width(model)))
+    found = []
+    # cuDNN's recurrent kernels run backward in training only.
+    with evaluating(model), torch.backends.cudnn.flags(enabled=False), torch.inference_mode(False), torch.enable_grad():
+        for steps in torch.split(torch.arange(len(target), device=source.device), rows):
+            ids = source.expand(len(steps), -1).contiguous()
+            mask = torch.ones_like(ids, dtype=torch.bool)
+            with _embedded(model, ids) as vectors:
+                memory = model.encode(ids, mask)
+            if not vectors:
+                return None
+            logits = _logits(model, memory, target_in.expand(len(steps), -1).contiguous())
+            chosen = log_probabilities(logits)[torch.arange(len(steps)), steps, target[steps]]
+            (gradient,) = torch.autograd.grad(chosen.sum(), vectors[:1])
+            found.append((gradient * vectors[0]).sum(dim=-1).abs().detach())
+    strength = torch.cat(found)
+    mass = strength.sum(dim=1, keepdim=True)
+    return torch.where(mass > 0, strength / mass, 0.0).float().cpu()
+
+
+def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
+    """Return Kendall's rank correlation of each row, tau-b (Kendall 1945); ties count.
+
+    Args:
+        first: ``[.. n]``.
+        second: ``[.. n]``.
+
+    Returns:
+        ``[..]`` in float64, -1 to 1; not a number where one of both is all ties.
+
+    Example:
+        >>> rank_correlation(torch.tensor([0.1, 0.2, 0.7]), torch.tensor([0.0, 0.5, 0.4])).item()
+        0.3333333333333333
+    """
+    signs = [torch.sign(x[..., :, None] - x[..., None, :]).double() for x in (first, second)]
+    agree = (signs[0] * signs[1]).sum(dim=(-2, -1))
+    counts = [sign.abs().sum(dim=(-2, -1)) for sign in signs]
+    return agree / (counts[0] * counts[1]).sqrt()
+
+
+def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int) -> Agreement | None:
+    """Say how far attention agrees with what the output depends on: Kendall's rank correlation over the source tokens.
+
+    Attention is the mean over heads and layers, in the step that writes a token. What is equal to four decimals is a
+    tie: less is rounding. A correlation is the mean over the tokens of an output, its interval a bootstrap over the
+    examples.
+
+    Args:
+        model: any model of the protocol.
+        examples: sources and what the model wrote for them.
+        pad_id: padding token.
+        bos_id: what targets begin with.
+
+    Returns:
+        None where the model has no attention to its source, or no example has a correlation.
+    """
+    device = next(model.parameters()).device
+    layers: dict[int, list[Tensor]] = {}
+    for _, place, shares in source_shares(
+        model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=64, dtype=torch.float32
+    ):
+        layers.setdefault(place, []).append(shares[-1])
+    found: list[list[float]] = [[], [], []]
+    for place, weights in layers.items():
+        source, target = (torch.tensor(x, device=device) for x in (examples[place].source, examples[place].target))
+        target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
+        attention, blocked = torch.stack(weights).mean(dim=0), by_blocking(model, source, target_in)
+        gradient = by_gradient(model, source, target, bos_id=bos_id)
+        pairs = [(attention, blocked), (attention, gradient), (blocked, gradient)]
+        for values, (one, other) in zip(found, pairs, strict=True):
+            if other is not None:
+                mean = rank_correlation(one.round(decimals=4), other.round(decimals=4)).nanmean().item()
+                values += [] if math.isnan(mean) else [mean]
+    if not found[0]:
+        return None
+    return Agreement(len(layers), *(bootstrap_mean([values]) if values else None for values in found))
+
+
+def model_width(model: Seq2Seq) -> int:
+    """Return the widest row that a model's weights have: no less than its vocabulary."""
+    return max(max(weight.shape) for weight in model.parameters())
+
+
+def _probabilities(model: Seq2Seq, source: Tensor, mask: Tensor, target_in: Tensor) -> Tensor:
+    logits = model(source, target_in.expand(len(source), -1), source_mask=mask)
+    return log_probabilities(logits).exp().float()
+
+
+def _logits(model: Seq2Seq, memory: Memory, target_in: Tensor) -> Tensor:
+    state = model.start(memory)
+    if type(model).advance is not Seq2Seq.advance:
+        return model.advance(target_in, state)[0].logits()
+    logits = []
+    for token in target_in.T:
+        one, state = model.step(token, state)
+        logits.append(one)
+    return torch.stack(logits, dim=1)
+
+
+@contextmanager
+def _embedded(model: nn.Module, ids: Tensor) -> Iterator[list[Tensor]]:
+    """Catch the vectors of these ids, cut off from the table, so that there are gradients by them."""
+    vectors: list[Tensor] = []
+
+    def catch(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        if vectors or inputs[0].shape != ids.shape or not torch.equal(inputs[0], ids):
+            return output
+        vectors.append(output.detach().requires_grad_())
+        return vectors[0]
+
+    hooks = [part.register_forward_hook(catch) for part in model.modules() if isinstance(part, nn.Embedding)]
+    try:
+        yield vectors
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,21 @@
+"""A stranger's claim, written by `selfattn claims new`, and the command line called from inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_runs import Cli, cli
+from strangers import Strangers
+
+__all__ = ["cli"]
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The skeleton's file, which comes in as a plugin while a test runs."""
+    monkeypatch.chdir(tmp_path)
+    assert cli("claims", "new", "spread").code == 0
+    path = tmp_path / "spread.py"
+    Strangers([path]).bring(monkeypatch)
+    return path

@@ -1,0 +1,422 @@
+"""The frame of the claims suite: rules, units that are kept, record, page and commands."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_runs import Cli
+
+from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.page import document_of, words, write_pages
+from selfattn.claims.record import judged, read_record
+from selfattn.claims.rules import contrast, exact, judge, share_error
+from selfattn.claims.run import chosen, run_claims
+from selfattn.claims.sequences import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream
+from selfattn.claims.training import train_for
+from selfattn.claims.units import measuring_code
+from selfattn.errors import UserError
+from selfattn.figures.claims import Contrast, Need
+from selfattn.models.build import build
+from selfattn.registry import CLAIMS
+from selfattn.report.blocks import Block, Paragraph
+from selfattn.report.words.catalogue import LANGS
+
+# rules
+
+
+@pytest.mark.parametrize(
+    ("need", "bound", "mean", "met", "opposed"),
+    [
+        ("above", 0.1, 0.2, True, False),
+        ("above", 0.1, 0.1, False, False),
+        ("above", 0.1, 0.0, False, True),
+        ("below", 0.1, 0.0, True, False),
+        ("below", 0.1, 0.1, False, False),
+        ("below", 0.1, 0.2, False, True),
+        ("within", 0.1, 0.0, True, False),
+        ("within", 0.1, 0.1, False, False),
+        ("within", 0.1, -0.1, False, False),
+        ("within", 0.1, 0.2, False, True),
+        ("within", 0.1, -0.2, False, True),
+    ],
+)
+def test_a_contrast_is_met_opposed_or_neither(need: Need, bound: float, mean: float, met: bool, opposed: bool) -> None:
+    found = contrast("c", [mean + wobble for wobble in (-0.02, -0.01, 0.0, 0.01, 0.02)], need, bound)
+    assert (found.met, found.opposed) == (met, opposed)
+    assert found.mean == pytest.approx(mean)
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=2, max_size=7).filter(lambda values: len(set(values)) > 1),
+    st.sampled_from(["above", "below", "within"]),
+    st.floats(0, 1),
+)
+def test_p_is_below_one_in_twenty_exactly_where_the_interval_is_on_the_needed_side(
+    values: list[float], need: Need, bound: float
+) -> None:
+    found = contrast("c", values, need, bound)
+    edge = {"above": found.low - bound, "below": bound - found.high}.get(need, bound - max(-found.low, found.high))
+    if abs(edge) > 1e-9:
+        assert (found.p < 0.05) == (edge > 0) == found.met
+    assert 0 <= found.p <= 1
+    assert not (found.met and found.opposed)
+
+
+def test_the_interval_is_students() -> None:
+    found = contrast("c", [1.0, 2.0, 3.0, 4.0, 5.0], "above", 0.0)
+    assert found.high - found.mean == pytest.approx(2.776445 * math.sqrt(2.5 / 5), rel=1e-6)  # any table of t
+
+
+def test_full_marks_are_no_certainty() -> None:
+    ones = [1.0] * 5
+    error = share_error(ones, 100)
+    assert contrast("c", ones, "above", 0.99).met
+    assert not contrast("c", ones, "above", 0.995, least_error=error).met
+    assert 0 < share_error([0.0] * 5, 100) == pytest.approx(error)
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, math.nan], [1.0, math.inf]])
+def test_what_is_no_series_of_numbers_is_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="at least two finite numbers"):
+        contrast("c", values, "above", 0.0)
+
+
+def of(met: bool, opposed: bool = False) -> Contrast:
+    mean = 1.0 if met else -1.0 if opposed else 0.0
+    return Contrast("c", mean, mean - 0.5, mean + 0.5, 0.001 if met else 0.9, "above", 0.0, (mean,))
+
+
+@pytest.mark.parametrize(
+    ("contrasts", "conditions", "verdict"),
+    [
+        ([of(True), of(True)], {}, "holds"),
+        ([of(True), of(False)], {}, "not shown"),
+        ([of(True), of(False, True)], {}, "does not hold"),
+        ([of(True), of(False)], {"long": [of(True)]}, "conditional"),
+        ([of(True), of(False, True)], {"short": [of(False)], "long": [of(True)]}, "conditional"),
+        ([of(False)], {"long": [of(True), of(False)]}, "not shown"),
+    ],
+)
+def test_verdicts(contrasts: list[Contrast], conditions: dict[str, list[Contrast]], verdict: str) -> None:
+    found = judge(contrasts, conditions)
+    assert found.verdict == verdict
+    assert found.condition == ("long" if verdict == "conditional" else "")
+
+
+def test_the_correction_for_all_claims_can_take_a_verdict_away() -> None:
+    assert judge([of(True)], p_holm=0.049).verdict == "holds"
+    assert judge([of(True)], p_holm=0.05).verdict == "not shown"
+
+
+def test_a_theorem_is_asserted() -> None:
+    assert judge([exact("c", 9.9e-13, 1e-12)]).verdict == "holds"
+    assert judge([exact("c", 1e-12, 1e-12)]).verdict == "not shown"
+    assert judge([exact("c", math.nan, 1e-12)]).verdict == "does not hold"
+
+
+# small trainings
+
+
+def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
+    def make(draws: torch.Generator):  # type: ignore[no-untyped-def]
+        return copies(32, 3, symbols=4, generator=draws)
+
+    def trained():  # type: ignore[no-untyped-def]
+        model = build("rnn-attention", vocab_size=7, seed=0)
+        last = train_for(model, stream(make, seed=0), steps=60, lr=1e-2, seed=0)
+        test = held_out(make, seed=0)
+        return last, loss_of(model, test), exact_share(model, test), forced_accuracy(model, test)
+
+    untrained = build("rnn-attention", vocab_size=7, seed=0)
+    last, loss, right, forced = trained()
+    assert last < loss_of(untrained, held_out(make, seed=0)) / 2
+    assert right <= forced
+    assert (last, loss, right, forced) == trained()
+
+
+def test_rows_of_several_lengths_end_where_they_end() -> None:
+    mask = torch.tensor([[True, False], [True, True]])
+    batch = batch_of(torch.tensor([[5, 9], [6, 7]]), torch.tensor([[5, 9], [6, 7]]), source_mask=mask, target_mask=mask)
+    assert batch.source.tolist() == [[5, 0], [6, 7]]
+    assert batch.target_in.tolist() == [[1, 5, 0], [1, 6, 7]]
+    assert batch.target_out.tolist() == [[5, 2, 0], [6, 7, 2]]
+    assert batch.target_mask.tolist() == [[True, True, False], [True, True, True]]
+
+
+# runs
+
+
+class Counted(Claim):
+    """A claim whose best learning rate is the middle one; it notes every measurement."""
+
+    name, source, seconds = "counted", "nobody", (1.0, 1.0)
+    words = {"en": dict.fromkeys(("sentence", "rule", "explanation", "varied", "held", "arm.a", "contrast.c"), "x")}  # noqa: RUF012
+    made: ClassVar[list[tuple[int, float | None]]] = []
+    broken: ClassVar[tuple[int, ...]] = ()
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        return (Arm("a", {"quick": quick}, (0.1, 0.2, 0.4)),)
+
+    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+        self.made.append((seed, rate))
+        if seed in self.broken:
+            raise UserError("out of luck")
+        assert rate is not None
+        return {"valid": abs(rate - 0.2), "figure": 1.0 + 0.01 * seed}
+
+    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
+        return (contrast("c", found.values("a", "figure"), "above", 0.0),)
+
+    def blocks(self, found: Found) -> tuple[Block, ...]:
+        return (Paragraph("drawn"),)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    monkeypatch.setattr(CLAIMS, "_parts", {**dict(CLAIMS.items()), "counted": Counted})
+    monkeypatch.setattr(Counted, "made", [])
+    monkeypatch.setattr(Counted, "broken", ())
+    return Counted()
+
+
+def test_rates_are_chosen_on_a_seed_of_their_own_and_confirmed_on_fresh_ones(counted: Counted, tmp_path: Path) -> None:
+    record = run_claims([counted], tmp_path, jobs=1)
+    assert counted.made == [(900, 0.1), (900, 0.2), (900, 0.4), *((seed, 0.2) for seed in range(5))]
+    (result,) = record.claims
+    assert [trial.seed for trial in result.trials] == [0, 1, 2, 3, 4]
+    assert (result.rates[0].chosen, result.rates[0].at_edge) == (0.2, False)
+    assert result.judgement is not None
+    assert result.judgement.verdict == "holds"
+
+
+def test_a_quick_run_takes_two_seeds_and_the_middle_rate(counted: Counted, tmp_path: Path) -> None:
+    run_claims([counted], tmp_path, jobs=1, quick=True)
+    assert counted.made == [(0, 0.2), (1, 0.2)]
+
+
+def test_a_run_goes_on_where_it_stopped(counted: Counted, tmp_path: Path) -> None:
+    whole = run_claims([counted], tmp_path, jobs=1)
+    counted.made.clear()
+    again = run_claims([counted], tmp_path, jobs=1)
+    assert counted.made == []
+    assert again.claims == whole.claims
+    (tmp_path / "units/counted/a-seed3.json").unlink()
+    run_claims([counted], tmp_path, jobs=1)
+    assert counted.made == [(3, 0.2)]
+
+
+def test_units_of_other_settings_are_measured_anew(
+    counted: Counted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_claims([counted], tmp_path, jobs=1)
+    path = tmp_path / "units/counted/a-seed3.json"
+    kept = json.loads(path.read_text("utf-8"))
+    kept["settings"] = {"quick": True}
+    path.write_text(json.dumps(kept), "utf-8")
+    counted.made.clear()
+    run_claims([counted], tmp_path, jobs=1)
+    assert counted.made == [(3, 0.2)]
+    assert "counted/a-seed3: was kept with other settings or code; measured anew" in capsys.readouterr().err
+
+
+def test_a_unit_that_fails_is_told_and_the_others_finish(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Counted, "broken", (2,))
+    (result,) = run_claims([counted], tmp_path, jobs=1).claims
+    assert [trial.seed for trial in result.trials] == [0, 1, 3, 4]
+    assert result.judgement is None
+    assert result.failed[0] == "counted/a-seed2: out of luck"
+    assert "counted/a-seed2: failed: out of luck" in capsys.readouterr().err
+    monkeypatch.setattr(Counted, "broken", ())
+    counted.made.clear()
+    (mended,) = run_claims([counted], tmp_path, jobs=1).claims
+    assert counted.made == [(2, 0.2)]
+    assert mended.judgement is not None
+
+
+def test_a_better_picture_throws_nothing_away_but_another_measurement_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "class C:\n    'Words.'\n    def blocks(self):\n        return 1\n    def measure(self):\n        return {0}\n"
+    )
+    hashes = []
+    for number, changed in enumerate(
+        (
+            text.format(2),
+            text.replace("return 1", "return 3").format(2),
+            text.replace("Words", "W").format(2),
+            text.format(4),
+        )
+    ):
+        path = tmp_path / f"c{number}.py"
+        path.write_text(changed, "utf-8")
+        monkeypatch.setattr("inspect.getfile", lambda _, path=path: str(path))
+        hashes.append(measuring_code.__wrapped__(Claim))
+    assert hashes[0] == hashes[1] == hashes[2] != hashes[3]
+
+
+@pytest.mark.slow
+def test_many_at_once_give_the_same(tmp_path: Path) -> None:
+    claims = chosen(["weighted-sum"])
+    one, two = (run_claims(claims, tmp_path / str(jobs), jobs=jobs, quick=True).claims[0] for jobs in (1, 2))
+    assert [trial.figures for trial in one.trials] == [trial.figures for trial in two.trials]
+
+
+def test_an_interrupt_keeps_what_is_done_and_names_what_is_left(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure = Counted.measure
+
+    def interrupted(self: Counted, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            while not (tmp_path / "stop").exists():
+                time.sleep(0.01)
+        return measure(self, arm, seed=seed, rate=rate, quick=quick)
+
+    monkeypatch.setattr(Counted, "measure", interrupted)
+    record = run_claims([counted], tmp_path, jobs=1)
+    assert (record.claims, record.not_run) == ((), ("counted",))
+    assert "stopping" in capsys.readouterr().err
+    assert [seed for seed, _ in counted.made] == [900, 900, 900, 0, 1]
+    monkeypatch.setattr(Counted, "measure", measure)
+    counted.made.clear()
+    assert run_claims([counted], tmp_path, jobs=1).not_run == ()
+    assert [seed for seed, _ in counted.made] == [2, 3, 4]
+
+
+# the page
+
+
+def test_the_page_is_made_of_the_record_alone(counted: Counted, tmp_path: Path) -> None:
+    record = run_claims([counted], tmp_path / "a", jobs=1)
+    files = write_pages(record, tmp_path / "a")
+    counted.made.clear()
+    again = write_pages(judged(read_record(tmp_path / "a")), tmp_path / "b")
+    assert counted.made == []
+    for one, other in zip(vars(files).values(), vars(again).values(), strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_page_says_what_was_not_run_and_that_quick_confirms_nothing(counted: Counted, tmp_path: Path) -> None:
+    record = replace(run_claims([counted], tmp_path, jobs=1, quick=True), not_run=("depth",))
+    said = [one.say("en") for one in document_of(record).verdict.aside]
+    assert said == [words("quick").say("en"), "Not run, or not to the end: depth."]
+
+
+def every_claim() -> list[str]:
+    return [name for name in CLAIMS if CLAIMS.plugin_of(name) is None]
+
+
+@pytest.mark.parametrize("name", every_claim())
+def test_a_claim_says_everything_in_every_language(name: str) -> None:
+    claim: Claim = CLAIMS[name]()
+    arms = claim.arms(False)
+    assert arms
+    assert len({arm.name for arm in arms}) == len(arms)
+    for key in ("sentence", "explanation", "varied", "held", "rule", *(f"arm.{arm.name}" for arm in arms)):
+        said = claim.say(key)
+        assert set(said.own) == set(LANGS), (name, key)
+    hangul = re.compile("[가-힣]")
+    assert hangul.search(claim.say("sentence").say("ko"))
+    assert not hangul.search(claim.say("sentence").say("en"))
+    assert claim.source
+    assert 0 < claim.seconds[0] <= 60
+    assert claim.seconds[1] <= 330
+
+
+@pytest.mark.parametrize("name", every_claim())
+def test_catalogues_have_the_same_keys(name: str) -> None:
+    from selfattn.claims.claim import WORDS
+    from selfattn.report.words.catalogue import own_words
+
+    found = own_words(WORDS, CLAIMS[name].__module__.rpartition(".")[2])
+    assert set(found["en"]) == set(found["ko"])
+
+
+def test_all_budgets_together() -> None:
+    quick, full = (sum(CLAIMS[name].seconds[which] for name in every_claim()) for which in (0, 1))
+    assert quick <= 600
+    assert full <= 4 * 3600
+
+
+# commands
+
+
+def test_the_skeleton_runs_at_once(stranger: Path, cli: Cli) -> None:
+    assert len(stranger.read_text("utf-8").splitlines()) < 60
+    done = cli("--plugin", stranger, "claims", "run", "spread", "--out", "found", "--jobs", 1)
+    assert done.code == 0, done.err
+    assert "✓ holds" in done.out
+    record = read_record(Path("found"))
+    assert [result.name for result in record.claims] == ["spread"]
+    assert record.command == "selfattn --plugin " + str(stranger) + " claims run spread"
+    page = Path("found/claims.html").read_text("utf-8")
+    assert "Without scaling" in page
+    assert 'class="legend"' in page
+    again = cli("--plugin", stranger, "claims", "page", "found", "--out", "again", "--lang", "ko")
+    assert again.code == 0
+    assert "판정" in Path("again/claims.md").read_text("utf-8")
+
+
+def test_a_page_needs_the_plugin_of_its_claims(stranger: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli("--plugin", stranger, "claims", "run", "spread", "--quick", "--out", "found", "--jobs", 1).code == 0
+    monkeypatch.setattr("selfattn.registry._loaded", {})
+    done = cli("claims", "page", "found", "--out", "again")
+    assert done.code == 2
+    assert "give --plugin" in done.err
+
+
+def test_the_list_has_every_claim_in_both_languages(cli: Cli) -> None:
+    for lang in LANGS:
+        lines = cli("claims", "--lang", lang).out.splitlines()
+        assert [line.split()[1] for line in lines] == list(CLAIMS)
+        assert all(CLAIMS[line.split()[1]]().say("sentence").say(lang) in line for line in lines)
+
+
+def test_claims_are_chosen_by_number_too(cli: Cli) -> None:
+    assert [claim.name for claim in chosen(["1"])] == [CLAIMS.names()[0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("claims", "run"), "name those to run, or give --all"),
+        (("claims", "run", "scores", "--all"), "name those to run, or give --all"),
+        (("claims", "run", "score"), "did you mean scores"),
+        (("claims", "run", "99"), "claim '99' is not known"),
+        (("claims", "run", "scores", "--jobs", "0"), "--jobs 0: expected a whole number of at least 1"),
+        (("claims", "new", "a/b"), "letters, digits, - and _"),
+        (("claims", "new", "scores"), "there is a claim of this name already"),
+        (("claims", "page", "nothing", "--out", "x"), "nothing"),
+    ],
+)
+def test_refusals_are_one_line(
+    arguments: tuple[str, ...], said: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cli(*arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_record_of_something_else_is_refused(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "claims.json").write_text('{"schema": 1}', "utf-8")
+    done = cli("claims", "page", tmp_path, "--out", tmp_path / "x")
+    assert done.code == 2
+    assert "is missing" in done.err
