@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from selfattn.codec import encode
+from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
 from selfattn.registry import PRESETS
 from selfattn.runs.directory import RunConfig, RunRecord
@@ -28,10 +29,8 @@ def model_card(run: Run, config: RunConfig, record: RunRecord, name: str, *, tes
     """
     measured, reason = None, "it was published without"
     if test:
-        from selfattn.runs.evaluate import evaluate_run
-
         try:
-            measured = evaluate_run(run)
+            measured = run.task.evaluate(run, (), GREEDY, None)
         except UserError as error:
             reason = public_text(str(error))
     command = f"selfattn evaluate hf://{name}"
