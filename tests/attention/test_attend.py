@@ -134,6 +134,22 @@ class TestByHand:
         output = attend(torch.zeros(1, 6, 1, 1), torch.zeros(1, 2, 1, 1), value, need_weights=need_weights).output
         close(output.flatten(), torch.tensor([3.0, 3.0, 3.0, 5.0, 5.0, 5.0]))
 
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+    @pytest.mark.parametrize(
+        ("i", "causal", "rows"), [(1, True, None), (7, True, None), (7, False, None), (1, False, 6)]
+    )
+    def test_heads_that_are_read_where_they_lie_give_the_bits_of_copies(
+        self, dtype: torch.dtype, i: int, causal: bool, rows: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        query, key, value = torch.randn(2, 6, i, 8), torch.randn(2, 2, 131, 8), torch.randn(2, 2, 131, 8)
+        query, key, value = (one.to(dtype) for one in (query, key, value))
+        bias = None if rows is None else torch.randn(rows, i, 131).to(dtype)
+        with torch.inference_mode():
+            copies = attend(query, *(one.repeat_interleave(3, dim=1) for one in (key, value)), bias=bias, causal=causal)
+            monkeypatch.setattr(Tensor, "repeat_interleave", None)  # no copies are made
+            found = attend(query, key, value, bias=bias, causal=causal)
+        assert torch.equal(found.output, copies.output)
+
 
 class TestShapes:
     """A different prime for every size: swapped axes cannot hide."""
