@@ -315,8 +315,8 @@ class MultiHeadAttention(nn.Module):
                 queries than keys; and what :func:`~selfattn.attention.core.attend` raises.
         """
         self._check_states(x, "x [b i d]", "q_proj", self.num_heads)
-        if isinstance(context, KeyValue) and 0 < len(context.key) < len(x):
-            together = x.reshape(len(context.key), -1, x.shape[-1])
+        if isinstance(context, KeyValue) and 0 < context.key.shape[0] < x.shape[0]:
+            together = x.reshape(context.key.shape[0], -1, x.shape[-1])
             output, weights = self(together, context, mask=mask, bias=bias, need_weights=need_weights)
             if weights is not None:
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
