@@ -147,7 +147,8 @@ def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
 @pytest.mark.slow
 def test_a_language_model_continues(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
-    text.write_text("the cat sat on the mat\nthe dog sat on the log\n" * 50)
+    animals, places = ("cat", "dog", "hen", "pig", "cow"), ("mat", "log", "hill", "wall")
+    text.write_text("".join(f"the {animal} sat on the {place}\n" for animal in animals for place in places))
     training = {"epochs": 1, "items_per_epoch": 64, "batch_size": 16, "validation_items": 4}
     run = selfattn.train(
         "lm", data=text, out=tmp_path / "run", set=("stack.dim=16", "stack.num_heads=2"), context=16, **training
