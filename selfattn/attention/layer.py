@@ -119,10 +119,13 @@ class MultiHeadAttention(nn.Module):
         num_heads: number of query heads ``h``.
         num_kv_heads: number of key-value heads; default ``num_heads``; 1 is multi-query attention (Shazeer 2019).
         head_dim: width ``e`` of a head; default ``query_dim // num_heads``.
-        score: a :class:`~selfattn.attention.scores.Score`, or its name; default ``"scaled_dot"``.
+        score: a :class:`~selfattn.attention.scores.Score`, or its name: ``dot``, ``scaled_dot``, ``general``,
+            ``additive``, ``concat``, ``location``, or one that was registered; default ``"scaled_dot"``.
         project: False leaves out all four projections: heads are slices of the inputs, the output is the joined
             weighted sums ``[b i context_dim]``. Default True.
-        position: rotary, ALiBi or relative bias; default none.
+        position: what tells the attention where a token stands: ``Rotary``, ``Alibi`` or ``RelativeBias`` of
+            :mod:`selfattn.attention.positions`; default none. ``Sinusoidal`` and ``Learned`` are added to its input
+            instead.
         bias: whether the projections have biases; default True.
         dropout: probability of dropping an attention weight while training; default 0.
         qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.
@@ -312,8 +315,8 @@ class MultiHeadAttention(nn.Module):
                 queries than keys; and what :func:`~selfattn.attention.core.attend` raises.
         """
         self._check_states(x, "x [b i d]", "q_proj", self.num_heads)
-        if isinstance(context, KeyValue) and 0 < len(context.key) < len(x):
-            together = x.reshape(len(context.key), -1, x.shape[-1])
+        if isinstance(context, KeyValue) and 0 < context.key.shape[0] < x.shape[0]:
+            together = x.reshape(context.key.shape[0], -1, x.shape[-1])
             output, weights = self(together, context, mask=mask, bias=bias, need_weights=need_weights)
             if weights is not None:
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)

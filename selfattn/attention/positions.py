@@ -132,14 +132,18 @@ class Learned(EmbeddingPosition):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Map integer positions ``[...]`` to vectors ``[... d]``."""
+        if not torch.compiler.is_compiling():  # a graph cannot look at numbers; there the table itself refuses them
+            self._check(positions)
+        vectors: Tensor = self.table(positions)
+        return vectors
+
+    def _check(self, positions: Tensor) -> None:
         outside = positions[(positions < 0) | (positions >= self.max_length)]
         if outside.numel():
             raise ValueError(
                 f"learned positions: expected 0 to {self.max_length - 1}, got {int(outside[0])}; "
                 f"build with a larger max_length, or use sinusoidal positions"
             )
-        vectors: Tensor = self.table(positions)
-        return vectors
 
 
 @register.position("rotary")

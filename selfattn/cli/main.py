@@ -16,8 +16,8 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from selfattn import __version__
+from selfattn.cli import runs, sharing
 from selfattn.cli.claims import claims_commands
-from selfattn.cli.runs import COMMANDS
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
 from selfattn.console import say
@@ -63,7 +63,7 @@ def make_commands(arguments: Sequence[str] = ()) -> App:
     claims_commands(groups["claims"])
     for part in groups.values():
         app.command(part)
-    for command in COMMANDS:
+    for command in (*runs.COMMANDS, *sharing.COMMANDS):
         app.command(command)
     return app
 

@@ -92,10 +92,8 @@ def evaluate(
 
 
 def predict(
-    run: Path,
-    /,
+    *runs: Path,
     decoding: Decoding = AS_THEY_ARE,
-    *,
     max_input: MaybeWhole = None,
     too_long: Literal["empty", "cut"] = "empty",
     check: Annotated[bool, Parameter(negative="--no-check")] = True,
@@ -106,8 +104,11 @@ def predict(
     line, even an empty one, as the beginning of a text, and writes it with its continuation. Memory grows neither with
     the number of lines nor with their length.
 
+    Several runs of one task and vocabulary, of any family, write together: each token is chosen by the mean of their
+    probabilities.
+
     Args:
-        run: the run directory.
+        runs: run directories.
         decoding: how.
         max_input: most tokens of a line, its end counted. Longer ones are told on standard error, with their numbers.
             Where not given, 1,024, of a language model 65,536, or as many as the model can read where that is less.
@@ -115,6 +116,8 @@ def predict(
         check: say on standard error which outputs cannot be right, where the task can tell; they are written all the
             same.
     """
+    if not runs:
+        raise UserError("predict: name a run directory")
     options = DecodingOptions(**vars(decoding) | {"n_best": 1 if decoding.n_best is None else decoding.n_best})
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None:
@@ -124,7 +127,7 @@ def predict(
 
     given, taken, numbered = sys.stdin.buffer, sys.stdout.buffer, decoding.n_best is not None
     predict_stream(
-        load(run), given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
+        load(*runs), given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
     )
 
 

@@ -42,7 +42,6 @@ def batches_by_length(
         [[1, 2], [0]]
     """
     order = sorted(range(len(examples)), key=lambda place: (len(examples[place].source), len(examples[place].target)))
-    device = next(model.parameters()).device
     for batch in batches(
         [examples[place] for place in order],
         batch_size=batch_size,
@@ -51,7 +50,7 @@ def batches_by_length(
         bos_id=tokenizer.bos_id,
         generator=None,
     ):
-        yield batch.to(device), [order[place] for place in batch.indices]
+        yield batch.to(model.device), [order[place] for place in batch.indices]
 
 
 @contextmanager

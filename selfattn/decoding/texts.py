@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from selfattn.data.examples import Example
 from selfattn.decoding.beam import beam_search
@@ -40,6 +40,16 @@ class Output:
 
 NOTHING = Output("", 0.0, 0.0, True)
 """The output for an input with nothing in it."""
+
+
+@runtime_checkable
+class OwnSearch(Protocol):
+    """A model that decodes by itself, such as one of another program that gives no steps."""
+
+    def hypotheses(
+        self, sources: Sequence[list[int]], options: DecodingOptions, limits: Sequence[int]
+    ) -> list[list[Hypothesis]]:
+        """Decode every source, as :func:`decode_sources` does."""
 
 
 def decode_sources(
@@ -78,6 +88,8 @@ def decode_sources(
         >>> [len(hypotheses) for hypotheses in found]
         [2, 2]
     """
+    if isinstance(model, OwnSearch):
+        return model.hypotheses(sources, options, limits)
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for batch, places in batches_by_length(
         model,

@@ -32,7 +32,7 @@ def reverse_padded(x: Tensor, lengths: Tensor) -> Tensor:
     position = torch.arange(x.shape[1], device=x.device)
     mirrored = lengths[:, None] - 1 - position
     index = torch.where(mirrored >= 0, mirrored, position)
-    return torch.take_along_dim(x, index.reshape(*index.shape, *[1] * (x.dim() - 2)), dim=1)
+    return x.gather(1, index.reshape(*index.shape, *[1] * (x.dim() - 2)).expand_as(x))
 
 
 class RecurrentStack(nn.Module):
@@ -159,4 +159,4 @@ def _read_forward(rnn: nn.Module, x: Tensor, lengths: Tensor, all_parts: bool) -
     # What comes after a row's last token cannot reach back, so its h is simply read off there.
     outputs, _ = rnn(x)
     last = (lengths - 1)[:, None, None]
-    return outputs, (torch.take_along_dim(outputs, last, dim=1)[:, 0],)
+    return outputs, (outputs.gather(1, last.expand(-1, 1, outputs.shape[2]))[:, 0],)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
@@ -146,6 +147,11 @@ class Seq2Seq(nn.Module, ABC):
 
     reads_one_sequence: bool = False
     takes_gaps: bool = True
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes: where its weights are, or the CPU where another program has them."""
+        return next((weight.device for weight in self.parameters()), torch.device("cpu"))
 
     @abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:

@@ -169,6 +169,14 @@ class RunDirectory:
                     f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
                 )
 
+    def check_files(self) -> None:
+        """Hold every file against its checksum.
+
+        Raises:
+            UserError: one was changed or damaged.
+        """
+        self._check(".")
+
     def save_config(self, config: RunConfig) -> None:
         """Write the settings, in place of those that are there."""
         self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)))
@@ -333,7 +341,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
     _compare(encode(kept), encode(config), path)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
-        is_same = _files(Path(folder)) == _files(path / TOKENIZER)
+        is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
     if not is_same:
         raise UserError(
             f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another `out`"
@@ -379,5 +387,6 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + name, value
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Read all files of a folder, by their paths in it."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,6 +31,9 @@ from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
+
+if TYPE_CHECKING:
+    from selfattn.runs.sharing.exported import Format, Quantized
 
 
 class Run:
@@ -163,7 +166,7 @@ class Run:
             source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
             # The target is what the model wrote, so every row of weights belongs to a step that it really made.
             target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
-            device = next(self.model.parameters()).device
+            device = self.model.device
             source = torch.tensor([source_ids], device=device)
             target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
             mask = torch.ones_like(source, dtype=torch.bool)
@@ -184,6 +187,48 @@ class Run:
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
         """Count the characters of the texts that the model does not know, in the form in which it reads them."""
         return self.tokenizer.source.unknown(*map(_nfc, texts))
+
+    def export(self, to: Format, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:
+        """Write the run in the format of another program, into a new directory that :func:`load` opens as a run.
+
+        Args:
+            to: ``"onnx"``: encoder and one step as two graphs, for every model; see
+                :mod:`selfattn.exports.onnx_export`. ``"ctranslate2"``: for its engine, what it can hold; see
+                :mod:`selfattn.convert.ctranslate2`.
+            out: the directory; there is nothing, or an empty one.
+            quantize: how the weights are stored, for ctranslate2; default as they are.
+
+        Returns:
+            The directory.
+
+        Raises:
+            UserError: a package is missing, the format cannot hold the model, or the directory cannot be filled.
+        """
+        from selfattn.runs.sharing.exported import export
+
+        export(self, to, Path(out), quantize)
+        return Path(out)
+
+    def push(self, name: str, *, private: bool = False, test: bool = True) -> str:
+        """Publish the run on the Hugging Face Hub, with a model card that says what it is and how good.
+
+        Its checkpoint stays here, and so do local paths and the name of the machine. ``load("hf://user/name")`` opens
+        it. ``HF_ENDPOINT`` names another Hub.
+
+        Args:
+            name: of the repository, ``user/name``; made where there is none.
+            private: of a new repository; default False.
+            test: measure the run on the test part of its data for the card; default True.
+
+        Returns:
+            Where the commit is seen.
+
+        Raises:
+            UserError: the name is none, the Hub cannot be reached, or it refuses.
+        """
+        from selfattn.runs.sharing.hub import push
+
+        return push(self, name, private=private, test=test)
 
     def about(self, data: object) -> dict[str, Any]:
         """Say in plain JSON values which run was asked on which data, to stand in front of what was found."""
@@ -237,18 +282,36 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
     return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
 
 
-def load(path: str | os.PathLike[str], *, device: DeviceName = "cpu") -> Run:
+def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: DeviceName = "cpu") -> Run:
     """Load a trained model.
 
     Args:
-        path: a run directory, made by training.
+        path: a run directory, made by training or by :meth:`Run.export`; or ``hf://user/name``, or
+            ``hf://user/name@revision``, of the Hugging Face Hub.
+        others: further ones of the same task and vocabulary, of any family: they write together, by the mean of their
+            probabilities.
         device: where it computes; ``auto`` takes a GPU where there is one.
 
     Raises:
-        UserError: a file is missing or broken, or the device is not there; the message names it.
+        UserError: a file is missing or broken, or the device is not there; the message names it. Or runs do not go
+            together.
     """
-    directory = RunDirectory(Path(path))
+    if others:
+        from selfattn.runs.sharing.together import together
+
+        runs = [load(one, device=device) for one in (path, *others)]
+        return Run(runs[0].path, *together(runs), runs[0].tokenizer)
+    from selfattn.runs.sharing.exported import format_of, open_exported
+    from selfattn.runs.sharing.hub import fetch, is_address
+
+    directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
+    if (kind := format_of(directory.path)) is not None:
+        if choose_device(device).type != "cpu":
+            raise UserError(
+                f"{directory.path}: an exported run computes on the CPU; load the run, or leave `device` out"
+            )
+        return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
     count = directory.count_weights()
     with torch.device("meta"):  # before memory is taken for a model that cannot be the one
         asked, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))

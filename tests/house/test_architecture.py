@@ -30,7 +30,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
             {"figures"},
             {"training", "convert"},
             {"decoding"},
-            {"evaluation"},
+            {"evaluation", "exports"},
             {"report"},
             {"runs"},
             {"demo"},

@@ -1,0 +1,167 @@
+"""Our Transformer as CTranslate2's: a model for its engine, which needs neither torch nor this package.
+
+Klein et al. 2020, "The OpenNMT Neural Machine Translation Toolkit: 2020 Edition". What the engine would compute in
+another way is refused, with the reason. The package `ctranslate2` is imported when a model is converted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention import EmbeddingPosition, MultiHeadAttention
+from selfattn.errors import UserError
+from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
+from selfattn.models.config import ModelConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.encoder_decoder.model import EncoderDecoder
+from selfattn.models.protocol import Seq2Seq
+from selfattn.models.transformer_config import TransformerConfig
+from selfattn.tokenizers.protocol import SPECIALS, Tokenizer
+
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+_HELD = {  # settings of a stack, and the values of them that the engine computes as we do
+    "position": ("sinusoidal", "learned"),
+    "score": ("scaled_dot",),
+    "norm": ("layer",),
+    "activation": tuple(_ACTIVATIONS),
+    "qk_norm": (False,),
+    "num_kv_heads": (None,),
+    "window": (None,),
+}
+
+
+def to_ctranslate2(
+    model: Seq2Seq,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    lengths: tuple[int, int],
+    quantize: str | None = None,
+) -> None:
+    """Write a model for CTranslate2's ``Translator``: ``model.bin``, ``config.json`` and vocabularies of token numbers.
+
+    Tokens are the ids as text, but for the specials, which have their names; a source ends with ``<eos>``.
+
+    Args:
+        model: an encoder and a decoder of Transformer blocks.
+        config: what it was built from.
+        tokenizer: of the model; its specials have the ids 0 to 3.
+        folder: where the files go; it is there.
+        lengths: most tokens of a source and of a target: for so many the positions are written out, where the model has
+            any number.
+        quantize: such as ``"int8"``, ``"float16"`` or ``"int8_float32"``; default the weights as they are.
+
+    Raises:
+        UserError: the package is missing, or the model has something that the engine does not compute as we do; the
+            message says what.
+    """
+    try:
+        from ctranslate2 import specs
+    except ImportError:
+        raise UserError("ctranslate2: the package is missing; pip install 'selfattn[ctranslate2]'") from None
+    encoder, decoder = _stacks(config)
+    assert isinstance(model, EncoderDecoder)
+
+    def options(stack: TransformerConfig) -> dict[str, Any]:
+        return {
+            "pre_norm": stack.norm_first,
+            "activation": specs.common_spec.Activation[_ACTIVATIONS[stack.activation]],
+        }
+
+    spec = specs.TransformerSpec(
+        specs.TransformerEncoderSpec(encoder.num_layers, encoder.num_heads, **options(encoder)),
+        specs.TransformerDecoderSpec(decoder.num_layers, decoder.num_heads, **options(decoder)),
+    )
+    sides: tuple[tuple[Any, Any, TransformerConfig, Any], ...] = (
+        (spec.encoder, model.encoder, encoder, spec.encoder.embeddings[0]),
+        (spec.decoder, model.decoder, decoder, spec.decoder.embeddings),
+    )
+    for (side, part, stack, embeddings), length in zip(sides, lengths, strict=True):
+        _fill_embedding(side, embeddings, part.embed, stack, length)
+        for layer, block in zip(side.layer, part.layers, strict=True):
+            _fill_block(layer, block)
+        if part.norm is not None:
+            _fill_norm(side.layer_norm, part.norm)
+    _fill_linear(spec.decoder.projection, [sides[1][1].output])
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[3], SPECIALS[1], SPECIALS[2]
+    spec.config.decoder_start_token, spec.config.add_source_eos = SPECIALS[1], False
+    spec.register_source_vocabulary(token_names(len(tokenizer.source)))
+    spec.register_target_vocabulary(token_names(len(tokenizer)))
+    spec.validate()
+    spec.optimize(quantization=quantize)
+    spec.save(str(folder))
+
+
+def token_names(count: int) -> list[str]:
+    """Name the tokens of a vocabulary for the engine.
+
+    Example:
+        >>> token_names(6)
+        ['<pad>', '<bos>', '<eos>', '<unk>', '4', '5']
+    """
+    return [*SPECIALS, *map(str, range(len(SPECIALS), count))]
+
+
+def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
+    """Return the settings of both sides, or say what the engine cannot hold."""
+    sides = getattr(config, "encoder", None), getattr(config, "decoder", None)
+    for side in sides:
+        if not (isinstance(config, EncoderDecoderConfig) and isinstance(side, TransformerConfig)):
+            raise UserError(
+                "ctranslate2: holds an encoder and a decoder of Transformer blocks; this model is another. It can be "
+                "exported to onnx"
+            )
+        for name, values in _HELD.items():
+            if (found := getattr(side, name)) not in values:
+                known = " or ".join(map(str, values))
+                raise UserError(
+                    f"ctranslate2: {name} {found} would be computed in another way (only {known}); export to onnx"
+                )
+    if sides[0].dim != sides[1].dim:  # type: ignore[union-attr]  # both were looked at above
+        raise UserError("ctranslate2: encoder and decoder have different widths; export to onnx")
+    return sides  # type: ignore[return-value]  # likewise
+
+
+def _fill_embedding(side: Any, embeddings: Any, embed: TokenEmbedding, stack: TransformerConfig, length: int) -> None:
+    embeddings.weight = _array(embed.tokens.weight)
+    side.scale_embeddings = stack.scale_embedding
+    assert isinstance(embed.position, EmbeddingPosition)
+    side.position_encodings.encodings = _array(embed.position(torch.arange(stack.most_tokens() or length)))
+
+
+def _fill_block(layer: Any, block: TransformerBlock) -> None:
+    own = block.self_attn
+    _fill_norm(layer.self_attention.layer_norm, block.self_attn_norm)
+    _fill_attention(layer.self_attention.linear, own, ["q_proj", "k_proj", "v_proj"])
+    if block.cross_attn is not None and block.cross_attn_norm is not None:
+        _fill_norm(layer.attention.layer_norm, block.cross_attn_norm)
+        _fill_attention(layer.attention.linear, block.cross_attn, ["q_proj"], ["k_proj", "v_proj"])
+    feed_forward: FeedForward = block.feed_forward
+    _fill_norm(layer.ffn.layer_norm, block.feed_forward_norm)
+    _fill_linear(layer.ffn.linear_0, [feed_forward.fc1])
+    _fill_linear(layer.ffn.linear_1, [feed_forward.fc2])
+
+
+def _fill_attention(specs: list[Any], attention: MultiHeadAttention, *groups: list[str]) -> None:
+    """Fill the products of an attention: those of each group in one, and the one behind it."""
+    for spec, names in zip(specs, [*groups, ["out_proj"]], strict=True):
+        _fill_linear(spec, [getattr(attention, name) for name in names])
+
+
+def _fill_linear(spec: Any, layers: list[nn.Linear]) -> None:
+    spec.weight = _array(torch.cat([layer.weight for layer in layers]))
+    spec.bias = _array(torch.cat([layer.bias for layer in layers]))
+
+
+def _fill_norm(spec: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().float().cpu().clone(memory_format=torch.contiguous_format).numpy()  # quantised in place

@@ -1,0 +1,1 @@
+"""Trained models in the formats of other programs, and those programs as models of the one protocol."""

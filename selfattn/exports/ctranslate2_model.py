@@ -1,0 +1,102 @@
+"""A model that CTranslate2's engine computes: it searches by itself, and gives no steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import UserError
+from selfattn.models.protocol import Memory, Seq2Seq
+from selfattn.tokenizers.protocol import SPECIALS
+
+BATCH_TOKENS = 32_768  # of sources that are decoded together, hypotheses counted
+
+
+class Ctranslate2Model(Seq2Seq):
+    """A model in a folder that :func:`~selfattn.convert.ctranslate2.to_ctranslate2` has written.
+
+    It computes on the CPU, with as many threads as torch has when it is made, in the type of its file.
+
+    Args:
+        folder: with ``model.bin``.
+
+    Raises:
+        UserError: the package ctranslate2 is missing, or a file is missing or broken.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        try:
+            import ctranslate2
+        except ImportError:
+            raise UserError(
+                f"{folder}: the package ctranslate2 is missing; pip install 'selfattn[ctranslate2]'"
+            ) from None
+        try:
+            self.engine: Any = ctranslate2.Translator(str(folder), intra_threads=torch.get_num_threads())
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{folder}: CTranslate2 cannot read it ({error}); export the run again") from None
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Refuse.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("CTranslate2's engine gives no steps and no attention; ask the run that was exported")
+
+    def hypotheses(
+        self, sources: Sequence[list[int]], options: DecodingOptions, limits: Sequence[int]
+    ) -> list[list[Hypothesis]]:
+        """Decode every source, as :func:`selfattn.decoding.texts.decode_sources` does.
+
+        Raises:
+            UserError: it is asked for what the engine computes in another way: samples, several outputs for an input,
+                a length penalty.
+        """
+        for name in ("sample", "length_penalty"):
+            if getattr(options, name):
+                raise UserError(f"`{name}`: CTranslate2's is another; ask the run that was exported, or one of onnx")
+        if options.n_best > 1:
+            raise UserError("`n_best`: CTranslate2 may stop before it has the best; ask the run, or one of onnx")
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for limit in sorted(set(limits)):
+            places = [place for place, own in enumerate(limits) if own == limit]
+            for place, result in zip(places, self._translate(sources, places, options.beam, limit), strict=True):
+                tokens, score = result.hypotheses[0], result.scores[0]
+                finished = tokens[-1:] == [SPECIALS[2]]
+                ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
+                found[place] = [Hypothesis(ids, score, score, finished)]
+        return found
+
+    def _translate(self, sources: Sequence[list[int]], places: Sequence[int], beam: int, limit: int) -> list[Any]:
+        try:
+            results: list[Any] = self.engine.translate_batch(
+                [[_name(token) for token in sources[place]] for place in places],
+                beam_size=beam,
+                length_penalty=0.0,
+                min_decoding_length=0,
+                max_decoding_length=limit,
+                max_input_length=0,
+                max_batch_size=max(1, BATCH_TOKENS // beam),
+                batch_type="tokens",
+                return_end_token=True,
+                return_scores=True,
+            )
+        except RuntimeError as error:  # such as of a position that the file does not have
+            raise ValueError(str(error)) from None
+        return results
+
+
+def _name(token: int) -> str:
+    return SPECIALS[token] if token < len(SPECIALS) else str(token)
+
+
+def _number(token: str) -> int:
+    return SPECIALS.index(token) if token in SPECIALS else int(token)

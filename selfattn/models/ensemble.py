@@ -1,0 +1,118 @@
+"""Several models of one vocabulary as one: the mean of what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.models.config import Limits, ModelConfig
+from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+
+
+@dataclass(frozen=True)
+class EnsembleConfig(ModelConfig):
+    """The configurations of the models together, for what is asked of a model before it decodes.
+
+    Attributes:
+        models: in their order.
+    """
+
+    models: tuple[ModelConfig, ...]
+
+    def limits(self) -> Limits:
+        """What all of them can read and write."""
+        limits = [model.limits() for model in self.models]
+        sides = ([getattr(one, side) for one in limits] for side in ("source", "target", "together"))
+        return Limits(*(min((most for most in side if most is not None), default=None) for side in sides))
+
+
+@dataclass(frozen=True)
+class EnsembleMemory(Memory):
+    """The source, as each model has read it."""
+
+    parts: tuple[Memory, ...]
+
+
+@dataclass(frozen=True)
+class EnsembleState(DecoderState):
+    """The state of each model."""
+
+    parts: tuple[DecoderState, ...]
+
+    def prepared(self) -> Self:
+        """Prepare each."""
+        return replace(self, parts=tuple(part.prepared() for part in self.parts))
+
+
+class Ensemble(Seq2Seq):
+    r"""Models of any families that write together: at every step the mean of their probabilities.
+
+    .. math:: p(y_k \mid y_{<k}, x) = \frac{1}{n} \sum_m p_m(y_k \mid y_{<k}, x)
+
+    as in Sutskever et al. 2014, section 3.6, and Luong et al. 2015, section 4.1.
+
+    Args:
+        models: at least one; the tokens of all mean the same.
+
+    Raises:
+        ValueError: there is none.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> names = ("transformer", "rnn-attention")
+        >>> both = Ensemble([build(PRESETS[name].config, vocab_size=11, pad_id=0, seed=0) for name in names])
+        >>> source = torch.tensor([[5, 6, 2]])
+        >>> logits = both(source, torch.tensor([[1]]), source_mask=source > 0)
+        >>> round(logits.exp().sum().item(), 4)
+        1.0
+    """
+
+    def __init__(self, models: Sequence[Seq2Seq]) -> None:
+        super().__init__()
+        if not models:
+            raise ValueError("Ensemble: expected at least one model, got none")
+        self.models = nn.ModuleList(models)
+        self.reads_one_sequence = all(model.reads_one_sequence for model in self._models())
+
+    def _models(self) -> list[Seq2Seq]:
+        return cast(list[Seq2Seq], list(self.models))
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> EnsembleMemory:
+        """Let each read the sources."""
+        return EnsembleMemory(tuple(model.encode(source, source_mask) for model in self._models()))
+
+    def start(self, memory: Memory) -> EnsembleState:
+        """Start each."""
+        assert isinstance(memory, EnsembleMemory)
+        pairs = zip(self._models(), memory.parts, strict=True)
+        return EnsembleState(tuple(model.start(part) for model, part in pairs))
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, EnsembleState]:
+        """Read one token ``[b]``; the logits are the logarithm of the mean probabilities."""
+        assert isinstance(state, EnsembleState)
+        made = [model.step(token, part) for model, part in zip(self._models(), state.parts, strict=True)]
+        return _mean([logits for logits, _ in made]), EnsembleState(tuple(part for _, part in made))
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        """Return the logarithm of the mean probabilities ``[b t v]``."""
+        return _mean([model(source, target_in, source_mask=source_mask) for model in self._models()])
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
+        """Refuse.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("several models have no attention in common; ask one of them")
+
+
+def _mean(logits: Sequence[Tensor]) -> Tensor:
+    wide = torch.promote_types(logits[0].dtype, torch.float32)
+    each = torch.stack([one.log_softmax(dim=-1, dtype=wide) for one in logits])
+    return each.logsumexp(dim=0) - math.log(len(logits))

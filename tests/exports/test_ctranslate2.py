@@ -1,0 +1,139 @@
+"""Exported to CTranslate2, a Transformer writes what it writes here; what the engine cannot hold is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_runs import Cli
+
+from selfattn.convert.ctranslate2 import to_ctranslate2
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import UserError
+from selfattn.exports.ctranslate2_model import Ctranslate2Model
+from selfattn.models.build import build
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
+from selfattn.models.presets import PRESETS
+from selfattn.models.transformer_config import TransformerConfig
+from selfattn.runs.run import Run, load
+from selfattn.tokenizers.char import CharTokenizer
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
+
+
+@pytest.fixture(scope="module")
+def exported(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return load(runs["transformer"].export("ctranslate2", tmp_path_factory.mktemp("exported") / "run"))
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_an_exported_run_answers_as_the_run(runs: dict[str, Run], exported: Run, beam: int) -> None:
+    run = runs["transformer"]
+    texts = ["", *(pair.source for pair in run.task.held_out().pairs[:40])]
+    expected, found = (one.decode(texts, DecodingOptions(beam=beam)) for one in (run, exported))
+    assert [own[0].text for own in found] == [own[0].text for own in expected]
+    assert [own[0].finished for own in found] == [own[0].finished for own in expected]
+    scores = [torch.tensor([own[0].log_probability for own in outputs]) for outputs in (found, expected)]
+    torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
+
+
+def test_the_command_exports_and_predicts(runs: dict[str, Run], cli: Cli, tmp_path: Path) -> None:
+    run = runs["transformer"]
+    before = {name: weight.clone() for name, weight in run.model.state_dict().items()}
+    small = tmp_path / "int8"
+    assert cli("export", run.path, "--to", "ctranslate2", "--quantize", "int8", "--out", small).code == 0
+    run.export("ctranslate2", tmp_path / "whole", quantize="int8")
+    assert all(torch.equal(weight, before[name]) for name, weight in run.model.state_dict().items()), "quantised ours"
+    assert (small / "ctranslate2" / "model.bin").stat().st_size < _size(run.export("ctranslate2", tmp_path / "float"))
+    done = cli("predict", small, stdin="1 May 1999\n")
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 1
+
+
+def _size(folder: Path) -> int:
+    return (folder / "ctranslate2" / "model.bin").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--sample"], "--sample: CTranslate2's is another"),
+        (["--beam", "3", "--length-penalty", "1"], "--length-penalty: CTranslate2's is another"),
+        (["--beam", "3", "--n-best", "2"], "--n-best: CTranslate2 may stop"),
+    ],
+)
+def test_what_the_engine_does_otherwise_is_refused(exported: Run, cli: Cli, arguments: list[str], reason: str) -> None:
+    done = cli("predict", exported.path, *arguments, stdin="1 May 1999\n")
+    assert done.code == 2
+    assert reason in done.err
+
+
+def test_an_input_without_positions_is_refused(exported: Run) -> None:
+    with pytest.raises(UserError, match="cannot read an input of 2000 characters"):
+        exported.predict(["1" * 2000])
+
+
+def test_it_has_no_attention_to_show(exported: Run, cli: Cli) -> None:
+    done = cli("attention", exported.path, "1 May 1999")
+    assert done.code == 2
+    assert "gives no steps and no attention" in done.err
+
+
+STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, num_layers=2, max_length=61)
+
+
+def _convert(config: Any, folder: Path) -> tuple[Any, CharTokenizer]:
+    tokenizer = CharTokenizer("abcdefghij")
+    model = build(config, vocab_size=len(tokenizer), pad_id=0, seed=0).eval()
+    with torch.no_grad():  # so that outputs differ, and differences would be seen
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape) * 0.3)
+    to_ctranslate2(model, config, tokenizer, folder, lengths=(31, 13))
+    return model, tokenizer
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm_first": False},
+        {"activation": "gelu"},
+        {"activation": "silu", "scale_embedding": False},
+        {"sinusoid_layout": "halves"},
+        {"position": "learned"},
+    ],
+    ids=str,
+)
+def test_settings_that_it_holds(changes: dict[str, Any], tmp_path: Path) -> None:
+    stack = dataclasses.replace(STACK, **changes)
+    model, _ = _convert(EncoderDecoderConfig(encoder=stack, decoder=dataclasses.replace(stack, num_layers=1)), tmp_path)
+    from selfattn.decoding.beam import beam_search
+
+    sources = [[4, 5, 6, 2], [7, 2], [4, 4, 9, 8, 11, 12, 2]]
+    found = Ctranslate2Model(tmp_path).hypotheses(sources, DecodingOptions(beam=3), [13] * 3)
+    for source, own in zip(sources, found, strict=True):
+        tokens = torch.tensor([source])
+        expected = beam_search(model, tokens, tokens > 0, bos_id=1, eos_id=2, max_length=13, beam_size=3)[0][0]
+        assert own[0].ids == expected.ids
+        assert own[0].log_probability == pytest.approx(expected.log_probability, abs=1e-4)
+
+
+REFUSED = {
+    "rnn-attention": "holds an encoder and a decoder of Transformer blocks",
+    "decoder-only": "holds an encoder and a decoder of Transformer blocks",
+    "transformer-encoder-rnn-decoder": "holds an encoder and a decoder of Transformer blocks",
+    "transformer-rope": "position rotary",
+    "transformer-alibi": "position alibi",
+    "transformer-t5-bias": "position t5",
+    "transformer-gqa": "num_kv_heads 2",
+    "transformer-modern": "position rotary",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_cannot_hold_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=REFUSED[name]):
+        _convert(PRESETS[name].config, tmp_path)
+    assert not list(tmp_path.iterdir())

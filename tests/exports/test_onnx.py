@@ -1,0 +1,164 @@
+"""Exported to ONNX and computed by onnxruntime, a model gives what torch gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from small_runs import Cli
+from torch import Tensor
+from zoo import VARIANTS, VOCAB
+
+import selfattn
+from selfattn.data.pairs import Pair
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+from selfattn.models.protocol import Seq2Seq
+from selfattn.runs.run import Run, load
+
+pytest.importorskip("onnx", reason="needs the extra [onnx]")
+pytest.importorskip("onnxscript", reason="needs the extra [onnx]")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
+
+Close = Callable[[Tensor, Tensor], None]
+TEXTS = ["november 13, 2008", "1 May 1999", "", "Sep 3, 01", "friday, 20 june 1997"]
+
+
+@pytest.fixture(scope="module", params=["transformer", "rnn-attention"])
+def pair(request: pytest.FixtureRequest, runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """A run and what was exported from it."""
+    run = runs[request.param]
+    return [run, load(run.export("onnx", tmp_path_factory.mktemp("onnx") / request.param))]
+
+
+def test_an_exported_run_answers_as_the_run(pair: list[Run], close: Close) -> None:
+    assert not list(pair[1].path.rglob("*.safetensors"))
+    for options in (
+        DecodingOptions(),
+        DecodingOptions(beam=3, n_best=2, length_penalty=0.6),
+        DecodingOptions(sample=True, seed=7),
+    ):
+        expected, found = (run.decode(TEXTS, options) for run in pair)
+        assert [[one.text for one in own] for own in found] == [[one.text for one in own] for own in expected]
+        scores = [torch.tensor([one.score for own in outputs for one in own]) for outputs in (found, expected)]
+        close(*scores)
+    assert pair[1].predict(["november 13, 2008"]) == pair[0].predict(["november 13, 2008"])
+
+
+def test_an_exported_run_scores_as_the_run(pair: list[Run], close: Close) -> None:
+    pairs = [Pair("november 13, 2008", "2008-11-13"), Pair("1 May 1999", "1999")]
+    expected, found = (torch.tensor([one.log_probability for one in run.score(pairs)]) for run in pair)
+    close(found, expected)
+
+
+def test_the_graphs_give_the_attention_weights(pair: list[Run], close: Close) -> None:
+    run, exported = pair
+    source = torch.tensor([[*run.tokenizer.source.encode("1 May 1999"), run.tokenizer.eos_id]])
+    target_in = torch.tensor([[run.tokenizer.bos_id, *run.tokenizer.target.encode("1999")]])
+    mask = torch.ones_like(source, dtype=torch.bool)
+    expected = run.model.attention_maps(source, target_in, source_mask=mask)
+    encoder, step = (
+        onnxruntime.InferenceSession(str(exported.path / name), providers=["CPUExecutionProvider"])
+        for name in ("encoder.onnx", "step.onnx")
+    )
+    names = [one.name for one in encoder.get_outputs()]
+    made = dict(zip(names, encoder.run(None, {"source": source.numpy(), "source_mask": mask.numpy()}), strict=True))
+    for number, weights in enumerate(expected.encoder):
+        close(torch.tensor(made[f"weights.encoder.layers.{number}.self_attn"]), weights)
+    state = {name: value for name, value in made.items() if name.startswith("state.")}
+    cross = next(one.name for one in step.get_outputs() if one.name.endswith("cross_attn"))
+    names = [one.name for one in step.get_outputs()]
+    for place in range(target_in.shape[1]):
+        found = dict(zip(names, step.run(None, {"token": target_in[:, place].numpy()} | state), strict=True))
+        close(torch.tensor(found[cross])[:, :, 0], expected.cross[0][:, :, place])
+        state |= {name: found[f"next.{name}"] for name in state if f"next.{name}" in found}
+
+
+def test_the_command_exports_and_predicts(pair: list[Run], cli: Cli, tmp_path: Path) -> None:
+    run, exported = pair
+    done = cli("predict", exported.path, stdin="november 13, 2008\n\n")
+    assert (done.code, done.out) == (0, run.predict(["november 13, 2008"])[0] + "\n\n")
+    again = cli("export", exported.path, "--to", "onnx", "--out", tmp_path / "b")
+    assert again.code == 2
+    assert "is an exported run already" in again.err
+    taken = cli("export", run.path, "--to", "onnx", "--out", exported.path)
+    assert taken.code == 2
+    assert "choose another --out" in taken.err
+    quantized = cli("export", run.path, "--to", "onnx", "--quantize", "int8", "--out", tmp_path / "c")
+    assert quantized.code == 2
+    assert "--quantize is for ctranslate2" in quantized.err
+    attention = cli("attention", exported.path, "1 May 1999")
+    assert attention.code == 2
+    assert "Traceback" not in attention.err
+
+
+def test_damage_is_found(pair: list[Run], tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in pair[1].path.rglob("*"):
+        if file.is_file():
+            (copy / file.relative_to(pair[1].path)).parent.mkdir(exist_ok=True)
+            (copy / file.relative_to(pair[1].path)).write_bytes(file.read_bytes())
+    assert load(copy).predict(["1 May 1999"]) == pair[0].predict(["1 May 1999"])
+    step = copy / "step.onnx"
+    step.write_bytes(step.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"step\.onnx: was changed or damaged"):
+        load(copy)
+    (copy / "run.json").unlink()
+    with pytest.raises(UserError, match=r"step\.onnx: onnxruntime cannot read it"):
+        load(copy)
+
+
+def test_the_record_goes_along(pair: list[Run]) -> None:
+    kept, copied = (json.loads((run.path / "run.json").read_text("utf-8")) for run in pair)
+    assert set(copied["files"]) == {"encoder.onnx", "step.onnx", "config.json", *(n for n in kept["files"] if "/" in n)}
+    for name in ("files", "checksum"):
+        del kept[name], copied[name]
+    assert copied == kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [f"preset {preset}" for preset in PRESETS]
+    + ["bahdanau lstm zero deep", "textbook both deep more layers", "transformer window t5", "peeky both all"],
+)
+def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
+    from selfattn.exports.onnx_export import to_onnx
+    from selfattn.exports.onnx_model import OnnxModel
+
+    model = build(VARIANTS[name], vocab_size=VOCAB, pad_id=0, seed=0).eval()
+    to_onnx(model, tmp_path)
+    exported: Seq2Seq = OnnxModel(tmp_path)
+    for rows, length, steps in ((1, 1, 1), (1, 9, 6), (5, 11, 12), (2, 3, 2)):
+        source, target_in = torch.randint(4, VOCAB, (rows, length)), torch.randint(4, VOCAB, (rows, steps))
+        lengths = torch.randint(1, length + 1, (rows, 1))
+        lengths[0] = length
+        mask = torch.arange(length) < lengths
+        with torch.inference_mode():
+            close(exported(source, target_in, source_mask=mask), model(source, target_in, source_mask=mask))
+
+
+@pytest.mark.slow
+def test_a_language_model_continues(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat\nthe dog sat on the log\n" * 50)
+    training = {"epochs": 1, "items_per_epoch": 64, "batch_size": 16, "validation_items": 4}
+    run = selfattn.train(
+        "lm", data=text, out=tmp_path / "run", set=("stack.dim=16", "stack.num_heads=2"), context=16, **training
+    )
+    exported = load(run.export("onnx", tmp_path / "onnx"))
+    for texts in (["the ", "", "the dog sat on"], [""]):
+        assert exported.predict(texts) == run.predict(texts)
+
+
+def test_learned_positions_refuse_what_they_do_not_have() -> None:
+    from selfattn.attention.positions import Learned
+
+    with pytest.raises(ValueError, match="expected 0 to 2, got 3"):
+        Learned(3, 4)(torch.arange(5))

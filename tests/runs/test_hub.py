@@ -1,0 +1,124 @@
+"""Runs published on a Hub and fetched from there; what is of this machine stays here."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from hub_server import Hub
+from huggingface_hub import ModelCard
+from small_runs import Cli, Train
+
+from selfattn.errors import UserError
+from selfattn.runs.evaluate import evaluate_run
+from selfattn.runs.run import Run, load
+
+# Of huggingface_hub's own way to upload without Xet.
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+TEXTS = ["november 13, 2008", "1 May 1999"]
+NAME = "someone/a-run"
+
+
+def test_a_run_goes_out_and_comes_back(runs: dict[str, Run], hub: Hub, cli: Cli) -> None:
+    run = runs["rnn-plain"]
+    done = cli("push", run.path, NAME, "--no-test")
+    assert done.code == 0, done.err
+    assert f"hf://{NAME}: {hub.url}/{NAME}/commit/" in done.err
+    assert set(hub.files(NAME)) == {
+        "README.md", "config.json", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer/char.json"
+    }  # fmt: skip
+    found = load(f"hf://{NAME}")
+    assert found.predict(TEXTS) == run.predict(TEXTS)
+    assert found.config.model == run.config.model
+    asked = cli("predict", f"hf://{NAME}@main", stdin="\n".join(TEXTS) + "\n")
+    assert (asked.code, asked.out.splitlines()) == (0, run.predict(TEXTS))
+
+
+def test_a_revision_stays_what_it_was(runs: dict[str, Run], hub: Hub) -> None:
+    runs["rnn-plain"].push(NAME, test=False)
+    first = hub.branches[NAME]["main"]
+    runs["rnn-attention"].push(NAME, test=False)
+    assert load(f"hf://{NAME}").config.preset == "rnn-attention"
+    assert load(f"hf://{NAME}@{first}").config.preset == "rnn-plain"
+    with pytest.raises(UserError, match="there is no such revision"):
+        load(f"hf://{NAME}@nowhere")
+
+
+def test_nothing_of_this_machine_goes_out(
+    train: Train, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "kitchen-pc")
+    monkeypatch.setattr(
+        "sys.argv", ["selfattn", "train", "dates", "--out", str(tmp_path / "run"), "--at", "kitchen-pc"]
+    )
+    run = train("rnn-plain", tmp_path / "run")
+    settings = json.loads((run.path / "config.json").read_text("utf-8"))
+    settings["data"]["file"] = str(tmp_path / "my pairs.tsv")
+    (run.path / "config.json").write_text(json.dumps(settings))
+    record = json.loads((run.path / "run.json").read_text("utf-8"))
+    del record["checksum"]
+    record["files"] = {}
+    record["command"] = f"selfattn train dates --out {run.path} --at kitchen-pc"
+    (run.path / "run.json").write_text(json.dumps(record))
+    load(run.path).push(NAME, test=False)
+    files = hub.files(NAME)
+    for path, data in files.items():
+        assert str(tmp_path).encode() not in data, path
+        assert b"kitchen-pc" not in data, path
+    assert json.loads(files["run.json"])["command"] == "selfattn train dates --out run --at localhost"
+    assert json.loads(files["config.json"])["data"]["file"] == "my pairs.tsv"
+    assert not [path for path in files if path.startswith("last/")]
+    assert load(f"hf://{NAME}").predict(TEXTS) == run.predict(TEXTS)
+
+
+def test_the_card_is_made_from_the_record(runs: dict[str, Run], hub: Hub) -> None:
+    run = runs["rnn-attention"]
+    run.push(NAME)
+    text = hub.files(NAME)["README.md"].decode()
+    card = ModelCard(text)
+    results = {result.metric_type: result for result in card.data.eval_results}
+    exact = results["exact_match"]
+    assert exact.metric_args["command"] == f"selfattn evaluate hf://{NAME}"
+    low, high = exact.metric_args["interval"]
+    assert low <= exact.metric_value <= high
+    assert (exact.dataset_type, exact.metric_args["level"]) == ("dates", 0.95)
+    for part in ("## Data", "## Figures", "## Limits", f'selfattn.load("hf://{NAME}")', "Luong et al. 2015"):
+        assert part in text, part
+    record = json.loads((run.path / "run.json").read_text("utf-8"))
+    assert f"{record['parameters']:,} parameters" in text
+    shown = evaluate_run(run)
+    assert f"| exact match | {shown['metrics']['exact_match']:.4f} |" in text
+
+
+def test_who_may_not_publish_is_told(runs: dict[str, Run], hub: Hub, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_of_another")
+    done = cli("push", runs["rnn-plain"].path, NAME, "--no-test")
+    assert done.code == 2
+    assert "hf auth login" in done.err
+    assert "Traceback" not in done.err
+    bad = cli("push", runs["rnn-plain"].path, "no-user", "--no-test")
+    assert bad.code == 2
+    assert "user/name" in bad.err
+
+
+def test_what_is_not_there_is_told(hub: Hub) -> None:
+    with pytest.raises(UserError, match=r"hf://no/where: there is no such run"):
+        load("hf://no/where")
+    with pytest.raises(UserError, match="expected hf://user/name"):
+        load("hf://nowhere")
+
+
+def test_without_a_hub_the_cache_serves(runs: dict[str, Run], hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs["rnn-plain"]
+    run.push(NAME, test=False)
+    load(f"hf://{NAME}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free}")
+    assert load(f"hf://{NAME}").predict(TEXTS) == run.predict(TEXTS)
+    with pytest.raises(UserError, match=r"hf://other/run: http://127.* cannot be reached, and the run is not in the"):
+        load("hf://other/run")
+    with pytest.raises(UserError, match="cannot be reached; nothing was published"):
+        run.push(NAME, test=False)
