@@ -119,10 +119,13 @@ class MultiHeadAttention(nn.Module):
         num_heads: number of query heads ``h``.
         num_kv_heads: number of key-value heads; default ``num_heads``; 1 is multi-query attention (Shazeer 2019).
         head_dim: width ``e`` of a head; default ``query_dim // num_heads``.
-        score: a :class:`~selfattn.attention.scores.Score`, or its name; default ``"scaled_dot"``.
+        score: a :class:`~selfattn.attention.scores.Score`, or its name: ``dot``, ``scaled_dot``, ``general``,
+            ``additive``, ``concat``, ``location``, or one that was registered; default ``"scaled_dot"``.
         project: False leaves out all four projections: heads are slices of the inputs, the output is the joined
             weighted sums ``[b i context_dim]``. Default True.
-        position: rotary, ALiBi or relative bias; default none.
+        position: what tells the attention where a token stands: ``Rotary``, ``Alibi`` or ``RelativeBias`` of
+            :mod:`selfattn.attention.positions`; default none. ``Sinusoidal`` and ``Learned`` are added to its input
+            instead.
         bias: whether the projections have biases; default True.
         dropout: probability of dropping an attention weight while training; default 0.
         qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.

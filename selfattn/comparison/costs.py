@@ -115,6 +115,17 @@ def read_costs(comparison: Path) -> Mapping[str, RunTimes]:
     return codec.read(Costs, path, advice=_ADVICE).runs if path.exists() else {}
 
 
+def span(seconds: float) -> str:
+    """A time in one unit.
+
+    Example:
+        >>> span(30), span(600), span(9000)
+        ('30 seconds', '10 minutes', '2.5 hours')
+    """
+    unit, size = ("seconds", 1) if seconds < 120 else ("minutes", 60) if seconds < 7200 else ("hours", 3600)
+    return f"{seconds / size:.0f} {unit}" if size < 3600 else f"{seconds / size:.1f} {unit}"
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What a comparison is going to take.
@@ -144,9 +155,8 @@ class Forecast:
             f"{name}: {count} trainings of {self.steps:,} steps, {1000 * self.step_seconds[name]:.1f} ms a step"
             for name, count in self.runs.items()
         ]
-        total = (
-            f"{sum(self.runs.values())} trainings, {self.jobs} side by side: about {self.hours:.2g} hours of training"
-        )
+        all_runs, time = sum(self.runs.values()), span(3600 * self.hours)
+        total = f"{all_runs} trainings, {self.jobs} side by side: about {time}"
         return [
             *found,
             f"{total}; validation, tests and report come on top",

@@ -1,0 +1,35 @@
+"""One version, and one list of scores: what stands in several places is held to the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import selfattn
+from selfattn.attention import MultiHeadAttention, positions
+from selfattn.registry import SCORES
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", ["CITATION.cff", "README.md", "README.ko.md"])
+def test_the_version_is_said_as_it_is(name: str) -> None:
+    found = re.findall(r"^\s*version(?:: | = \{)([0-9.]+)", (ROOT / name).read_text(encoding="utf-8"), re.M)
+    assert found == [selfattn.__version__]
+
+
+def test_the_package_has_its_version_from_one_place() -> None:
+    assert not re.search(r'^version = "', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
+
+
+def test_help_of_attention_names_scores_and_positions() -> None:
+    text = MultiHeadAttention.__doc__ or ""
+    own = [name for name in SCORES if SCORES[name].__module__ == "selfattn.attention.scores"]
+    assert len(own) >= 6
+    assert all(f"``{name}``" in text for name in own)
+    kinds = [one for one in vars(positions).values() if isinstance(one, type) and issubclass(one, positions.Position)]
+    bases = {one for one in kinds if any(issubclass(other, one) and other is not one for other in kinds)}
+    for kind in set(kinds) - bases - {positions.NoPosition}:
+        assert f"``{kind.__name__}``" in text, kind
