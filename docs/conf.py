@@ -44,6 +44,7 @@ ROOMS = {
     "runs": "Runs and the task protocol",
     "comparison": "Comparison",
     "report": "Report",
+    "claims": "Claims",
     "convert": "Weights from and to other libraries",
 }
 

@@ -12,6 +12,7 @@ from selfattn.claims.claim import WORDS, Claim, Found
 from selfattn.claims.record import RECORD, claim_of
 from selfattn.codec import encode
 from selfattn.console import all_visible
+from selfattn.errors import UserError
 from selfattn.figures.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.files import write_text, writing
 from selfattn.registry import CLAIMS
@@ -101,10 +102,10 @@ def document_of(record: ClaimsRecord) -> Document:
     )
     table = Table("claims", columns, tuple(one.row() for one in shown))
     meanings = Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
-    first = (table, Heading(words("means.head"), "meaning"), meanings)
-    parts = (*(one.part() for one in shown), Part("how", words("how.head"), _how(record)))
+    meaning = Part("meaning", words("means.head"), (meanings,))
+    parts = (meaning, *(one.part() for one in shown), Part("how", words("how.head"), _how(record)))
     version = str(record.environment.get("selfattn", ""))
-    return Document(_verdict(record), first, parts, version=version, has_contents=False)
+    return Document(_verdict(record), (table,), parts, version=version, has_contents=False)
 
 
 def _verdict(record: ClaimsRecord) -> Verdict:
@@ -127,7 +128,7 @@ def _verdict(record: ClaimsRecord) -> Verdict:
         words("title"),
         words("lead"),
         tuple(others),
-        bool(record.quick),
+        False,
         tuple(aside),
         tuple(badges),
         tuple(filter(None, origin)),
@@ -226,12 +227,22 @@ class _Shown:
             yield Paragraph(words("failed.head"))
             yield Items(result.failed, "bad")
         if judgement:
-            yield from map(self.own, self.claim.blocks(self.found))
+            yield from map(self.own, self.pictures())
             yield self.contrasts(judgement)
             yield Paragraph(self.probability(judgement), note=True)
         yield Paragraph(*self.spent(), note=True)
         path = "/".join(result.module.split(".")) + ".py" if result.module.startswith("selfattn.") else result.module
         yield Paragraph(words("code"), note=True, code=f"{path} (SHA-256 {result.code[:12]})")
+
+    def pictures(self) -> Sequence[Block]:
+        """The claim's plot; what kept it from being drawn, where a stranger's is broken."""
+        try:
+            return self.claim.blocks(self.found)
+        except Exception as error:
+            if CLAIMS.plugin_of(self.result.name) is None:
+                raise
+            reason = f"claim {self.result.name!r}: draws nothing ({type(error).__name__}: {error}); mend its file"
+            raise UserError(reason) from error
 
     def own(self, block: Block) -> Block:
         """A block of the claim under an identifier of its own; lines that are named after an arm get its words."""
@@ -244,7 +255,8 @@ class _Shown:
             replace(line, label=line.label or (self.arm(line.name) if line.name in self.found.arms else line.name))
             for line in block.lines
         )
-        return replace(block, name=name, lines=tuple(lines))
+        height = block.height or (words("percent") if block.scale.kind == "share" else "")
+        return replace(block, name=name, lines=tuple(lines), height=height)
 
     def contrasts(self, judgement: Judgement) -> Table:
         """Everything that the rule asks for, and what was found."""
@@ -287,8 +299,8 @@ class _Shown:
         return self.claim.say(f"arm.{name}")
 
     def mean(self, one: Contrast) -> str | Message:
-        """A mean with its interval; of a theorem the figure alone."""
-        if self.result.theorem:
+        """A mean with its interval; what is asserted has none."""
+        if len(one.by_seed) == 1:
             return self.number_text(one, one.mean)
         mean, low, high = (self.number_text(one, value) for value in (one.mean, one.low, one.high))
         return f"{mean} [{low}, {high}]"
@@ -307,7 +319,7 @@ class _Shown:
         return power_of_ten(value)
 
 
-_RATE = {SOURCE: "{arm} {rate}"}
+_RATE = {SOURCE: "{arm}: {rate}"}
 
 
 def _p(p: float) -> str:
@@ -315,6 +327,6 @@ def _p(p: float) -> str:
 
 
 def _joined(parts: Sequence[Message]) -> Message:
-    """Messages with commas between."""
+    """Messages with semicolons between, for some have commas."""
     places = {f"p{k}": part for k, part in enumerate(parts)}
-    return Message("", places, {SOURCE: ", ".join(f"{{{name}}}" for name in places)})
+    return Message("", places, {SOURCE: "; ".join(f"{{{name}}}" for name in places)})

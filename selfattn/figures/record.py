@@ -98,7 +98,7 @@ class Subject(Plain):
 
     Args:
         pair: names of the two models that the question is about, in its order; None where it is about all.
-        words: by language, the task's own texts by message key, which go before the report's: the question
+        words: by language, the task's own texts by message key, which override the report's: the question
             (`question.pair.same`, `question.pair`, `question.pair.any`, `question.many`, `question.one`), what its
             items are called (`items`), and names of its metrics, buckets and gates (`metric.NAME`, `bucket.NAME`,
             `gate.NAME`).

@@ -22,7 +22,7 @@ class TrainingConfig(Plain):
 
     Attributes:
         seed: of every random stream of the run (order of the data, first weights, dropout).
-        epochs: how many; ``max_steps`` goes before it.
+        epochs: how many; ``max_steps`` overrides it.
         max_steps: stop after so many steps of the optimizer, in whatever epoch; the schedule falls over as many.
             Needed where the data are a stream, whose length nobody knows. Default: all epochs.
         items_per_epoch: pairs in an epoch; default for a file all of it.

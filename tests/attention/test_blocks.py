@@ -117,6 +117,7 @@ def test_autocast_in_blocks(score: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("kind", ["Additive", "Concat"])
 def test_64_pairs_of_512_tokens_at_width_128(kind: str) -> None:
     """The whole would be 8 GiB for each tensor ``[b i j a]``; the process may grow by 1/2 GiB in all."""
+    pytest.importorskip("resource", reason="is of POSIX")
     program = f"""
         import resource, torch
         from selfattn.attention import {kind}, attend

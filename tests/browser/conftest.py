@@ -46,6 +46,11 @@ class Browser:
         page = self.folder / f"{name}-{lang}" / "report.html"
         if not page.exists():
             write_report(record_from_dict(data), page.parent, lang)  # type: ignore[arg-type]  # a str of parametrize
+        self.show(page, width, dark=dark)
+        return data
+
+    def show(self, page: Path, width: int = 1280, *, dark: bool = False) -> None:
+        """Open a page from disk."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setDeviceMetricsOverride", **size)
@@ -54,7 +59,6 @@ class Browser:
         self.logs("performance")
         self.logs("browser")
         self.driver.get(page.as_uri())
-        return data
 
     def command(self, name: str, **parameters: Any) -> Any:
         """Send a command of the Chrome DevTools protocol."""

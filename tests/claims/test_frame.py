@@ -258,7 +258,7 @@ def test_a_better_picture_throws_nothing_away_but_another_measurement_does(
         (
             text.format(2),
             text.replace("return 1", "return 3").format(2),
-            text.replace("Words", "W").format(2),
+            text.replace("'Words.'", "points = 7").format(2),
             text.format(4),
         )
     ):

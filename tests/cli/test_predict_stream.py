@@ -348,6 +348,8 @@ def test_outputs_are_utf8_whatever_the_terminal_is_said_to_take(train: Any, tmp_
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_a_line(runs: dict[str, Run], tmp_path: Path) -> None:
+    pytest.importorskip("resource", reason="is of POSIX")
+
     def peak(length: int) -> int:
         path = tmp_path / "lines.txt"
         with path.open("wb") as file:

@@ -151,7 +151,7 @@ def test_no_difference_is_said_with_both_intervals_and_the_test(rich: Record) ->
         assert f"{name} {estimate_text(quality(rich, model))}" in first
     assert first.endswith("exact match on 5,000 unseen dates.")
     plain = second.replace("\u00a0", " ")
-    assert plain.startswith("transformer less rnn-attention: +0.02 [−0.07, +0.11] percentage points, p = 0.71")
+    assert plain.startswith("transformer minus rnn-attention: +0.02 [−0.07, +0.11] percentage points, p = 0.71")
     assert plain.endswith("after Holm's correction for 6 pairs.")
 
 
@@ -182,7 +182,7 @@ def test_points_are_said_as_points() -> None:
         "Yes, transformer is better: 27.3 [26.1, 28.4] against 24.6 [23.4, 25.8] for rnn-attention, "
         "BLEU on 1,000 unseen texts."
     )
-    assert said[1] == "transformer less rnn-attention: +2.7 [+1.3, +4.1] points, p = 0.004."
+    assert said[1] == "transformer minus rnn-attention: +2.7 [+1.3, +4.1] points, p = 0.004."
 
 
 @given(
@@ -385,7 +385,7 @@ def test_a_field_without_the_pair_names_the_best_or_the_equals(dates: Record) ->
 def test_a_field_with_tests_says_who_is_best_and_by_what_test(rich: Record) -> None:
     three = only(rich, "rnn-plain", "rnn-peeky", "transformer")
     assert sentences(three)[0].startswith("transformer 99.96")
-    assert sentences(three)[1].startswith("transformer less rnn-peeky: +35.7")
+    assert sentences(three)[1].startswith("transformer minus rnn-peeky: +35.7")
     few = dataclasses.replace(
         three, pairs=tuple(dataclasses.replace(test, word="too few seeds to tell") for test in three.pairs)
     )

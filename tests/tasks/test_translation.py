@@ -53,7 +53,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def parts(folder: Path, *suffixes: str) -> dict[str, tuple[Path, ...]]:
-    return {part: tuple(folder / f"{part}.{suffix}" for suffix in suffixes) for part in ("train", "valid", "test")}
+    return {
+        "data" if part == "train" else part: tuple(folder / f"{part}.{suffix}" for suffix in suffixes)
+        for part in ("train", "valid", "test")
+    }
 
 
 def train(out: Path, **changes: Any) -> Run:
@@ -217,18 +220,18 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
         assert model.alignment is not None
         assert all(0 <= (head.aer or 0) <= 1 for head in model.alignment.heads)
         assert model.alignment.diagonal_aer == 0  # "1 2 3" and "eins zwei drei", word by word
-    assert f"--train {files}/train.en {files}/train.de" in record.command
+    assert f"--data {files}/train.en {files}/train.de" in record.command
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": (Path("a"), Path("b"), Path("c"))}, "`train`: expected two parallel files or one file"),
-        ({"valid": (Path("a"),)}, "`valid` and `test` go with `train`"),
-        ({"train": (Path("a"),), "hub": "x/y"}, "give one of them"),
+        ({"data": (Path("a"), Path("b"), Path("c"))}, "`data`: expected two parallel files or one file"),
+        ({"valid": (Path("a"),)}, "`valid` and `test` go with `data`"),
+        ({"data": (Path("a"),), "hub": "x/y"}, "give one of them"),
         ({"sampling": 0.1}, "add `tokenizer` bpe"),
         ({"columns": ("en", "de")}, "for files and the Hub"),
-        ({"train": (Path("nothing.tsv"),)}, "nothing.tsv"),
+        ({"data": (Path("nothing.tsv"),)}, "nothing.tsv"),
     ],
 )
 def test_bad_settings_get_one_line(tmp_path: Path, options: dict[str, Any], message: str) -> None:

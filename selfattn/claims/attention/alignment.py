@@ -48,6 +48,7 @@ class Alignment(Claim):
     name = "alignment"
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
     seconds = (40.0, 300.0)
+    points = tuple(f"{name}-{floor}" for name in READERS for floor in FLOORS)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Every score in an RNN, a Transformer; and one of each that was trained on the sources of other phrases."""

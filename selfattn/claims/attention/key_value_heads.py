@@ -41,6 +41,7 @@ class KeyValueHeads(Claim):
     name = "key-value-heads"
     source = "Shazeer 2019, sections 2.4 and 3; Ainslie et al. 2023, sections 2.2 and 3"
     seconds = (35.0, 270.0)
+    points = tuple(f"kv-{kv}" for kv in FEWER)
     alone = True
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:

@@ -51,6 +51,11 @@ def table_cells(block: b.Table, lang: str, signs: Signs) -> list[list[str]]:
     return [heads, *([page.cell(row.cells[k]) for k in shown] for row in block.rows)]
 
 
+def markdown_blocks(blocks: Iterable[b.Block], lang: str = SOURCE) -> list[str]:
+    """Render blocks that name no model, each by itself."""
+    return [_Page(lang, Signs(())).draw(block) for block in blocks]
+
+
 def plain(text: str) -> str:
     """Text that Markdown shows as it is, in one line.
 

@@ -18,7 +18,7 @@ class Message:
     Args:
         key: its key in the catalogues; empty for one that brings its texts.
         values: what fills the places (`{name}`) of the text; a value may itself be a message.
-        own: its texts by language, which go before those of the catalogues.
+        own: its texts by language, which override those of the catalogues.
     """
 
     key: str

@@ -1,0 +1,59 @@
+"""Make the documents of the claims suite from its record: `python docs/results/claims/write.py [DIR]`; nothing is run.
+
+DIR is the directory of `selfattn claims run --all --out DIR`; without it the record beside this file is taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from selfattn.claims.page import document_of, write_pages
+from selfattn.claims.record import judged, read_record
+from selfattn.figures.claims import ClaimsRecord
+from selfattn.report.blocks import Linked, Paragraph, Table
+from selfattn.report.render.markdown import markdown_blocks, markdown_of
+
+HERE = Path(__file__).parent
+DOCS = HERE.parents[1]
+LINKS = {
+    "en": "\n[The same with its plots, as one HTML file](results/claims/claims.html) · [한국어](ko/claims.md) · "
+    "[the record](results/claims/claims.json)\n",
+    "ko": "\n[그림이 있는 HTML 한 파일](../results/claims/claims.html) · [English](../claims.md) · "
+    "[기록](../results/claims/claims.json)\n",
+}
+PAGES = {"en": DOCS / "claims.md", "ko": DOCS / "ko" / "claims.md"}
+READMES = {"en": DOCS.parent / "README.md", "ko": DOCS.parent / "README.ko.md"}
+SHOWN = ("bottleneck", "reversal", "alignment")  # on the first page of the project
+BEGIN, END = "<!-- of docs/results/claims/write.py -->\n", "<!-- end -->"
+
+
+def pages(record: ClaimsRecord) -> dict[Path, str]:
+    """Return the Markdown pages, links to the others below the title, and the READMEs with three of the verdicts."""
+    found = {}
+    for lang, path in PAGES.items():
+        title, newline, rest = markdown_of(document_of(record), lang).partition("\n")
+        found[path] = title + newline + LINKS[lang] + rest
+    for lang, path in READMES.items():
+        before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+        found[path] = before + begin + verdicts(record, lang) + END + rest.partition(END)[2]
+    return found
+
+
+def verdicts(record: ClaimsRecord, lang: str) -> str:
+    """Return the counts and three of the verdicts as Markdown."""
+    shown = document_of(record)
+    table = shown.first[0]
+    assert isinstance(table, Table)
+    rows = tuple(row for row in table.rows if isinstance(row.cells[0], Linked) and row.cells[0].id in SHOWN)
+    blocks = (Paragraph(*shown.verdict.others), replace(table, rows=rows))
+    return "\n\n".join(markdown_blocks(blocks, lang)) + "\n\n"
+
+
+if __name__ == "__main__":
+    record = judged(read_record(Path(sys.argv[1]) if sys.argv[1:] else HERE))
+    write_pages(record, HERE).markdown.unlink()
+    for path, text in pages(record).items():
+        path.write_text(text, encoding="utf-8")
+        print(path)

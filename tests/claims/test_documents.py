@@ -1,0 +1,71 @@
+"""The documents of the claims suite say what its record says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.claims.page import document_of
+from selfattn.claims.record import judged, read_record
+from selfattn.figures.claims import ClaimsRecord
+from selfattn.registry import CLAIMS
+from selfattn.report.blocks import Linked, Table
+from selfattn.report.render.html import html_of
+from selfattn.report.words.messages import said
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "results" / "claims"
+
+
+@cache
+def record() -> ClaimsRecord:
+    return read_record(RESULTS)
+
+
+def test_the_verdicts_are_those_of_the_rules() -> None:
+    assert judged(record()) == record()
+
+
+def test_the_record_is_a_full_run_of_the_suite() -> None:
+    assert not record().quick
+    assert {*(result.name for result in record().claims), *record().not_run} == set(CLAIMS)
+    assert not [name for result in record().claims for name in result.failed]
+    assert all(result.seeds == tuple(range(CLAIMS[result.name].seeds)) for result in record().claims)
+
+
+def test_the_pages_are_made_of_the_record() -> None:
+    made: dict[Path, str] = runpy.run_path(str(RESULTS / "write.py"))["pages"](record())
+    assert len(made) == 4
+    for path, text in made.items():
+        assert path.read_text("utf-8") == text, f"{path}: make it again: python docs/results/claims/write.py"
+    assert (RESULTS / "claims.html").read_text("utf-8") == html_of(document_of(record()))
+
+
+def rows(lang: str) -> dict[str, tuple[str, str, str]]:
+    table: Any = document_of(record()).first[0]
+    assert isinstance(table, Table)
+    found = {}
+    for claim, verdict, decides in (row.cells for row in table.rows):
+        assert isinstance(claim, Linked)
+        found[claim.id] = (said(claim.text, lang), said(verdict, lang), said(decides, lang))  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize(("readme", "lang"), [("README.md", "en"), ("README.ko.md", "ko")])
+def test_the_readmes_verdicts_are_the_records(readme: str, lang: str) -> None:
+    text = (ROOT / readme).read_text("utf-8")
+    shown = [line for line in text.splitlines() if re.match(r"\| \d+\. ", line)]
+    assert len(shown) == 3, "three of its verdicts"
+    known = {"| " + " | ".join(row) + " |" for row in rows(lang).values()}
+    for line in shown:
+        assert line in known, f"{line}: the record says otherwise"
+    first_screen = text.partition("\n## Start")[0].partition("\n## 시작")[0]
+    assert "claims.md" in first_screen
+    assert "docs/images/claims.png" in text
+    verdicts = [verdict.say(lang) for verdict in document_of(record()).verdict.others]
+    assert verdicts[0] in text, "the counts are those of the record"
