@@ -174,9 +174,13 @@ class _Shown:
         self.claim: Claim = claim_of(record, result)
         self.found = Found(result.trials, record.quick)
         self.number = CLAIMS.names().index(result.name) + 1
-        self.sentence = Message(
-            "", own={lang: f"{self.number}. {said['sentence']}" for lang, said in result.words.items()}
-        )
+        self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{self.number}. {{sentence}}"})
+
+    @property
+    def rule(self) -> Message:
+        """The rule as it stood when it ran; its translations as they are now, where it has not changed."""
+        then, now = {lang: said["rule"] for lang, said in self.result.words.items()}, self.claim.say("rule")
+        return now if now.own.get(SOURCE) == then.get(SOURCE) else Message("", own=then)
 
     @property
     def verdict(self) -> Message:
@@ -192,15 +196,17 @@ class _Shown:
 
     def decides(self, judgement: Judgement) -> Message:
         """The contrast that decides: one that is opposed, one that is not met, or the least sure."""
-        deciding = max(judgement.contrasts, key=lambda one: (one.opposed, not one.met, one.p))
-        if judgement.verdict == "conditional":
-            deciding = judgement.contrasts[-1]
-        return words(
-            "decides",
-            what=self.claim.say(f"contrast.{deciding.name}"),
-            mean=self.mean(deciding),
-            need=self.need(deciding),
-        )
+        under = judgement.contrasts[len(judgement.contrasts) - self.conditional(judgement) :]
+        deciding = max(under or judgement.contrasts, key=lambda one: (one.opposed, not one.met, one.p))
+        what, mean, need = self.claim.say(f"contrast.{deciding.name}"), self.mean(deciding), self.need(deciding)
+        decides = words("decides", what=what, mean=mean, need=need)
+        if not under:
+            return decides
+        return words("decides.condition", condition=self.claim.say(f"condition.{judgement.condition}"), decides=decides)
+
+    def conditional(self, judgement: Judgement) -> int:
+        """How many of the contrasts, the last ones, are those of the condition that is met."""
+        return len(self.claim.conditions(self.found)[judgement.condition]) if judgement.condition else 0
 
     def part(self) -> Part:
         """The claim's section."""
@@ -211,12 +217,11 @@ class _Shown:
         result, judgement, say = self.result, self.result.judgement, self.claim.say
         yield Heading(self.verdict, aside=self.decides(judgement) if judgement else "")
         yield Paragraph(say("explanation"))
-        rule = Message("", own={lang: said["rule"] for lang, said in result.words.items()})
         facts: list[tuple[Said, Cell]] = [
             (words("fact.source"), result.source),
             (words("fact.varied"), say("varied")),
             (words("fact.held"), say("held")),
-            (words("fact.rule"), rule),
+            (words("fact.rule"), self.rule),
         ]
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
@@ -260,9 +265,7 @@ class _Shown:
 
     def contrasts(self, judgement: Judgement) -> Table:
         """Everything that the rule asks for, and what was found."""
-        rule = len(judgement.contrasts)
-        if judgement.condition:
-            rule -= len(self.claim.conditions(self.found)[judgement.condition])
+        rule = len(judgement.contrasts) - self.conditional(judgement)
         rows = []
         for place, one in enumerate(judgement.contrasts):
             what = self.claim.say(f"contrast.{one.name}")

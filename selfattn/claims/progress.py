@@ -72,7 +72,7 @@ class Shown:
         if work.is_over and name not in self._told:
             self._told.add(name)
             seconds = sum(done.trial.seconds for done in work.done.values())
-            self.say(f"{name}: {len(work.done)} units, {seconds:,.0f} s of one core")
+            self.say(f"{name}: {len(work.done)} units, {seconds:,.0f} s, all added up")
 
     def at_once(self, running: int) -> None:
         """Note how many units go on at once, for the estimate of what is left."""
