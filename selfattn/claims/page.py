@@ -289,13 +289,14 @@ class _Shown:
         result = self.result
         units = len(result.trials) + len(result.tuning)
         yield words("spent", seeds=len(result.seeds), units=units, seconds=f"{result.seconds:,.0f}")
-        if result.rates:
-            named = _joined(
-                [Message("", {"arm": self.arm(one.arm), "rate": f"{one.chosen:g}"}, _RATE) for one in result.rates]
-            )
-            yield words("rates.quick" if self.record.quick else "rates", rates=named)
-        if edges := [self.arm(one.arm) for one in result.rates if one.at_edge]:
-            yield words("edge", arms=_joined(edges))
+        chosen = {one.chosen for one in result.rates}
+        if len(chosen) == 1 and not self.record.quick:
+            yield words("rates.same", rate=f"{chosen.pop():g}")
+        elif result.rates:
+            rates = [Message("", {"arm": self.arm(one.arm), "rate": f"{one.chosen:g}"}, _RATE) for one in result.rates]
+            yield words("rates.quick" if self.record.quick else "rates", rates=_joined(rates))
+        if count := sum(one.at_edge for one in result.rates):
+            yield words("edge", count=count, all=len(result.rates))
 
     def arm(self, name: str) -> Message:
         """The words of an arm."""
