@@ -95,7 +95,10 @@ class WeightedSum(Claim):
             rows_are, columns_are = _AXES[step]
             at = [name.split(".")[1:] for name in found.figures("worked") if name.startswith(f"{step}.")]
             rows, columns = (sorted({int(one[axis]) for one in at}) for axis in (0, 1))
-            heads = (Column("", numeric=False), *(Column(self.say(columns_are, number=j + 1)) for j in columns))
+            heads = (
+                Column(self.say(f"step.{step}"), numeric=False),
+                *(Column(self.say(columns_are, number=j + 1)) for j in columns),
+            )
             body = tuple(
                 Row((self.say(rows_are, number=i + 1), *(_text(found, f"{step}.{i}.{j}") for j in columns)))
                 for i in rows
