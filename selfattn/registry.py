@@ -122,6 +122,10 @@ class Registry(Generic[T]):
         self.names()
         return self._parts.values()
 
+    def arrange(self, key: Callable[[T], int]) -> None:
+        """Put the parts into an order that does not depend on which was imported first."""
+        self._parts = dict(sorted(self._parts.items(), key=lambda item: key(item[1])))
+
     def plugin_of(self, name: str) -> str | None:
         """Return the plugin that brought a part; None for the project's own."""
         return self._plugin_of.get(name)

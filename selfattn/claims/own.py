@@ -3,6 +3,8 @@
 from importlib import import_module
 from importlib.util import find_spec
 
+from selfattn.registry import CLAIMS
+
 _ROOMS = {
     "encoding": ("bottleneck", "attention_removes", "reversal", "bidirectional", "placement", "hybrids"),
     "learning": ("depth", "distance", "averaging", "future_mask", "exposure"),
@@ -19,3 +21,5 @@ for _name in _ORDER:
     _home = f"selfattn.claims.{_room}"
     if find_spec(_home) and find_spec(f"{_home}.{_name}"):
         import_module(f"{_home}.{_name}")
+
+CLAIMS.arrange(lambda claim: _ORDER.index(claim.__module__.rpartition(".")[2]))
