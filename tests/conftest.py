@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -39,6 +40,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 def _seed() -> None:
     """Every test starts from the same random state, whatever ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def interrupts_arrive() -> Iterator[None]:
+    """Let SIGINT interrupt, also in tests side by side or begun in the background of a shell, which ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -276,6 +276,7 @@ def test_many_at_once_give_the_same(tmp_path: Path) -> None:
     assert [trial.figures for trial in one.trials] == [trial.figures for trial in two.trials]
 
 
+@pytest.mark.usefixtures("interrupts_arrive")
 def test_an_interrupt_keeps_what_is_done_and_names_what_is_left(
     counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

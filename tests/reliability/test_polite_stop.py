@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,12 +33,7 @@ class Asks(Observer):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.fixture(autouse=True)
-def _interrupts_arrive() -> Iterator[None]:
-    """Let SIGINT interrupt, also where the tests were begun in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("interrupts_arrive")
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
