@@ -117,7 +117,7 @@ def predict(
             same.
     """
     if not runs:
-        raise UserError("predict: name a run directory")
+        raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
     options = DecodingOptions(**vars(decoding) | {"n_best": 1 if decoding.n_best is None else decoding.n_best})
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None:
