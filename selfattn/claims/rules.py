@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
@@ -50,6 +50,16 @@ def contrast(name: str, values: Sequence[float], need: Need, bound: float, *, le
         "within": bound - abs(found.mean),
     }[need]
     return Contrast(name, found.mean, found.low, found.high, _tail(inside, error, df), need, bound, found.runs)
+
+
+def minus(ones: Iterable[float], others: Iterable[float]) -> tuple[float, ...]:
+    """Subtract numbers, seed by seed.
+
+    Example:
+        >>> minus([0.75, 0.5], [0.25, 0.25])
+        (0.5, 0.25)
+    """
+    return tuple(one - other for one, other in zip(ones, others, strict=True))
 
 
 def _tail(inside: float, error: float, df: int) -> float:

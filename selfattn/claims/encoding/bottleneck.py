@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import torch
+from functools import partial
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import by_length, difference, halving_length, length_chart, mixed, trained
+from selfattn.claims.encoding.by_length import ITEMS, by_length, halving_length, length_chart
 from selfattn.claims.rules import contrast
-from selfattn.claims.sequences import copies, vocabulary
-from selfattn.data.batches import Batch
+from selfattn.claims.sequences import copies
+from selfattn.claims.training import resized
 from selfattn.figures.claims import Contrast
-from selfattn.models.config import override
-from selfattn.models.presets import get_preset
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Row, Table
 
@@ -21,9 +19,7 @@ LEAD = 0.10  # that attention has to have at the longest sources
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 
 
-def make(rows: int, length: int, draws: torch.Generator) -> Batch:
-    """Make sources that are to be copied."""
-    return copies(rows, length, symbols=SYMBOLS, generator=draws)
+make = partial(copies, symbols=SYMBOLS)
 
 
 @register.claim("bottleneck")
@@ -43,12 +39,8 @@ class Bottleneck(Claim):
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
         """Train on copies of all lengths; ``halving`` is the length at which exact match falls to one half."""
-        assert rate is not None
-        widths = dict.fromkeys(("encoder.hidden_dim", "decoder.hidden_dim"), arm.settings["width"])
-        config = override(get_preset(arm.settings["model"]).config, widths)
-        draw, steps = mixed(make, 2, LENGTHS[-1]), 400 if quick else steps
-        model = trained(config, draw, vocab_size=vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate)
-        found = by_length(model, make, LENGTHS, seed=seed)
+        config, steps = resized(arm.settings["model"], hidden_dim=arm.settings["width"]), 400 if quick else steps
+        found = by_length(config, make, LENGTHS, symbols=SYMBOLS, steps=steps, seed=seed, rate=rate)
         return found | {"halving": halving_length([found[f"exact@{n}"] for n in LENGTHS], LENGTHS)}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
@@ -57,8 +49,8 @@ class Bottleneck(Claim):
         narrow, wide = f"plain-{WIDTHS[0]}", f"plain-{WIDTHS[-1]}"
         return (
             contrast("halving", found.differences(wide, narrow, "halving"), "above", 0.0),
-            difference("lead", found, "attention", narrow, longest, "above", LEAD),
-            difference("lead-wide", found, "attention", wide, longest, "above", LEAD),
+            found.contrast("lead", "attention", narrow, longest, "above", LEAD, items=ITEMS),
+            found.contrast("lead-wide", "attention", wide, longest, "above", LEAD, items=ITEMS),
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
