@@ -28,11 +28,13 @@ class Arm:
         name: of the arm; its words stand in the claim's catalogue as `arm.NAME`.
         settings: what `measure` needs to know of it: plain values, which the record keeps.
         rates: learning rates that are tried; none where nothing is trained.
+        alone: whether it takes times: then it is measured when all others are, nothing beside it, on one core.
     """
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     rates: tuple[float, ...] = ()
+    alone: bool = False
 
 
 class Found:
@@ -81,7 +83,7 @@ class Found:
         """Return the standard error of a sum or difference of the arms' mean shares, each of so many items a seed."""
         return math.hypot(*(share_error(self.values(arm, figure), items) for arm in arms))
 
-    def contrast(
+    def share_difference(
         self, name: str, arm: str, other: str, figure: str, need: Need, bound: float, *, items: int
     ) -> Contrast:
         """Hold a share of one arm minus that of another, seed by seed, against a bound; full marks are no certainty.
@@ -134,7 +136,6 @@ class Claim(ABC):
         seconds: of the quick and of the full run, on two processor cores.
         theorem: an assertion, which is no part of the correction for many tests.
         seeds: confirming ones, beginning with 0.
-        alone: whether it takes times, so that nothing else may run beside it.
         points: names of contrasts that are differences of shares, shown in percentage points.
         words: by language, texts by key; None for those of the catalogues.
     """
@@ -144,7 +145,6 @@ class Claim(ABC):
     seconds: ClassVar[tuple[float, float]]
     theorem: ClassVar[bool] = False
     seeds: ClassVar[int] = 5
-    alone: ClassVar[bool] = False
     points: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[Mapping[str, Mapping[str, str]] | None] = None
 

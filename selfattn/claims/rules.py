@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
@@ -50,16 +50,6 @@ def contrast(name: str, values: Sequence[float], need: Need, bound: float, *, le
         "within": bound - abs(found.mean),
     }[need]
     return Contrast(name, found.mean, found.low, found.high, _tail(inside, error, df), need, bound, found.runs)
-
-
-def minus(ones: Iterable[float], others: Iterable[float]) -> tuple[float, ...]:
-    """Subtract numbers, seed by seed.
-
-    Example:
-        >>> minus([0.75, 0.5], [0.25, 0.25])
-        (0.5, 0.25)
-    """
-    return tuple(one - other for one, other in zip(ones, others, strict=True))
 
 
 def _tail(inside: float, error: float, df: int) -> float:
@@ -109,6 +99,11 @@ def share_error(shares: Sequence[float], items: int) -> float:
     count = items * len(shares) + 4
     share = (items * math.fsum(shares) + 2) / count
     return math.sqrt(share * (1 - share) / count)
+
+
+def minus(values: Sequence[float], others: Sequence[float]) -> tuple[float, ...]:
+    """Return numbers less others, seed by seed."""
+    return tuple(a - b for a, b in zip(values, others, strict=True))
 
 
 def exact(name: str, error: float, bound: float) -> Contrast:

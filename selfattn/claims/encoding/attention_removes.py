@@ -55,7 +55,8 @@ class AttentionRemoves(Claim):
         """Attention leads over either at the longest."""
         longest = f"exact@{LENGTHS[-1]}"
         return tuple(
-            found.contrast(f"lead-{other}", "attention", other, longest, "above", LEAD, items=ITEMS) for other in OTHERS
+            found.share_difference(f"lead-{other}", "attention", other, longest, "above", LEAD, items=ITEMS)
+            for other in OTHERS
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:

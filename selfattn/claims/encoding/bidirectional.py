@@ -76,7 +76,7 @@ class Bidirectional(Claim):
             gains = minus(found.differences("both", arm, late), found.differences("both", arm, early))
             return contrast(arm, gains, "above", 0.0)
 
-        gain = found.contrast("gain", "both", "forward", "right", "above", MARGIN, items=ROWS * CLAUSES // 2)
+        gain = found.share_difference("gain", "both", "forward", "right", "above", MARGIN, items=ROWS * CLAUSES // 2)
         return gain, more("forward", "right", "left"), more("backward", "left", "right")
 
     def blocks(self, found: Found) -> tuple[Block, ...]:

@@ -49,8 +49,8 @@ class Bottleneck(Claim):
         narrow, wide = f"plain-{WIDTHS[0]}", f"plain-{WIDTHS[-1]}"
         return (
             contrast("halving", found.differences(wide, narrow, "halving"), "above", 0.0),
-            found.contrast("lead", "attention", narrow, longest, "above", LEAD, items=ITEMS),
-            found.contrast("lead-wide", "attention", wide, longest, "above", LEAD, items=ITEMS),
+            found.share_difference("lead", "attention", narrow, longest, "above", LEAD, items=ITEMS),
+            found.share_difference("lead-wide", "attention", wide, longest, "above", LEAD, items=ITEMS),
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:

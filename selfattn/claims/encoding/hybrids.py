@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from statistics import fmean
 
 import torch
 
@@ -89,9 +88,10 @@ class Hybrids(Claim):
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """What self-attention in the encoder is worth, whatever the decoder; and how much more than in the decoder."""
-        of_encoder = (found.differences(f"self-{decoder}", f"rnn-{decoder}", "accuracy") for decoder in DECODERS)
-        of_decoder = (found.differences(f"{encoder}-self", f"{encoder}-rnn", "accuracy") for encoder in ENCODERS)
-        encoder, decoder = ([fmean(pair) for pair in zip(*of, strict=True)] for of in (of_encoder, of_decoder))
+        values = (found.values(f"{encoder}-{decoder}", "accuracy") for encoder in ENCODERS for decoder in DECODERS)
+        by_seed = tuple(zip(*values, strict=True))  # encoder first: recurrent both, recurrent and self, ...
+        encoder = [(sr + ss - rr - rs) / 2 for rr, rs, sr, ss in by_seed]
+        decoder = [(rs + ss - rr - sr) / 2 for rr, rs, sr, ss in by_seed]
         return (
             contrast("encoder", encoder, "above", 0.0),
             contrast("encoder-minus-decoder", minus(encoder, decoder), "above", 0.0),

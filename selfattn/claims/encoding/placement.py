@@ -62,7 +62,7 @@ class Placement(Claim):
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Input feeding gains on long sources; what attention before the RNN does is looked at, not tested."""
-        return (found.contrast("gain", "fed", "after", "exact", "above", MARGIN, items=ITEMS * len(LONG)),)
+        return (found.share_difference("gain", "fed", "after", "exact", "above", MARGIN, items=ITEMS * len(LONG)),)
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and what the models compute."""

@@ -58,7 +58,7 @@ class Reversal(Claim):
 
         def gain(model: str, task: str, need: Need) -> Contrast:
             arms = (f"{model}-{task}-reversing", f"{model}-{task}-forward")
-            return found.contrast(f"{model}-{task}", *arms, "exact", need, MARGIN, items=ITEMS * len(LENGTHS))
+            return found.share_difference(f"{model}-{task}", *arms, "exact", need, MARGIN, items=ITEMS * len(LENGTHS))
 
         return (
             gain("plain", "monotone", "above"),

@@ -80,8 +80,8 @@ class FutureMask(Claim):
         off_on, items = ("mask-off", "mask-on"), TESTED[found.quick] * (LENGTH + 1)
         wrong = [*found.values("mask-on", "leaks"), *(1 - fired for fired in found.values("mask-off", "leaks"))]
         return (
-            found.contrast("forced", *off_on, "forced", "above", MARGIN, items=items),
-            found.contrast("free", *off_on, "free", "below", -MARGIN, items=items),
+            found.share_difference("forced", *off_on, "forced", "above", MARGIN, items=items),
+            found.share_difference("free", *off_on, "free", "below", -MARGIN, items=items),
             exact("gate", max(wrong), 0.5),
         )
 
