@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import ITEMS, by_length, length_chart
+from selfattn.claims.drawing import at, chart, table
+from selfattn.claims.encoding.by_length import ITEMS, by_length
 from selfattn.claims.sequences import FIRST, batch_of, vocabulary
 from selfattn.claims.training import resized
 from selfattn.data.batches import Batch
@@ -14,7 +15,7 @@ from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.blocks import Block
 
 SYMBOLS, LENGTHS = 26, (4, 8, 12, 16, 20, 24)
 LEAD = 0.10  # that attention has to have at the longest sources
@@ -61,12 +62,8 @@ class AttentionRemoves(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and how large the models are."""
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(self, found, arms, LENGTHS)
-        columns = tuple(Column(self.say(f"column.{key}"), numeric=key != "model") for key in ("model", "body", "all"))
-        sizes = {arm.name: self.config(arm) for arm in arms}
-        totals = {arm: count_parameters(build(one, vocab_size=vocabulary(SYMBOLS)))[0] for arm, one in sizes.items()}
-        rows = tuple(
-            Row((self.say(f"arm.{arm}"), f"{body(config):,}", f"{totals[arm]:,}")) for arm, config in sizes.items()
-        )
-        return chart, Table("sizes", columns, rows)
+        lines = {arm: found.spots(arm, at("exact", LENGTHS)) for arm in found.arms}
+        configs = {arm.name: self.config(arm) for arm in self.arms(found.quick) if arm.name in found.arms}
+        totals = {arm: count_parameters(build(one, vocab_size=vocabulary(SYMBOLS)))[0] for arm, one in configs.items()}
+        rows = {arm: (f"{body(config):,}", f"{totals[arm]:,}") for arm, config in configs.items()}
+        return chart(self, "exact-by-length", lines), table(self, "sizes", ("body", "all"), rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import chart
 from selfattn.claims.encoding.by_length import BATCH
 from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.claims.sequences import FIRST, batch_of, forced_hits, held_out, loss_of, vocabulary
@@ -13,7 +14,7 @@ from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.models.config import ModelConfig
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import Scale
 from selfattn.streams import generator
 
@@ -82,6 +83,5 @@ class Bidirectional(Claim):
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Right words by the place of their evidence."""
         places = {float(place): f"at{place}" for place in PLACES}
-        lines = tuple(ChartLine(arm, found.spots(arm, places), self.say(f"arm.{arm}")) for arm in found.arms)
-        across = Scale(None, LENGTH, "number", -LENGTH)
-        return (Chart("right-by-side", self.say("caption"), lines, Scale(), self.say("axis"), across=across),)
+        lines = {arm: found.spots(arm, places) for arm in found.arms}
+        return (chart(self, "right-by-side", lines, across=Scale(None, LENGTH, "number", -LENGTH)),)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import ITEMS, by_length, halving_length, length_chart
+from selfattn.claims.drawing import at, chart, table
+from selfattn.claims.encoding.by_length import ITEMS, by_length, halving_length
 from selfattn.claims.rules import contrast
 from selfattn.claims.sequences import copies
 from selfattn.claims.training import resized
 from selfattn.figures.claims import Contrast
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.blocks import Block
 
 SYMBOLS, LENGTHS = 8, (4, 8, 12, 16, 20)
 WIDTHS = (32, 64, 128)
@@ -55,12 +56,7 @@ class Bottleneck(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and the length at which each model halves."""
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(self, found, arms, LENGTHS)
-        columns = (Column(self.say("column.model"), numeric=False), Column(self.say("column.halving")))
-        halvings = {arm.name: found.mean(arm.name, "halving") for arm in arms}
-        rows = tuple(
-            Row((self.say(f"arm.{name}"), f"{one.mean:.1f} [{one.low:.1f}, {one.high:.1f}]"))
-            for name, one in halvings.items()
-        )
-        return chart, Table("halving", columns, rows)
+        lines = {arm: found.spots(arm, at("exact", LENGTHS)) for arm in found.arms}
+        halvings = {arm: found.mean(arm, "halving") for arm in found.arms}
+        rows = {arm: [f"{one.mean:.1f} [{one.low:.1f}, {one.high:.1f}]"] for arm, one in halvings.items()}
+        return chart(self, "exact-by-length", lines), table(self, "halving", ["halving"], rows)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 
-from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.sequences import exact_share, loss_of, validation_and_test, vocabulary
 from selfattn.claims.training import trained
 from selfattn.data.batches import Batch
 from selfattn.models.config import ModelConfig
-from selfattn.report.blocks import Chart, ChartLine
-from selfattn.report.drawing.scale import Scale
 
 Make = Callable[[int, int, torch.Generator], Batch]
 """Makes so many rows of one source length from a generator."""
@@ -70,10 +67,3 @@ def halving_length(exact: Sequence[float], lengths: Sequence[int]) -> float:
         if there < 0.5:
             return lengths[k] + (lengths[k + 1] - lengths[k]) * (here - 0.5) / (here - there)
     return float(lengths[0] if exact[-1] < 0.5 else lengths[-1])
-
-
-def length_chart(claim: Claim, found: Found, arms: Iterable[Arm], lengths: Sequence[int]) -> Chart:
-    """Draw exact match against the length of the source, a line for each arm; the claim says `caption` and `axis`."""
-    places = {float(length): f"exact@{length}" for length in lengths}
-    lines = (ChartLine(arm.name, found.spots(arm.name, places), claim.say(f"arm.{arm.name}")) for arm in arms)
-    return Chart("exact-by-length", claim.say("caption"), tuple(lines), Scale(), claim.say("axis"))

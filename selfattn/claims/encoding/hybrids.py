@@ -7,6 +7,7 @@ from functools import partial
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import across_arms, chart, table
 from selfattn.claims.encoding.by_length import BATCH
 from selfattn.claims.rules import contrast, minus
 from selfattn.claims.sequences import (
@@ -24,9 +25,8 @@ from selfattn.figures.claims import Contrast
 from selfattn.models.config import ModelConfig, config_from_dict
 from selfattn.models.sizing import body
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
-from selfattn.report.drawing.scale import Scale
 
 KINDS, SENSES = 12, 4
 ROWS = 300  # sources of a test
@@ -99,29 +99,12 @@ class Hybrids(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Right words by the decoder, a line for each encoder; and every arm with its size."""
-        lines = tuple(
-            ChartLine(
-                encoder,
-                tuple(
-                    found.spots(f"{encoder}-{decoder}", {float(place): "accuracy"})[0]
-                    for place, decoder in enumerate(DECODERS)
-                ),
-                self.say(f"line.{encoder}"),
-            )
-            for encoder in ENCODERS
-        )
-        chart = Chart("hybrids", self.say("caption"), lines, Scale(), self.say("axis"))
-        keys = ("model", "body", "accuracy", "exact")
-        columns = tuple(Column(self.say(f"column.{key}"), numeric=key != "model") for key in keys)
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        rows = tuple(
-            Row(
-                (
-                    self.say(f"arm.{arm.name}"),
-                    f"{body(self.config(arm)):,}",
-                    *(estimate_text(found.mean(arm.name, key)) for key in keys[2:]),
-                )
-            )
-            for arm in arms
-        )
-        return chart, Table("hybrid-models", columns, rows)
+        figures = ("accuracy", "exact")
+        by_decoder = {e: {float(place): f"{e}-{d}" for place, d in enumerate(DECODERS)} for e in ENCODERS}
+        lines = {encoder: across_arms(found, arms, "accuracy") for encoder, arms in by_decoder.items()}
+        configs = {arm.name: self.config(arm) for arm in self.arms(found.quick) if arm.name in found.arms}
+        rows = {
+            arm: (f"{body(config):,}", *(estimate_text(found.mean(arm, figure)) for figure in figures))
+            for arm, config in configs.items()
+        }
+        return chart(self, "hybrids", lines, of="line"), table(self, "hybrid-models", ("body", *figures), rows)

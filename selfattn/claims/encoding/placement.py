@@ -7,7 +7,8 @@ from statistics import fmean
 from typing import Any
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import ITEMS, by_length, length_chart
+from selfattn.claims.drawing import at, chart, table
+from selfattn.claims.encoding.by_length import ITEMS, by_length
 from selfattn.claims.rules import MARGIN
 from selfattn.claims.sequences import copies, vocabulary
 from selfattn.claims.training import resized
@@ -15,7 +16,7 @@ from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.figures.claims import Contrast
 from selfattn.models.config import ModelConfig
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
 
 SYMBOLS, LENGTHS = 4, (4, 8, 12, 16, 20)  # so few symbols that one does not say where it stands
@@ -66,19 +67,10 @@ class Placement(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and what the models compute."""
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(self, found, arms, LENGTHS)
-        columns = tuple(
-            Column(self.say(f"column.{key}"), numeric=key != "model") for key in ("model", "flops", "exact")
-        )
-        rows = tuple(
-            Row(
-                (
-                    self.say(f"arm.{arm.name}"),
-                    f"{flops(self.config(arm)) / 1e6:.0f}",
-                    estimate_text(found.mean(arm.name, "exact")),
-                )
-            )
-            for arm in arms
-        )
-        return chart, Table("operations", columns, rows)
+        lines = {arm: found.spots(arm, at("exact", LENGTHS)) for arm in found.arms}
+        rows = {
+            arm.name: (f"{flops(self.config(arm)) / 1e6:.0f}", estimate_text(found.mean(arm.name, "exact")))
+            for arm in self.arms(found.quick)
+            if arm.name in found.arms
+        }
+        return chart(self, "exact-by-length", lines), table(self, "operations", ("flops", "exact"), rows)

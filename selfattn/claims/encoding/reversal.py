@@ -6,13 +6,14 @@ from functools import partial
 from statistics import fmean
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import ITEMS, by_length, length_chart
+from selfattn.claims.drawing import at, chart, table
+from selfattn.claims.encoding.by_length import ITEMS, by_length
 from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.claims.sequences import copies, reversals
 from selfattn.claims.training import resized
 from selfattn.figures.claims import Contrast, Need
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
 
 SYMBOLS, LENGTHS, WIDTH = 8, (4, 6, 8, 10, 12), 64
@@ -69,9 +70,6 @@ class Reversal(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length of the monotone task, and the mean over lengths of every arm."""
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(self, found, [arm for arm in arms if arm.settings["task"] == "monotone"], LENGTHS)
-        columns = (Column(self.say("column.model"), numeric=False), Column(self.say("column.exact")))
-        means = {arm.name: found.mean(arm.name, "exact") for arm in arms}
-        rows = tuple(Row((self.say(f"arm.{name}"), estimate_text(one))) for name, one in means.items())
-        return chart, Table("exact", columns, rows)
+        lines = {arm: found.spots(arm, at("exact", LENGTHS)) for arm in found.arms if "-monotone-" in arm}
+        rows = {arm: [estimate_text(found.mean(arm, "exact"))] for arm in found.arms}
+        return chart(self, "exact-by-length", lines), table(self, "exact", ["exact"], rows)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import across_arms, chart, percent, table
 from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.claims.sequences import forced_accuracy, loss_of, reversals, stream, validation_and_test, vocabulary
 from selfattn.claims.training import resized, train_for
@@ -17,8 +18,8 @@ from selfattn.figures.claims import Contrast
 from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
-from selfattn.report.drawing.scale import Scale, power_of_ten
+from selfattn.report.blocks import Block
+from selfattn.report.drawing.scale import power_of_ten
 from selfattn.training.objective.loss import batch_loss
 
 SYMBOLS, LENGTH = 16, 10
@@ -97,19 +98,12 @@ class Depth(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Quality by depth; in a table what the first and the last layer's gradients are, and how far apart vectors."""
-        depths = {kind: [int(arm.rpartition("-")[2]) for arm in found.arms if arm.startswith(kind)] for kind in KINDS}
-        lines, rows = [], []
+        lines, rows = {}, {}
         for kind in KINDS:
-            spots = tuple(found.spots(f"{kind}-{d}", {d: "right"})[0] for d in depths[kind])
-            lines.append(ChartLine(kind, spots, self.say(f"line.{kind}")))
-            for d in depths[kind]:
-                means = [found.mean(f"{kind}-{d}", name).mean for name in ("gradient@1", f"gradient@{d}", "apart")]
-                right = found.mean(f"{kind}-{d}", "right").mean
-                cells = (*(power_of_ten(mean) for mean in means), f"{100 * right:.1f}")
-                rows.append(Row((self.say(f"arm.{kind}-{d}"), *cells)))
-        heads = tuple(
-            Column(self.say(f"column.{name}"), name != "arm") for name in ("arm", "first", "last", "apart", "right")
-        )
-        words = {key: self.say(key) for key in ("caption", "unit", "height")}
-        chart = Chart("depth", words["caption"], tuple(lines), Scale(), words["unit"], height=words["height"])
-        return chart, Table("figures", heads, tuple(rows))
+            depths = {float(arm.rpartition("-")[2]): arm for arm in found.arms if arm.startswith(kind)}
+            lines[kind] = across_arms(found, depths, "right")
+            for depth, arm in depths.items():
+                before = (found.mean(arm, name).mean for name in ("gradient@1", f"gradient@{depth:g}", "apart"))
+                rows[arm] = (*map(power_of_ten, before), percent(found.mean(arm, "right")))
+        heads = ("first", "last", "apart", "right")
+        return chart(self, "depth", lines, of="line"), table(self, "figures", heads, rows)

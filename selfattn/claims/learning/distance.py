@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import chart, table
 from selfattn.claims.rules import contrast
 from selfattn.claims.sequences import BOS, FIRST, forced_accuracy, held_out, loss_of, stream, vocabulary
 from selfattn.claims.training import train_for
@@ -19,7 +20,7 @@ from selfattn.figures.claims import Contrast
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.blocks import Block, Spot
 from selfattn.report.drawing.scale import number_scale
 from selfattn.streams import generator
 
@@ -133,28 +134,15 @@ class Distance(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """The gradient by distance as a share of that at distance 1, and in a table recall."""
-        lines, rows = [], []
-        for arm in found.arms:
-            names = [name for name in found.figures(arm) if name.startswith("gradient@")]
-            first = found.mean(arm, names[0]).mean
-            at = {float(name.partition("@")[2]): name for name in names}
-            spots = found.spots(arm, at, partial(_relative, first))
-            lines.append(ChartLine(arm, spots, self.say(f"arm.{arm}")))
-            recalled = [name for name in found.figures(arm) if name.startswith("recall@")]
-            rows.append(
-                Row((self.say(f"arm.{arm}"), *(f"{100 * found.mean(arm, name).mean:.0f}" for name in recalled)))
-            )
-        heads = [Column(self.say("column.arm"), numeric=False)]
-        heads += [Column(self.say("column.recall", distance=name.partition("@")[2])) for name in recalled]
-        scale = number_scale([spot.y for line in lines for spot in line.spots], powers=True)
-        words = {key: self.say(key) for key in ("caption", "unit", "height")}
-        across = number_scale([1, 512], powers=True)
-        chart = Chart(
-            "distance", words["caption"], tuple(lines), scale, words["unit"], across=across, height=words["height"]
-        )
-        return chart, Table("recall", tuple(heads), tuple(rows))
+        lines = {arm: self._relative(found, arm) for arm in found.arms}
+        heads = [figure for figure in found.figures(found.arms[0]) if figure.startswith("recall@")]
+        rows = {arm: [f"{100 * found.mean(arm, head).mean:.0f}" for head in heads] for arm in found.arms}
+        across = number_scale([1, DISTANCES[-1]], powers=True)
+        return chart(self, "distance", lines, scale="powers", across=across), table(self, "recall", heads, rows)
 
-
-def _relative(first: float, power: float) -> float:
-    """A power of ten as a share of another."""
-    return float(10 ** (power - first))
+    def _relative(self, found: Found, arm: str) -> tuple[Spot, ...]:
+        """The gradient by distance as a share of the mean one at distance 1; figures are powers of ten."""
+        names = [figure for figure in found.figures(arm) if figure.startswith("gradient@")]
+        first = found.mean(arm, names[0]).mean
+        places = {float(name.partition("@")[2]): name for name in names}
+        return found.spots(arm, places, lambda power: float(10 ** (power - first)))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import at, chart, percent, table
 from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.claims.sequences import (
     BOS,
@@ -29,8 +30,7 @@ from selfattn.decoding.sampling import sample
 from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.blocks import Block
 from selfattn.streams import generator
 
 PLACES, LENGTH, ERROR = 16, 12, 2
@@ -107,15 +107,9 @@ class Exposure(Claim):
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Accuracy by wrong tokens before, and in a table every way of decoding."""
         ways = ("forced@0", "greedy", "sampled", "beam")
-        lines, rows = [], []
-        for arm in found.arms:
-            spots = found.spots(arm, {count: f"forced@{count}" for count in WRONG})
-            lines.append(ChartLine(arm, spots, self.say(f"arm.{arm}")))
-            rows.append(Row((self.say(f"arm.{arm}"), *(f"{100 * found.mean(arm, way).mean:.1f}" for way in ways))))
-        heads = tuple(Column(self.say(f"column.{way.partition('@')[0]}"), way != "arm") for way in ("arm", *ways))
-        words = {key: self.say(key) for key in ("caption", "unit", "height")}
-        chart = Chart("exposure", words["caption"], tuple(lines), Scale(), words["unit"], height=words["height"])
-        return chart, Table("decoding", heads, tuple(rows))
+        lines = {arm: found.spots(arm, at("forced", WRONG)) for arm in found.arms}
+        rows = {arm: [percent(found.mean(arm, way)) for way in ways] for arm in found.arms}
+        return chart(self, "exposure", lines), table(self, "decoding", ways, rows)
 
 
 def _share(hits: torch.Tensor) -> float:

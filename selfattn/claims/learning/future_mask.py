@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import at, chart, percent, table
 from selfattn.claims.rules import MARGIN, exact
 from selfattn.claims.sequences import (
     batch_of,
@@ -26,8 +27,7 @@ from selfattn.evaluation.gates.model_gates import causal
 from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.blocks import Block
 
 SYMBOLS, LENGTH, NOISE = 16, 12, 0.2
 TESTED = {True: 200, False: 1000}  # rows, in a quick run and in a full one
@@ -87,22 +87,14 @@ class FutureMask(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Accuracy by position, and in a table with the loss."""
-        lines = tuple(
-            ChartLine(
-                f"{arm} {kind}",
-                found.spots(arm, {at: f"{kind}@{at}" for at in range(1, LENGTH + 1)}),
-                self.say(f"line.{arm}.{kind}"),
-            )
+        kinds = ("forced", "free")
+        places = {kind: at(kind, range(1, LENGTH + 1)) for kind in kinds}
+        lines = {f"{arm}.{kind}": found.spots(arm, places[kind]) for arm in found.arms for kind in kinds}
+        rows = {
+            arm: (f"{found.mean(arm, 'loss').mean:.3f}", *(percent(found.mean(arm, kind)) for kind in kinds))
             for arm in found.arms
-            for kind in ("forced", "free")
-        )
-        rows = []
-        for arm in found.arms:
-            shares = (f"{100 * found.mean(arm, kind).mean:.1f}" for kind in ("forced", "free"))
-            rows.append(Row((self.say(f"arm.{arm}"), f"{found.mean(arm, 'loss').mean:.3f}", *shares)))
-        heads = tuple(Column(self.say(f"column.{name}"), name != "arm") for name in ("arm", "loss", "forced", "free"))
-        chart = Chart("future-mask", self.say("caption"), lines, Scale(), self.say("unit"), height=self.say("height"))
-        return chart, Table("figures", heads, tuple(rows))
+        }
+        return chart(self, "future-mask", lines, of="line"), table(self, "figures", ("loss", *kinds), rows)
 
 
 def _unmasked(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
