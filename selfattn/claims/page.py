@@ -295,6 +295,8 @@ class _Shown:
         elif result.rates:
             rates = [Message("", {"arm": self.arm(one.arm), "rate": f"{one.chosen:g}"}, _RATE) for one in result.rates]
             yield words("rates.quick" if self.record.quick else "rates", rates=_joined(rates))
+        if pinned := {trial.pinned for trial in result.trials} - {None}:
+            yield words("pinned.no" if False in pinned else "pinned.yes")
         if count := sum(one.at_edge for one in result.rates):
             yield words("edge", count=count, all=len(result.rates))
 

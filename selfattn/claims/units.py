@@ -6,8 +6,10 @@ import ast
 import hashlib
 import inspect
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -78,20 +80,22 @@ class Unit:
         return out / "units" / f"{self.label}{'-quick' if self.quick else ''}.json"
 
     def measured(self) -> Trial:
-        """Measure it, with one thread, and leave the global random state as it was.
+        """Measure it with one thread, an arm that takes times on one core, and leave the global random state as it was.
 
         Raises:
             UserError: the claim gives no figures, or one that is not a finite number.
         """
         begun = time.perf_counter()
-        with threads(1), torch.random.fork_rng(devices=[]):
+        on_core: AbstractContextManager[bool | None] = pinned() if self.arm.alone else nullcontext()
+        with threads(1), torch.random.fork_rng(devices=[]), on_core as is_pinned:
             torch.manual_seed(seed_for(self.seed, f"claims/{self.claim.name}"))
             figures = self.claim.measure(self.arm, seed=self.seed, rate=self.rate, quick=self.quick)
         seconds = time.perf_counter() - begun
         bad = [name for name, value in figures.items() if not math.isfinite(value)]
         if bad or not figures:
             raise UserError(f"measure gave {f'no finite number for {bad[0]!r}' if bad else 'no figures'}")
-        return Trial(self.arm.name, self.seed, self.rate, {k: float(v) for k, v in figures.items()}, seconds)
+        figures = {name: float(value) for name, value in figures.items()}
+        return Trial(self.arm.name, self.seed, self.rate, figures, seconds, is_pinned)
 
     def kept(self, out: Path) -> Done | None:
         """Return what is kept of it; None where there is nothing, or what other settings or other code have made."""
@@ -200,6 +204,27 @@ class Work:
         """Seconds that one more unit takes: the mean of those that are done, else what the claim's budget says."""
         seconds = [done.trial.seconds for done in self.done.values()]
         return fmean(seconds) if seconds else 2 * self.claim.seconds[0 if self.quick else 1] / max(1, self.total)
+
+
+@contextmanager
+def pinned() -> Iterator[bool]:
+    """Keep this thread on one core for a while, where the system can; gives whether it does.
+
+    Example:
+        >>> with pinned() as is_pinned:
+        ...     isinstance(is_pinned, bool)
+        True
+    """
+    before: set[int] = set()
+    with suppress(AttributeError, OSError):  # no such call, or not allowed
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {max(cores)})
+        before = cores
+    try:
+        yield bool(before)
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
 
 
 def code_of(claim: type[Claim]) -> str:

@@ -74,6 +74,7 @@ class Trial(Plain):
         rate: the learning rate; None where nothing is trained.
         figures: what was measured, by name.
         seconds: that it took.
+        pinned: where it took times, whether the system kept it on one core; else None.
     """
 
     arm: str
@@ -81,6 +82,7 @@ class Trial(Plain):
     rate: float | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    pinned: bool | None = None
 
 
 @dataclass(frozen=True)

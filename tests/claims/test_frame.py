@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -25,13 +26,14 @@ from selfattn.claims.rules import contrast, exact, judge, share_error
 from selfattn.claims.run import chosen, run_claims
 from selfattn.claims.sequences import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream
 from selfattn.claims.training import train_for
-from selfattn.claims.units import measuring_code
+from selfattn.claims.units import measuring_code, pinned
 from selfattn.errors import UserError
-from selfattn.figures.claims import Contrast, Need
+from selfattn.figures.claims import ClaimsRecord, Contrast, Need
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Paragraph
 from selfattn.report.words.catalogue import LANGS
+from selfattn.report.words.messages import said
 
 # rules
 
@@ -267,6 +269,52 @@ def test_a_better_picture_throws_nothing_away_but_another_measurement_does(
         monkeypatch.setattr("inspect.getfile", lambda _, path=path: str(path))
         hashes.append(measuring_code.__wrapped__(Claim))
     assert hashes[0] == hashes[1] == hashes[2] != hashes[3]
+
+
+def test_only_arms_that_take_times_wait_for_all_others(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Timed(Counted):
+        name = "timed"
+
+        def arms(self, quick: bool) -> tuple[Arm, ...]:
+            return Arm("clock", alone=True), Arm("a", {}, (0.2,))
+
+        def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+            self.made.append((seed, rate))
+            return {"figure": 1.0}
+
+    monkeypatch.setattr(CLAIMS, "_parts", {**dict(CLAIMS.items()), "timed": Timed})
+    record = run_claims([Timed(), counted], tmp_path, jobs=1, quick=True)
+    assert counted.made == [(0, 0.2), (1, 0.2), (0, 0.2), (1, 0.2), (0, None), (1, None)]
+    found = {(trial.arm, trial.pinned) for result in record.claims for trial in result.trials}
+    assert found == {("a", None), ("clock", hasattr(os, "sched_setaffinity"))}
+    assert any("kept on one core" in line for line in page_texts(record))
+
+
+def page_texts(record: ClaimsRecord) -> list[str]:
+    """All that the paragraphs of the claims' sections say."""
+    blocks = [block for part in document_of(record).parts for block in part.blocks]
+    return [said(text, "en") for block in blocks if isinstance(block, Paragraph) for text in block.sentences]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system pins no process")
+def test_a_thread_is_kept_on_one_core_and_let_go_also_after_an_error() -> None:
+    before = os.sched_getaffinity(0)
+    with suppress(UserError), pinned() as is_pinned:
+        assert is_pinned
+        assert len(os.sched_getaffinity(0)) == 1
+        raise UserError("out of luck")
+    assert os.sched_getaffinity(0) == before
+
+
+def test_where_the_system_pins_nothing_times_are_taken_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("not permitted")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refused, raising=False)
+    with pinned() as is_pinned:
+        assert not is_pinned
 
 
 @pytest.mark.slow

@@ -42,12 +42,11 @@ class KeyValueHeads(Claim):
     source = "Shazeer 2019, sections 2.4 and 3; Ainslie et al. 2023, sections 2.2 and 3"
     seconds = (35.0, 270.0)
     points = tuple(f"kv-{kv}" for kv in FEWER)
-    alone = True
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Trained models with 4, 2 and 1 key-value heads of 4; one arm that takes times."""
         trained = (Arm(f"kv-{kv}", {"num_kv_heads": kv}, RATES) for kv in (HEADS, *FEWER))
-        return (*trained, Arm("decoding", {"num_kv_heads": TIMED_HEADS}))
+        return (*trained, Arm("decoding", {"num_kv_heads": TIMED_HEADS}, alone=True))
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 600) -> dict[str, float]:
         """Train on reversals; or decode by turns with 8 and with 1 key-value heads, after prefixes of three lengths."""

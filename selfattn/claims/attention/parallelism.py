@@ -35,11 +35,10 @@ class Parallelism(Claim):
     name = "parallelism"
     source = "Vaswani et al. 2017, section 4, table 1"
     seconds = (10.0, 40.0)
-    alone = True
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """One arm, in which all ways are timed by turns."""
-        return (Arm("layers", {"width": WIDTH, "tokens": TOKENS}),)
+        return (Arm("layers", {"width": WIDTH, "tokens": TOKENS}, alone=True),)
 
     def measure(
         self, arm: Arm, *, seed: int, rate: float | None, quick: bool, tokens: int = TOKENS
