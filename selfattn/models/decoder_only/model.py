@@ -135,7 +135,9 @@ class DecoderOnly(Seq2Seq):
         self, source: Tensor, target_in: Tensor, source_mask: Tensor, *, need_weights: bool = False
     ) -> tuple[Tensor, tuple[KeyValue, ...], tuple[Tensor, ...]]:
         mask = torch.cat([source_mask, torch.ones_like(target_in, dtype=torch.bool)], dim=1)
-        tokens, positions, as_bias = torch.cat([source, target_in], dim=1), _positions(mask), False
+        tokens, positions = torch.cat([source, target_in], dim=1), _positions(mask)
+        hides: Tensor | None = mask
+        as_bias = False
         if source_mask.is_cpu:  # a device would have to be waited for
             is_real = bool(source_mask.all())
             # What stands at padding sees the first token, where there is one.

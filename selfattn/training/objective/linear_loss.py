@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 
 def linear_cross_entropy(
@@ -105,7 +104,7 @@ class _Tokens:
                     to_bias += slope.new_ones(len(slope)) @ slope  # a sum over the first axis would copy to float32
         return self._smoothed(total) / len(self.target) if len(self.target) else total / 0
 
-    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype, free: Tensor) -> tuple[Tensor, Tensor]:
         """Return some tokens' summed loss and its derivatives by their logits.
 
         Left out are what :meth:`_smoothed` takes off the one and :meth:`finish` off the other.
@@ -114,9 +113,9 @@ class _Tokens:
             logits: ``[n v]``.
             target: ``[n 1]``.
             dtype: of the sum.
-            memory: like ``logits``, to be overwritten.
+            free: like ``logits``, to be overwritten.
         """
-        p = torch.softmax(logits, dim=-1, out=memory)
+        p = torch.softmax(logits, dim=-1, out=free)
         # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
         log_sum = logits.amax(dim=-1).to(dtype) - p.amax(dim=-1).to(dtype).log()
         right = logits.gather(-1, target)[:, 0].to(dtype)
@@ -150,7 +149,7 @@ class _Pairs(_Tokens):
 
     passes: ClassVar = 2
 
-    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype, free: Tensor) -> tuple[Tensor, Tensor]:
         """Do the same with the divergence, all of it; ``logits`` are of both passes, the second behind the first."""
         full = logits.to(dtype)
         log_p = full.log_softmax(dim=-1)
