@@ -91,16 +91,16 @@ def validation_and_test(make: Callable[[torch.Generator], Batch], *, seed: int) 
     return held_out(make, seed=seed, name="validation"), held_out(make, seed=seed)
 
 
-def written(model: Seq2Seq, batch: Batch) -> list[Hypothesis]:
-    """Decode greedily, each row as far as its target goes, its end included."""
+def greedy_hits(model: Seq2Seq, batch: Batch) -> Tensor:
+    """Decode greedily as far as the targets go, and say which tokens stand in their places: bool ``[b t]``."""
     lengths = batch.target_mask.sum(dim=1).tolist()
-    return greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=lengths)
+    written = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=lengths)
+    return written_hits(written, batch)
 
 
 def exact_share(model: Seq2Seq, batch: Batch) -> float:
     """Return the share of targets that greedy decoding writes exactly, 0 to 1."""
-    hits = written_hits(written(model, batch), batch) | ~batch.target_mask
-    return float(hits.all(dim=1).double().mean())
+    return float((greedy_hits(model, batch) | ~batch.target_mask).all(dim=1).double().mean())
 
 
 @torch.inference_mode()

@@ -7,61 +7,25 @@ from itertools import cycle
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.drawing import chart, table
+from selfattn.claims.learning.recall import Reader, recalls
 from selfattn.claims.rules import contrast
-from selfattn.claims.sequences import BOS, FIRST, forced_accuracy, held_out, loss_of, stream, vocabulary
+from selfattn.claims.sequences import forced_accuracy, held_out, loss_of, stream
 from selfattn.claims.training import train_for
-from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.layers import RecurrentStack, initialise
-from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Spot
 from selfattn.report.drawing.scale import number_scale
 from selfattn.streams import generator
 
-KINDS, NOISE = 16, 8  # symbols that are to be recalled, and others that stand between
 DISTANCES, RATES = (8, 32, 128, 512), (3e-3, 1e-2, 3e-2)
 FLAT = 0.1  # powers of ten in a hundred tokens: over 512 tokens less than a factor of 3.3
 RECALLED = 0.95
 TESTED = {True: 200, False: 400}  # rows, in a quick run and in a full one
-
-
-class Reader(Seq2Seq):
-    """Reads ids, and says one symbol of what its last token knows: of a recurrent state, or by attending to all."""
-
-    def __init__(self, read: RecurrentStack | MultiHeadAttention, dim: int) -> None:
-        super().__init__()
-        self.embed, self.read = nn.Embedding(vocabulary(KINDS + NOISE), dim), read
-        self.output = nn.Linear(dim, vocabulary(KINDS))
-
-    def last(self, x: Tensor) -> Tensor:
-        """Map embedded tokens ``[b s d]`` to the last one's vector ``[b 1 d]``."""
-        attends = hasattr(self.read, "project_context")
-        known: Tensor = self.read(x[:, -1:], x).output if attends else self.read(x)[0][:, -1:]
-        return known
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
-        """Read sources without padding."""
-        return EncoderMemory(self.last(self.embed(source)), source_mask[:, -1:])
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b 1 v]``."""
-        logits: Tensor = self.output(self.last(self.embed(source)))
-        return logits
-
-
-def recalls(rows: int, distance: int, draws: torch.Generator) -> Batch:
-    """Make sources that begin with the symbol to be said, so many tokens before the last."""
-    wanted = torch.randint(FIRST, FIRST + KINDS, (rows, 1), generator=draws)
-    others = torch.randint(FIRST + KINDS, FIRST + KINDS + NOISE, (rows, distance), generator=draws)
-    source = torch.cat([wanted, others], dim=1)
-    every = torch.ones_like(source, dtype=torch.bool)
-    return Batch(source, every, torch.full_like(wanted, BOS), wanted, every[:, :1], list(range(rows)))
 
 
 @register.claim("distance")

@@ -17,10 +17,10 @@ from selfattn.claims.sequences import (
     FIRST,
     batch_of,
     forced_hits,
+    greedy_hits,
     stream,
     validation_and_test,
     vocabulary,
-    written,
     written_hits,
 )
 from selfattn.claims.training import resized, train_for
@@ -79,15 +79,12 @@ class Exposure(Claim):
         asked: dict[str, Any] = {"source": test.source, "source_mask": test.source_mask, "bos_id": BOS, "eos_id": EOS}
         drawn = sample(model, **asked, max_length=LENGTH + 1, generator=generator(seed, "claims/sampling"))
         best = [found[0] for found in beam_search(model, **asked, max_length=LENGTH + 1, beam_size=4)]
-        hits = {
-            "greedy": written_hits(written(model, test), test),
-            "sampled": written_hits(drawn, test),
-            "beam": written_hits(best, test),
-        }
+        hits = {"sampled": written_hits(drawn, test), "beam": written_hits(best, test)}
+        hits["greedy"] = greedy_hits(model, test)
         for count in WRONG:
             given = with_errors(test, count, generator(seed, f"claims/errors/{count}"))
             hits[f"forced@{count}"] = forced_hits(model, test, given)
-        wrong = 1 - _share(written_hits(written(model, valid), valid))
+        wrong = 1 - _share(greedy_hits(model, valid))
         return {"valid": wrong} | {name: _share(hit) for name, hit in hits.items()}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:

@@ -13,13 +13,12 @@ from selfattn.claims.rules import MARGIN, exact
 from selfattn.claims.sequences import (
     batch_of,
     forced_hits,
+    greedy_hits,
     held_out,
     loss_of,
     random_symbols,
     stream,
     vocabulary,
-    written,
-    written_hits,
 )
 from selfattn.claims.training import resized, train_for
 from selfattn.data.batches import Batch
@@ -65,7 +64,7 @@ class FutureMask(Claim):
         batches = stream(partial(noisy_copies, arm.settings["rows"]), seed=seed)
         loss = train_for(model, batches, steps=arm.settings["steps"], lr=rate, seed=seed)
         valid, test = (held_out(partial(noisy_copies, tested), seed=seed, name=name) for name in ("valid", "test"))
-        hits = {"forced": forced_hits(model, test), "free": written_hits(written(model, test), test)}
+        hits = {"forced": forced_hits(model, test), "free": greedy_hits(model, test)}
         leaks = not causal(model, test.changed(lambda part: part[:8], list(range(min(8, tested))))).passed
         return {
             "valid": loss_of(model, valid),
