@@ -16,6 +16,8 @@ from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import Record, TuningTrial
 from selfattn.report.sections.alignment import Alignment
 from selfattn.report.sections.fairness import Fairness
+from selfattn.report.sections.items import Buckets
+from selfattn.report.sections.statistics import Statistics, pair_table
 from selfattn.report.verdict.comparability import badges, obstacles, set_aside
 from selfattn.report.verdict.verdict import verdict
 from selfattn.report.words.messages import Message
@@ -58,11 +60,15 @@ def with_runs(record: Record, runs: tuple[float, ...]) -> Record:
 
 def test_three_perfect_runs_say_what_they_leave_open(rich: Record) -> None:
     perfect = with_runs(rich, (1.0, 1.0, 1.0))
-    assert f"Every run of transformer got every item right; 3 such runs {CEILING}." in said(perfect)
+    assert f"No run of transformer, rnn-attention failed; 3 such runs {CEILING}, of which" in said(perfect)
+    assert "Every run of transformer got every item right: the interval is over items alone." in said(perfect)
     assert "최대 63 %가 실패할 가능성" in said(perfect, "ko")
+    assert "모든 항목을 맞혔으므로 구간은 테스트 항목만" in said(perfect, "ko")
     assert 0.9**3 > 0.7  # one training in ten may fail, and is mostly not among three
-    assert CEILING not in said(with_runs(rich, (1.0, 1.0, 0.9998)))
-    assert "such runs" not in said(rich)
+    almost = said(with_runs(rich, (1.0, 1.0, 0.9998)))  # its interval knows no more of trainings that fail
+    assert CEILING in almost
+    assert "every item right" not in almost
+    assert "No run of rnn-attention failed" in said(with_runs(rich, (1.0, 1.0, 0.2)))
 
 
 def test_one_trial_is_no_tuning(rich: Record) -> None:
@@ -127,6 +133,22 @@ def test_the_parity_card_has_every_budget_of_every_model(rich: Record) -> None:
     seconds = [model.timing.train_seconds.mean for model in rich.models]
     assert last[-1] == f"{max(seconds) / min(seconds):.2f}"
     assert last[4] == "1.00"
+
+
+def test_the_primary_contrast_is_named_and_the_rest_is_exploratory(rich: Record) -> None:
+    asked = {"transformer", "rnn-attention"}
+    pairs = tuple(dataclasses.replace(pair, primary={pair.first, pair.second} == asked) for pair in rich.pairs)
+    named = dataclasses.replace(rich, pairs=pairs)
+    assert "This is the primary contrast; what is said of the other 5 pairs is exploratory." in said(named)
+    assert "나머지 5쌍에 대한 판정은 탐색적" in said(named, "ko")
+    assert "primary" not in said(rich)
+    table = pair_table(named, "exact_match")
+    for line in table.rows:
+        ending = "(primary)" if {line.cells[0], line.cells[1]} == asked else "(exploratory)"
+        assert isinstance(line.cells[-1], Message)
+        assert line.cells[-1].say("en").endswith(ending)
+    assert "tested alone. The other 5 pairs of the metric are exploratory" in texts(Statistics().blocks(named), "en")
+    assert "not corrected for the number of parts, and are exploratory" in texts(Buckets().blocks(rich), "en")
 
 
 def texts(block: Any, lang: str) -> str:
