@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from selfattn.codec import encode
+from selfattn.errors import UserError
 from selfattn.figures.cost import MeanOverRuns, Timing
 from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Estimate
@@ -149,6 +151,32 @@ def test_the_primary_contrast_is_named_and_the_rest_is_exploratory(rich: Record)
         assert line.cells[-1].say("en").endswith(ending)
     assert "tested alone. The other 5 pairs of the metric are exploratory" in texts(Statistics().blocks(named), "en")
     assert "not corrected for the number of parts, and are exploratory" in texts(Buckets().blocks(rich), "en")
+
+
+def test_the_head_of_each_step_is_chosen_for_that_step(rich: Record) -> None:
+    """The head that is best when a token is written is no choice for the step that reads it."""
+    (model,) = [one for one in rich.models if one.name == "transformer"]
+    assert model.alignment
+    writes, reads = model.alignment.heads[:2]
+    places = {"best": (writes.layer, writes.head), "best_shifted": (reads.layer, reads.head)}
+    found = dataclasses.replace(model, alignment=dataclasses.replace(model.alignment, **places))
+    table = next(block for block in Alignment().blocks(dataclasses.replace(rich, models=(found,))) if is_table(block))
+    rows = [[texts(cell, "en").replace("\u00a0", " ") for cell in line.cells] for line in table.rows[:2]]
+    assert rows[0][1] == f"best when writing: layer {writes.layer}, head {writes.head}"
+    assert rows[1][1] == f"best at the next step: layer {reads.layer}, head {reads.head}"
+    assert (rows[0][4], rows[0][5]) == ("–", "–")
+    assert (rows[1][2], rows[1][3]) == ("–", "–")
+    assert rows[1][4] == f"{100 * reads.shifted_gold_share:.1f} %"
+    same = dataclasses.replace(model, alignment=dataclasses.replace(model.alignment, best_shifted=model.alignment.best))
+    assert "best at both: layer" in texts(Alignment().blocks(dataclasses.replace(rich, models=(same,))), "en")
+    assert "the first seed (0) alone" in texts(Alignment().blocks(rich), "en")
+    broken = dataclasses.replace(model, alignment=dataclasses.replace(model.alignment, best_shifted=(9, 9)))
+    with pytest.raises(UserError, match="best_shifted"):
+        record_from_dict(encode(dataclasses.replace(rich, models=(broken,), pairs=(), gates=(), buckets=())))
+
+
+def is_table(block: Any) -> bool:
+    return getattr(block, "name", "") == "alignment"
 
 
 def texts(block: Any, lang: str) -> str:
