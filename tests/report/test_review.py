@@ -179,6 +179,16 @@ def is_table(block: Any) -> bool:
     return getattr(block, "name", "") == "alignment"
 
 
+def test_a_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:
+    def with_best(lr: float) -> Record:
+        trials = tuple(TuningTrial({"lr": rate}, 0.9, 1.0, rate == lr) for rate in (0.001, 0.004, 0.016))
+        return dataclasses.replace(rich, models=(dataclasses.replace(rich.models[0], tuning=trials), *rich.models[1:]))
+
+    assert "learning rate of rnn-plain lies at the edge" in texts(Fairness().blocks(with_best(0.016)), "en")
+    assert "rnn-plain: 가장 좋은 학습률이 시도한 범위의 끝" in texts(Fairness().blocks(with_best(0.001)), "ko")
+    assert "of rnn-plain lies at the edge" not in texts(Fairness().blocks(with_best(0.004)), "en")
+
+
 def texts(block: Any, lang: str) -> str:
     """All that a block says."""
     if isinstance(block, Message):
