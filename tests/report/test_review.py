@@ -62,14 +62,14 @@ def with_runs(record: Record, runs: tuple[float, ...]) -> Record:
 
 def test_three_perfect_runs_say_what_they_leave_open(rich: Record) -> None:
     perfect = with_runs(rich, (1.0, 1.0, 1.0))
-    assert f"No run of transformer, rnn-attention failed; 3 such runs {CEILING}, of which" in said(perfect)
+    assert f"No run of transformer, rnn-attention failed; 3 such runs {CEILING}, which intervals do" in said(perfect)
     assert "Every run of transformer got every item right: the interval is over items alone." in said(perfect)
     assert "최대 63 %가 실패할 가능성" in said(perfect, "ko")
     assert "모든 항목을 맞혔으므로 구간은 테스트 항목만" in said(perfect, "ko")
     assert 0.9**3 > 0.7  # one training in ten may fail, and is mostly not among three
     almost = said(with_runs(rich, (1.0, 1.0, 0.9998)))  # its interval knows no more of trainings that fail
     assert CEILING in almost
-    assert "every item right" not in almost
+    assert "got every item right" not in almost
     assert "No run of rnn-attention failed" in said(with_runs(rich, (1.0, 1.0, 0.2)))
 
 
@@ -177,6 +177,14 @@ def test_the_head_of_each_step_is_chosen_for_that_step(rich: Record) -> None:
 
 def is_table(block: Any) -> bool:
     return getattr(block, "name", "") == "alignment"
+
+
+def test_a_saturated_test_says_so_and_points_elsewhere(rich: Record) -> None:
+    """Two models of 99.9 % that no test tells apart; parts of the test ask more of them."""
+    assert said(rich).count("The test is saturated: both get nearly every item right") == 1
+    assert "포화 상태" in said(rich, "ko")
+    assert "saturated" not in said(record_from_dict(RECORDS["better"]()))
+    assert "saturated" not in said(dataclasses.replace(rich, buckets=()))
 
 
 def test_a_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:

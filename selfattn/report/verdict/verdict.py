@@ -53,6 +53,7 @@ def verdict(record: Record) -> Verdict:
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
     others: list[Message] = [*_test_sentence(record, test), *budget_sentence(record)]
     if pair:
+        others += _saturated_sentence(record, pair)
         others += [*open_budgets(record, pair), *_time_sentence(record, pair)]
     others += [*_baseline_sentence(record), *below_floor(record), *_ceiling_sentence(record)]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
@@ -178,6 +179,21 @@ def _baseline_sentence(record: Record) -> list[Message]:
     found = {relation(record, model, other).outcome for model in without}
     key = f"verdict.baseline.{found.pop().value}" if len(found) == 1 else "verdict.baseline.mixed"
     return [message(key, other=other.name, scores=scores(record, without) or NONE)]
+
+
+def _saturated_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
+    """That two models which cannot be told apart leave a test nothing to tell them by, where parts of it ask more."""
+    found = [one for model in pair if (one := quality(record, model))]
+    share = record.headline.kind == "share" and record.headline.better == "higher"
+    if not share or len(found) < 2 or min(one.mean for one in found) < _GOOD:
+        return []
+    parts = [
+        part.models for group in record.buckets if group.metric == record.headline.metric for part in group.buckets
+    ]
+    names = {model.name for model in pair}
+    harder = any(names <= set(part) and max(part[name].mean for name in names) < _GOOD for part in parts)
+    undecided = relation(record, *pair).outcome is PairOutcome.SAME
+    return [message("verdict.saturated")] if harder and undecided else []
 
 
 def _ceiling_sentence(record: Record) -> list[Message]:
