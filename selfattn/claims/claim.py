@@ -79,6 +79,10 @@ class Found:
         """Return a figure of one arm minus that of another, seed by seed."""
         return minus(self.values(arm, figure), self.values(other, figure))
 
+    def share_error(self, arms: Iterable[str], figure: str, items: int) -> float:
+        """Return the standard error of a sum or difference of the arms' mean shares, each of so many items a seed."""
+        return math.hypot(*(share_error(self.values(arm, figure), items) for arm in arms))
+
     def share_difference(
         self, name: str, arm: str, other: str, figure: str, need: Need, bound: float, *, items: int
     ) -> Contrast:
@@ -93,7 +97,7 @@ class Found:
             bound: likewise.
             items: that the figure is a share of.
         """
-        error = math.hypot(*(share_error(self.values(one, figure), items) for one in (arm, other)))
+        error = self.share_error((arm, other), figure, items)
         return contrast(name, self.differences(arm, other, figure), need, bound, least_error=error)
 
     def mean(self, arm: str, figure: str) -> Estimate:

@@ -26,7 +26,7 @@ def at(figure: str, places: Iterable[float]) -> dict[float, str]:
     return {place: f"{figure}@{place:g}" for place in places}
 
 
-def across_arms(found: Found, arms: Mapping[float, str], figure: str) -> tuple[Spot, ...]:
+def across_arms(found: Found, arms: Mapping[int, str] | Mapping[float, str], figure: str) -> tuple[Spot, ...]:
     """Return spots of a line that goes from arm to arm.
 
     Args:

@@ -118,7 +118,7 @@ class _Queue:
                 self.running[executor.submit(_in_worker, packed(found[1]))] = found
             if not self.running:
                 return
-            self.shown.at_once(len(self.running))
+            self.shown.running = len(self.running)
             for future in wait(self.running, timeout=0.5, return_when=FIRST_COMPLETED).done:
                 self._end(*self.running.pop(future), future.result)
 

@@ -111,14 +111,16 @@ class Rate(Plain):
     Args:
         arm: its name.
         chosen: the rate.
-        tried: all of them; one alone was not chosen.
-        at_edge: whether the best of several was the smallest or the largest.
+        tried: all of them, those behind the first grid as it was widened; one alone was not chosen.
+        at_edge: whether the best of several was the smallest or the largest, however far the grid was widened.
+        failed: those whose training failed, and why.
     """
 
     arm: str
     chosen: float
     tried: tuple[float, ...]
     at_edge: bool = False
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class ClaimResult(Plain):
         judgement: None where something of it failed.
         rates: of the arms that are trained.
         tuning: trials of learning rates, with a seed of their own.
-        failed: what failed, and why.
+        failed: what failed, and why, but for rates where others could be chosen.
     """
 
     name: str

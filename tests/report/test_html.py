@@ -401,7 +401,7 @@ def test_alignment_stands_in_one_table_for_all_models() -> None:
     layer, head = found["best"]
     best = next(one for one in found["heads"] if [one["layer"], one["head"]] == found["best"])
     shown = page(data)
-    row = next(row for row in shown.cells("transformer") if row[1] == f"best: layer {layer}, head {head}")
+    row = next(row for row in shown.cells("transformer") if row[1] == f"best when writing: layer {layer}, head {head}")
     assert row[2] == f"{100 * best['gold_share']:.1f} %"
     view = AttentionView("", "", (), (), tuple(torch.ones(4, 1, 1) for _ in range(layer + 1)), (), ())
     assert row[1] == f"best: {view.caption(layer, head)}", "counted as by `selfattn attention --layer --head`"

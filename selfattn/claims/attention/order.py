@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -82,21 +84,18 @@ class Order(Claim):
         self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 300, items: int = ITEMS
     ) -> dict[str, float]:
         """Permute the input of an untrained encoder (``moved``), then train it: ``right@LENGTH`` of its labels."""
-        assert rate is not None
-        task, size, rows = arm.settings["task"], vocabulary(SYMBOLS), 64
+        task, size = arm.settings["task"], vocabulary(SYMBOLS)
         config = TransformerConfig(
             dim=32, num_heads=4, num_layers=2, ffn_dim=64, position=arm.settings["position"], max_length=TEST[-1]
         )
         model = Labeller(config, size, seed)
         moved = permuted_difference(Labeller(config, size, seed).double(), seed)
-        batches = stream(lambda draws: labelled(task, rows, SHORTEST, LONGEST, draws), seed=seed)
+        batches = stream(partial(labelled, task, 64, SHORTEST, LONGEST), seed=seed)
         train_for(model, batches, steps=150 if quick else steps, lr=rate, seed=seed)
-
-        def unseen(length: int, name: str) -> Batch:
-            return held_out(lambda draws: labelled(task, items, length, length, draws), seed=seed, name=name)
-
-        found = {f"right@{length}": forced_accuracy(model, unseen(length, "test")) for length in TEST}
-        return {"valid": loss_of(model, unseen(LONGEST, "validation")), "moved": moved} | found
+        of_length = {n: partial(labelled, task, items, n, n) for n in TEST}
+        found = {f"right@{n}": forced_accuracy(model, held_out(make, seed=seed)) for n, make in of_length.items()}
+        validation = held_out(of_length[LONGEST], seed=seed, name="validation")
+        return {"valid": loss_of(model, validation), "moved": moved} | found
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Equivariant without positions, and with none of them; order needs them, a set does not."""

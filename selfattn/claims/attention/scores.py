@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
+from statistics import linear_regression
 
 import torch
 
 from selfattn.attention import attend, scores
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import at, chart, table
 from selfattn.claims.rules import contrast
 from selfattn.claims.sequences import (
     FIRST,
     batch_of,
     exact_share,
-    held_out,
     loss_of,
     random_symbols,
     stream,
+    validation_and_test,
     vocabulary,
 )
-from selfattn.claims.training import train_for
+from selfattn.claims.training import resized, train_for
 from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
-from selfattn.models.config import override
-from selfattn.models.presets import get_preset
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Heading, Paragraph, Row, Table
+from selfattn.report.blocks import Block, Heading, Paragraph
+from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import number_scale
 
 WIDTHS, KEYS, QUERIES = (8, 32, 128, 512, 2048), 32, 512
@@ -49,9 +51,7 @@ def lookups(draws: torch.Generator, rows: int = 64) -> Batch:
 
 def slope(values: tuple[float, ...]) -> float:
     """Return the slope of the log of values in the log of the width, by least squares."""
-    xs, ys = ([math.log(one) for one in of] for of in (WIDTHS, values))
-    middle = sum(xs) / len(xs)
-    return sum((x - middle) * y for x, y in zip(xs, ys, strict=True)) / sum((x - middle) ** 2 for x in xs)
+    return linear_regression([math.log(width) for width in WIDTHS], [math.log(value) for value in values]).slope
 
 
 @register.claim("scores")
@@ -73,53 +73,45 @@ class Scores(Claim):
         """Return gradient and entropy by width, or what a model has learned and the time of a step."""
         if rate is None:
             return _saturation(arm.name, seed)
-        settings = {"encoder.hidden_dim": HIDDEN, "decoder.hidden_dim": HIDDEN, "decoder.score": arm.settings["score"]}
-        model = build(
-            override(get_preset("luong-dot").config, settings), vocab_size=vocabulary(NAMES + VALUES), seed=seed
-        )
+        config = resized("luong-dot", {"decoder.score": arm.settings["score"]}, hidden_dim=HIDDEN)
+        model = build(config, vocab_size=vocabulary(NAMES + VALUES), seed=seed)
         steps = 200 if quick else steps
         begun = time.process_time()
         train_for(model, stream(lookups, seed=seed), steps=steps, lr=rate, seed=seed)
         spent = (time.process_time() - begun) / steps
-        valid, test = (held_out(lambda draws: lookups(draws, 500), seed=seed, name=of) for of in ("validation", "test"))
+        valid, test = validation_and_test(partial(lookups, rows=500), seed=seed)
         return {"valid": loss_of(model, valid), "exact": exact_share(model, test), "milliseconds": 1000 * spent}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Unscaled the gradient falls with the width; scaled it stays."""
-        return (
-            contrast("unscaled", self.slopes(found, "unscaled"), "below", 0.0),
-            contrast("scaled", self.slopes(found, "scaled"), "within", 0.1),
+        unscaled, scaled = (
+            [slope(by_width) for by_width in zip(*(found.values(arm, f"gradient@{w}") for w in WIDTHS), strict=True)]
+            for arm in SOFTMAX
         )
-
-    def slopes(self, found: Found, arm: str) -> tuple[float, ...]:
-        """Return the slope of each seed."""
-        by_width = [found.values(arm, f"gradient@{width}") for width in WIDTHS]
-        return tuple(map(slope, zip(*by_width, strict=True)))
+        return contrast("unscaled", unscaled, "below", 0.0), contrast("scaled", scaled, "within", 0.1)
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """The gradient by width; the entropy; and the score functions side by side."""
-        charts = []
-        for figure, powers in (("gradient", True), ("entropy", False)):
-            places = {width: f"{figure}@{width}" for width in WIDTHS}
-            lines = tuple(ChartLine(arm, found.spots(arm, places)) for arm in SOFTMAX)
-            drawn = [
-                value for line in lines for spot in line.spots for value in (spot.low or spot.y, spot.high or spot.y)
-            ]
-            scale = number_scale(drawn, powers=True) if powers else number_scale([0, 1])
-            across = number_scale(WIDTHS, powers=True)
-            caption, height = self.say(f"caption.{figure}"), self.say(f"height.{figure}")
-            charts.append(Chart(figure, caption, lines, scale, self.say("width"), across=across, height=height))
-        heads = (Column(self.say("column.score"), numeric=False), *map(Column, map(self.say, _COLUMNS)))
-        rows = []
-        for arm in (arm for arm in LEARNED if arm in found.arms):
-            exact, loss, time = (found.mean(arm, figure) for figure in ("exact", "valid", "milliseconds"))
-            share = f"{100 * exact.mean:.0f} [{100 * (exact.low or 0):.0f}, {100 * (exact.high or 0):.0f}]"
-            rows.append(Row((self.say(f"arm.{arm}"), share, f"{loss.mean:.3f}", f"{time.mean:.1f}"), arm))
-        table = Table("learned", heads, tuple(rows))
-        return (*charts, Heading(self.say("learned"), "scores-learned"), Paragraph(self.say("learned.text")), table)
-
-
-_COLUMNS = ("column.exact", "column.loss", "column.time")
+        across = number_scale(WIDTHS, powers=True)
+        gradient, entropy = (
+            {arm: found.spots(arm, at(figure, WIDTHS)) for arm in SOFTMAX} for figure in ("gradient", "entropy")
+        )
+        rows = {
+            arm: (
+                estimate_text(found.mean(arm, "exact")),
+                f"{found.mean(arm, 'valid').mean:.3f}",
+                f"{found.mean(arm, 'milliseconds').mean:.1f}",
+            )
+            for arm in LEARNED
+            if arm in found.arms
+        }
+        return (
+            chart(self, "gradient", gradient, scale="powers", across=across),
+            chart(self, "entropy", entropy, scale=number_scale([0, 1]), across=across),
+            Heading(self.say("learned"), "scores-learned"),
+            Paragraph(self.say("learned.text")),
+            table(self, "learned", ("exact", "loss", "time"), rows),
+        )
 
 
 def _saturation(arm: str, seed: int) -> dict[str, float]:

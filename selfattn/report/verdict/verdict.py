@@ -177,8 +177,9 @@ def _baseline_sentence(record: Record) -> list[Message]:
         return []
     other = pair[1]
     found = {relation(record, model, other).outcome for model in without}
+    why = [message("verdict.baseline.why")] if PairOutcome.SAME in found else []
     key = f"verdict.baseline.{found.pop().value}" if len(found) == 1 else "verdict.baseline.mixed"
-    return [message(key, other=other.name, scores=scores(record, without) or NONE)]
+    return [message(key, other=other.name, scores=scores(record, without) or NONE), *why]
 
 
 def _saturated_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
