@@ -404,7 +404,8 @@ def test_alignment_stands_in_one_table_for_all_models() -> None:
     row = next(row for row in shown.cells("transformer") if row[1] == f"best when writing: layer {layer}, head {head}")
     assert row[2] == f"{100 * best['gold_share']:.1f} %"
     view = AttentionView("", "", (), (), tuple(torch.ones(4, 1, 1) for _ in range(layer + 1)), (), ())
-    assert row[1] == f"best: {view.caption(layer, head)}", "counted as by `selfattn attention --layer --head`"
+    counted = view.caption(layer, head)
+    assert row[1] == f"best when writing: {counted}", "counted as by `selfattn attention --layer --head`"
     assert any(row[1] == "the only head" for row in shown.cells("rnn-attention"))
     assert len([row for row in shown.cells("transformer") if row[1].startswith("mean of layer")]) == 2
     diagonal = [row for row in shown.rows if row and row[0] == "diagonal, no model"]
