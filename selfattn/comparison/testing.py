@@ -225,7 +225,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         decoding={"beam": decoding.beam, "length_penalty": decoding.length_penalty},
         seconds=seconds,
         gates=ask_gates(run, task, tests, outputs, thorough=thorough),
-        cost=measure_cost(run, tests, tokens=directory.metrics()[-1].tokens, thorough=thorough),
+        cost=measure_cost(run, tests, metrics=directory.metrics(), thorough=thorough),
         alignment=align_with_gold(run, tests),
         agreement=None
         if run.config.training.seed
