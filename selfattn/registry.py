@@ -17,6 +17,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import reprlib
 import sys
 from collections.abc import Callable, ItemsView, Iterator, ValuesView
 from contextlib import contextmanager
@@ -92,7 +93,7 @@ class Registry(Generic[T]):
         """Say that there is no part of this name, and which are near, or all that there are."""
         near = difflib.get_close_matches(str(name), self.names(), n=3)
         known = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}."
-        return f"{self.what} {name!r} is not known; {known} A part of your own comes in with --plugin FILE"
+        return f"{self.what} {reprlib.repr(name)} is not known; {known} A part of your own comes in with --plugin FILE"
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a part of this name, the project's, of a plugin, or of an installed package."""

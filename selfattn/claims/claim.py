@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +10,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
 
-from selfattn.claims.rules import estimate_over_seeds
-from selfattn.figures.claims import Contrast, Trial
+from selfattn.claims.rules import contrast, estimate_over_seeds, minus, share_error
+from selfattn.figures.claims import Contrast, Need, Trial
 from selfattn.figures.quality import Estimate
 from selfattn.report.blocks import Block, Spot
 from selfattn.report.words.catalogue import own_words
@@ -27,11 +28,13 @@ class Arm:
         name: of the arm; its words stand in the claim's catalogue as `arm.NAME`.
         settings: what `measure` needs to know of it: plain values, which the record keeps.
         rates: learning rates that are tried; none where nothing is trained.
+        alone: whether it takes times: then it is measured when all others are, nothing beside it, on one core.
     """
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     rates: tuple[float, ...] = ()
+    alone: bool = False
 
 
 class Found:
@@ -74,7 +77,28 @@ class Found:
 
     def differences(self, arm: str, other: str, figure: str) -> tuple[float, ...]:
         """Return a figure of one arm minus that of another, seed by seed."""
-        return tuple(a - b for a, b in zip(self.values(arm, figure), self.values(other, figure), strict=True))
+        return minus(self.values(arm, figure), self.values(other, figure))
+
+    def share_error(self, arms: Iterable[str], figure: str, items: int) -> float:
+        """Return the standard error of a sum or difference of the arms' mean shares, each of so many items a seed."""
+        return math.hypot(*(share_error(self.values(arm, figure), items) for arm in arms))
+
+    def share_difference(
+        self, name: str, arm: str, other: str, figure: str, need: Need, bound: float, *, items: int
+    ) -> Contrast:
+        """Hold a share of one arm minus that of another, seed by seed, against a bound; full marks are no certainty.
+
+        Args:
+            name: of the contrast.
+            arm: whose share it is.
+            other: whose share is taken from it.
+            figure: a share in [0, 1].
+            need: see :func:`selfattn.claims.rules.contrast`.
+            bound: likewise.
+            items: that the figure is a share of.
+        """
+        error = self.share_error((arm, other), figure, items)
+        return contrast(name, self.differences(arm, other, figure), need, bound, least_error=error)
 
     def mean(self, arm: str, figure: str) -> Estimate:
         """Return the mean of a figure over seeds with its 95 % interval."""
@@ -112,7 +136,6 @@ class Claim(ABC):
         seconds: of the quick and of the full run, on two processor cores.
         theorem: an assertion, which is no part of the correction for many tests.
         seeds: confirming ones, beginning with 0.
-        alone: whether it takes times, so that nothing else may run beside it.
         points: names of contrasts that are differences of shares, shown in percentage points.
         words: by language, texts by key; None for those of the catalogues.
     """
@@ -122,7 +145,6 @@ class Claim(ABC):
     seconds: ClassVar[tuple[float, float]]
     theorem: ClassVar[bool] = False
     seeds: ClassVar[int] = 5
-    alone: ClassVar[bool] = False
     points: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[Mapping[str, Mapping[str, str]] | None] = None
 

@@ -176,11 +176,12 @@ class _Shown:
         self.number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{self.number}. {{sentence}}"})
 
-    @property
-    def rule(self) -> Message:
-        """The rule as it stood when it ran; its translations as they are now, where it has not changed."""
+    def rules(self) -> Iterator[tuple[Said, Cell]]:
+        """The rule in the words of now, and in those that the run recorded where they were others."""
         then, now = {lang: said["rule"] for lang, said in self.result.words.items()}, self.claim.say("rule")
-        return now if now.own.get(SOURCE) == then.get(SOURCE) else Message("", own=then)
+        yield words("fact.rule"), now
+        if now.say(SOURCE) != then[SOURCE]:
+            yield words("fact.rule.then"), Message("", own=then)
 
     @property
     def verdict(self) -> Message:
@@ -221,7 +222,7 @@ class _Shown:
             (words("fact.source"), result.source),
             (words("fact.varied"), say("varied")),
             (words("fact.held"), say("held")),
-            (words("fact.rule"), self.rule),
+            *self.rules(),
         ]
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
@@ -295,6 +296,12 @@ class _Shown:
         elif result.rates:
             rates = [Message("", {"arm": self.arm(one.arm), "rate": f"{one.chosen:g}"}, _RATE) for one in result.rates]
             yield words("rates.quick" if self.record.quick else "rates", rates=_joined(rates))
+        if lost := [
+            Message("", {"arm": self.arm(one.arm), "rate": why}, _RATE) for one in result.rates for why in one.failed
+        ]:
+            yield words("rates.failed", rates=_joined(lost))
+        if pinned := {trial.pinned for trial in result.trials} - {None}:
+            yield words("pinned.no" if False in pinned else "pinned.yes")
         if count := sum(one.at_edge for one in result.rates):
             yield words("edge", count=count, all=len(result.rates))
 

@@ -98,7 +98,8 @@ def claim_of(record: ClaimsRecord, result: ClaimResult) -> Claim:
 def _result(work: Work) -> ClaimResult:
     claim = work.claim
     words = {lang: {key: claim.say(key).say(lang) for key in ("sentence", "rule")} for lang in LANGS}
-    done = work.done.values()
+    done, rates = work.done.values(), {arm.name: rate for arm in work.arms if (rate := work.rate(arm))}
+    passed = {unit.label for arm in work.arms if arm.name in rates for unit in work.tuning(arm)}
     return ClaimResult(
         name=claim.name,
         source=claim.source,
@@ -110,9 +111,9 @@ def _result(work: Work) -> ClaimResult:
         seconds=sum(one.trial.seconds for one in done),
         seeds=work.seeds,
         trials=work.trials(),
-        rates=tuple(rate for arm in work.arms if (rate := work.rate(arm))),
+        rates=tuple(rates.values()),
         tuning=work.trials(tuning=True),
-        failed=tuple(f"{label}: {reason}" for label, reason in work.failed.items()),
+        failed=tuple(f"{label}: {reason}" for label, reason in work.failed.items() if label not in passed),
     )
 
 

@@ -101,6 +101,11 @@ def share_error(shares: Sequence[float], items: int) -> float:
     return math.sqrt(share * (1 - share) / count)
 
 
+def minus(values: Sequence[float], others: Sequence[float]) -> tuple[float, ...]:
+    """Return numbers less others, seed by seed."""
+    return tuple(a - b for a, b in zip(values, others, strict=True))
+
+
 def exact(name: str, error: float, bound: float) -> Contrast:
     """Assert what is a theorem: an error below a bound. No statistic; its p is 0, or 1 where it fails.
 

@@ -50,7 +50,7 @@ def run_claims(
 ) -> ClaimsRecord:
     """Run claims, or what is left of them, and return their record; units that ``out`` has are not made again.
 
-    Claims that take times run alone, after the others. A unit that fails is told, and the others go on. A first
+    Arms that take times are measured alone, after all others. A unit that fails is told, and the others go on. A first
     interrupt lets the units that are begun come to their end; the record then names in ``not_run`` what is left.
 
     Args:
@@ -94,8 +94,7 @@ class _Queue:
     """
 
     def __init__(self, works: Sequence[Work], out: Path, jobs: int, shown: Shown, stop: Path) -> None:
-        self.works = sorted(works, key=lambda work: work.claim.alone)
-        self.out, self.jobs, self.shown, self.stop = out, jobs, shown, stop
+        self.works, self.out, self.jobs, self.shown, self.stop = works, out, jobs, shown, stop
         self.looked: set[str] = set()
         self.lost: Counter[str] = Counter()
         self.running: dict[Future[Trial], tuple[Work, Unit]] = {}
@@ -119,22 +118,21 @@ class _Queue:
                 self.running[executor.submit(_in_worker, packed(found[1]))] = found
             if not self.running:
                 return
-            self.shown.at_once(len(self.running))
+            self.shown.running = len(self.running)
             for future in wait(self.running, timeout=0.5, return_when=FIRST_COMPLETED).done:
                 self._end(*self.running.pop(future), future.result)
 
     def _next(self) -> tuple[Work, Unit] | None:
-        """The next unit that can begin now; one of a claim that takes times only where nothing else runs."""
+        """The next unit that can begin now; one that takes times only where nothing else runs or can begin."""
         begun = {unit.label for _, unit in self.running.values()}
-        if self.stop.exists() or any(work.claim.alone for work, _ in self.running.values()):
+        if self.stop.exists() or any(unit.arm.alone for _, unit in self.running.values()):
             return None
-        for work in self.works:
-            if work.claim.alone and self.running:
-                return None
-            for unit in work.units():
-                self._look(work, unit)
-                if not work.has(unit) and unit.label not in begun:
-                    return work, unit
+        for alone in (False,) if self.running else (False, True):
+            for work in self.works:
+                for unit in work.units():
+                    self._look(work, unit)
+                    if unit.arm.alone == alone and not work.has(unit) and unit.label not in begun:
+                        return work, unit
         return None
 
     def _look(self, work: Work, unit: Unit) -> None:

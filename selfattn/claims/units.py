@@ -6,8 +6,10 @@ import ast
 import hashlib
 import inspect
 import math
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -25,7 +27,10 @@ from selfattn.files import writing
 from selfattn.streams import seed_for
 
 TUNING_SEED = 900
+_WIDER = 4  # rates that are tried beyond the edges of an arm's grid, at most
 _NO_MEASUREMENT = ("blocks", "contrasts", "conditions", "seconds", "points", "source", "words")
+_NO_MEASURE = ("selfattn.report.", *(f"selfattn.claims.{name}." for name in ("claim", "rules", "drawing")))
+_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -78,20 +83,24 @@ class Unit:
         return out / "units" / f"{self.label}{'-quick' if self.quick else ''}.json"
 
     def measured(self) -> Trial:
-        """Measure it, with one thread, and leave the global random state as it was.
+        """Measure it with one thread, an arm that takes times on one core, and leave the global random state as it was.
 
         Raises:
             UserError: the claim gives no figures, or one that is not a finite number.
         """
         begun = time.perf_counter()
-        with threads(1), torch.random.fork_rng(devices=[]):
+        on_core: AbstractContextManager[bool | None] = pinned() if self.arm.alone else nullcontext()
+        with threads(1), torch.random.fork_rng(devices=[]), on_core as is_pinned:
             torch.manual_seed(seed_for(self.seed, f"claims/{self.claim.name}"))
             figures = self.claim.measure(self.arm, seed=self.seed, rate=self.rate, quick=self.quick)
         seconds = time.perf_counter() - begun
         bad = [name for name, value in figures.items() if not math.isfinite(value)]
+        if self.seed == TUNING_SEED and "valid" not in figures:
+            raise UserError("measure gave no `valid`, by which a learning rate is chosen")
         if bad or not figures:
             raise UserError(f"measure gave {f'no finite number for {bad[0]!r}' if bad else 'no figures'}")
-        return Trial(self.arm.name, self.seed, self.rate, {k: float(v) for k, v in figures.items()}, seconds)
+        figures = {name: float(value) for name, value in figures.items()}
+        return Trial(self.arm.name, self.seed, self.rate, figures, seconds, is_pinned)
 
     def kept(self, out: Path) -> Done | None:
         """Return what is kept of it; None where there is nothing, or what other settings or other code have made."""
@@ -126,6 +135,9 @@ class Unit:
 class Work:
     """What is to be done for one claim: learning rates first, then every arm with every seed.
 
+    Where the best rate of an arm is the smallest or the largest, one more is tried beyond it, as far away as its
+    neighbour is (their ratio): again and again, at most four times. A rate whose training fails was tried and is worst.
+
     Args:
         claim: of which.
         quick: two seeds, and of several learning rates the middle one, untuned.
@@ -137,36 +149,43 @@ class Work:
         self.seeds = tuple(range(min(2, claim.seeds) if quick else claim.seeds))
         self.done: dict[str, Done] = {}
         self.failed: dict[str, str] = {}
-
-    def rates(self, arm: Arm) -> tuple[float, ...]:
-        """Return the learning rates that are tried for an arm; one alone needs no trial."""
-        return (arm.rates[len(arm.rates) // 2],) if self.quick and arm.rates else arm.rates
+        self._grids = {arm.name: arm.rates[len(arm.rates) // 2 :][:1] if quick else arm.rates for arm in self.arms}
 
     def tuning(self, arm: Arm) -> list[Unit]:
-        """Return the units that choose an arm's learning rate."""
-        rates = self.rates(arm)
-        return [Unit(self.claim, arm, TUNING_SEED, rate, self.quick) for rate in rates] if len(rates) > 1 else []
+        """Return the units that choose an arm's learning rate, as far as is known by now; one rate needs no trial."""
+        first, grid = len(arm.rates), self._grids[arm.name]
+        while 1 < len(grid) < first + _WIDER and (beyond := _beyond(grid, self._best(arm, grid))):
+            grid = self._grids[arm.name] = (*grid, beyond)
+        return self._units_of(arm, grid) if len(grid) > 1 else []
+
+    def _units_of(self, arm: Arm, grid: Sequence[float]) -> list[Unit]:
+        return [Unit(self.claim, arm, TUNING_SEED, rate, self.quick) for rate in grid]
+
+    def _best(self, arm: Arm, grid: Sequence[float]) -> float | None:
+        """The rate whose ``valid`` is lowest; None before all were tried, and where all have failed."""
+        units = self._units_of(arm, grid)
+        if not all(map(self.has, units)):
+            return None
+        tried = [self.done[unit.label].trial for unit in units if unit.label in self.done]
+        return min(tried, key=lambda trial: trial.figures["valid"]).rate if tried else None
 
     def has(self, unit: Unit) -> bool:
         """Whether a unit was tried, with whatever end."""
         return unit.label in self.done or unit.label in self.failed
 
     def rate(self, arm: Arm) -> Rate | None:
-        """Return the learning rate of an arm, the one whose ``valid`` is lowest; None where every rate failed."""
-        rates = self.rates(arm)
-        if len(rates) < 2:
-            return Rate(arm.name, rates[0], rates) if rates else None
-        tried = [self.done[unit.label].trial for unit in self.tuning(arm) if unit.label in self.done]
-        if not tried:
+        """Return the learning rate of an arm; None before it is chosen, and where there is none to choose."""
+        tuning, grid = self.tuning(arm), self._grids[arm.name]
+        if not tuning:
+            return Rate(arm.name, grid[0], grid) if grid else None
+        best = self._best(arm, grid)
+        if best is None:
             return None
-        best = min(tried, key=lambda trial: trial.figures["valid"])
-        assert best.rate is not None
-        return Rate(arm.name, best.rate, rates, best.rate in (min(rates), max(rates)))
+        failed = tuple(f"{unit.rate:g}: {self.failed[unit.label]}" for unit in tuning if unit.label in self.failed)
+        return Rate(arm.name, best, grid, best in (min(grid), max(grid)), failed)
 
     def confirming(self, arm: Arm) -> list[Unit]:
         """Return the units of an arm with the fresh seeds; none before its learning rate is chosen."""
-        if not all(map(self.has, self.tuning(arm))):
-            return []
         rate = self.rate(arm)
         if rate is None and arm.rates:
             return []
@@ -176,14 +195,22 @@ class Work:
     def units(self) -> Iterator[Unit]:
         """Go through the units that can be done by now, done or not: those that choose learning rates first."""
         for arm in self.arms:
-            yield from self.tuning(arm)
+            number = 0
+            while number < len(tuning := self.tuning(arm)):  # which may be more when the last one is found to be done
+                yield tuning[number]
+                number += 1
         for arm in self.arms:
             yield from self.confirming(arm)
 
     @property
     def total(self) -> int:
-        """How many units there are in all."""
-        return sum(len(self.tuning(arm)) + len(self.seeds) for arm in self.arms)
+        """How many units there are in all, as far as is known by now."""
+        return sum(self._count(*one) for one in zip(self.arms, tuple(self._grids.values()), strict=True))
+
+    def _count(self, arm: Arm, grid: Sequence[float]) -> int:
+        tuning = self._units_of(arm, grid) if len(grid) > 1 else []
+        is_lost = bool(tuning) and all(unit.label in self.failed for unit in tuning)
+        return len(tuning) + (0 if is_lost else len(self.seeds))
 
     @property
     def is_over(self) -> bool:
@@ -196,10 +223,41 @@ class Work:
         return tuple(self.done[unit.label].trial for unit in units if unit.label in self.done)
 
     @property
-    def expected(self) -> float:
-        """Seconds that one more unit takes: the mean of those that are done, else what the claim's budget says."""
-        seconds = [done.trial.seconds for done in self.done.values()]
-        return fmean(seconds) if seconds else 2 * self.claim.seconds[0 if self.quick else 1] / max(1, self.total)
+    def left(self) -> float:
+        """Seconds that the rest takes: each as long as the mean of those that are done, else as the budget says."""
+        seconds = [done.trial.seconds for done in tuple(self.done.values())]
+        each = fmean(seconds) if seconds else 2 * self.claim.seconds[0 if self.quick else 1] / max(1, self.total)
+        return each * (self.total - len(self.done) - len(self.failed))
+
+
+def _beyond(grid: Sequence[float], best: float | None) -> float | None:
+    """The next rate where the best of a grid is at its edge: the grid goes on by the ratio of the last two there."""
+    below, above = sorted(grid), sorted(grid, reverse=True)
+    for edge, neighbour, *_ in (below, above):
+        if best == edge:
+            return float(f"{edge * edge / neighbour:.3g}")
+    return None
+
+
+@contextmanager
+def pinned() -> Iterator[bool]:
+    """Keep this thread on one core for a while, where the system can; gives whether it does.
+
+    Example:
+        >>> with pinned() as is_pinned:
+        ...     isinstance(is_pinned, bool)
+        True
+    """
+    before: set[int] = set()
+    with suppress(AttributeError, OSError):  # no such call, or not allowed
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {max(cores)})
+        before = cores
+    try:
+        yield bool(before)
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
 
 
 def code_of(claim: type[Claim]) -> str:
@@ -211,26 +269,42 @@ def code_of(claim: type[Claim]) -> str:
 def measuring_code(claim: type[Claim]) -> str:
     """Return a hash of what a claim's measurements come from: its file but for rules, pictures and comments.
 
-    A better picture then does not throw away what was measured.
+    With it go the modules of the suite that it imports, and those that they import. A better picture then does not
+    throw away what was measured.
     """
-    tree = ast.parse(_source(claim))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module):
-            kept = [
-                one for one in node.body if not (isinstance(node, ast.ClassDef) and _names(one) & {*_NO_MEASUREMENT})
-            ]
-            if kept and isinstance(kept[0], ast.Expr) and isinstance(kept[0].value, ast.Constant):
-                kept = kept[1:]  # the docstring
-            node.body = kept or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
+    left, found = [("", _source(claim))], list[tuple[str, str]]()
+    seen = set[str]()
+    while left:
+        name, text = left.pop()
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module):
+                node.body = [one for one in node.body if not _measures_nothing(one, node)] or [ast.Pass()]
+        found.append((name, ast.unparse(tree)))
+        modules = {one for node in ast.walk(tree) for one in _imported(node)} - seen
+        files = {module: _PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py") for module in modules}
+        left += [(module, file.read_text(encoding="utf-8")) for module, file in files.items() if file.is_file()]
+        seen |= modules
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 
 
-def _names(statement: ast.stmt) -> set[str]:
-    """What a statement of a class gives a name to."""
-    if isinstance(statement, ast.FunctionDef):
-        return {statement.name}
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+def _measures_nothing(statement: ast.stmt, parent: ast.AST) -> bool:
+    """Whether it is a docstring, an import of what judges and draws, or a rule, a plot or a text of a class."""
+    if isinstance(statement, ast.ImportFrom):
+        return f"{statement.module}.".startswith(_NO_MEASURE)
+    if isinstance(parent, ast.ClassDef) and isinstance(statement, ast.FunctionDef | ast.Assign | ast.AnnAssign):
+        targets = getattr(statement, "targets", [getattr(statement, "target", statement)])
+        return any({getattr(one, "name", ""), getattr(one, "id", "")} & {*_NO_MEASUREMENT} for one in targets)
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The modules of the suite that a statement may import."""
+    if isinstance(node, ast.ImportFrom):
+        names = [f"{node.module}", *(f"{node.module}.{one.name}" for one in node.names)]
+    else:
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+    return [name for name in names if name.startswith("selfattn.claims.") and not f"{name}.".startswith(_NO_MEASURE)]
 
 
 def _source(claim: type[Claim]) -> str:

@@ -39,7 +39,7 @@ def report(
     Args:
         runs: a comparison's directory; or directories of runs that comparisons have tested, and of comparisons.
         out: where the report is written.
-        lang: language in which it opens.
+        lang: language in which it opens, and of the summary printed here.
         declared: settings of the training in which the runs differ on purpose, separated by commas; the report says so.
             Any other difference that was not tuned for leaves "not comparable".
         figures: also write every chart as a file of its own, for a paper: svg, pdf, or both with a comma between.
@@ -57,7 +57,7 @@ def report(
     record, files = make_report(runs, out, lang, declared)
     if written := write_paper(record, out, figures, tables, lang):
         say(f"{len(written)} files in {written[0].parent}")
-    print_summary(record, Console(highlight=False), files.html)
+    print_summary(record, Console(highlight=False), files.html, lang)
 
 
 def evaluate(
@@ -68,6 +68,7 @@ def evaluate(
     columns: Names = (),
     beam: Whole = 1,
     length_penalty: float = 0.0,
+    lang: Lang = SOURCE,
     json_: Json = False,
 ) -> None:
     """Test a run on pairs it has not been trained on; a language model on a text, by perplexity.
@@ -80,6 +81,7 @@ def evaluate(
         columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
         beam: beam search with so many hypotheses at each step; 1 is greedy.
         length_penalty: alpha of the beam's length penalty; see `selfattn predict --help`.
+        lang: language of what is printed.
         json_: print everything as one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
@@ -88,7 +90,7 @@ def evaluate(
     from selfattn.runs.run import load
 
     found = evaluate_run(load(run), data, options, columns=chosen_columns(columns))
-    _print(found if json_ else evaluation_lines(found))
+    _print(found if json_ else evaluation_lines(found, lang))
 
 
 def predict(

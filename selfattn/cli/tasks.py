@@ -10,6 +10,7 @@ from typing import Any
 
 from selfattn.cli.options import joined, options_of
 from selfattn.console import say
+from selfattn.report.words.catalogue import SOURCE
 from selfattn.runs.task import Task
 from selfattn.settings import changed
 from selfattn.training.config import TrainingConfig
@@ -51,7 +52,7 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
             if (out / PLAN).is_file():
                 say(f"stopped; what is done is kept in {out}: the same command with --resume goes on")
             raise
-        print_summary(record, Console(highlight=False), files.html)
+        print_summary(record, Console(highlight=False), files.html, settings.get("lang", SOURCE))
 
     usual = {"models": task.models, "out": Path("compare") / task.name, "match": task.match}
     own = options_of(CompareOptions, defaults=usual)

@@ -85,17 +85,16 @@ def _data(run: Tested) -> tuple[Any, ...]:
 def _same_training(models: Mapping[str, Sequence[Tested]], plan: Plan) -> Gate:
     """The same settings of the training, and as many steps and target tokens as the others of a seed.
 
-    A setting may differ between models where it was tuned for, with as many trials for each, or was declared to differ.
+    A setting may differ between models where each has that of its chosen trial, with as many trials for each, or where
+    it was declared to differ.
     """
     runs = [run for own in models.values() for run in own]
     apart, excused = [], set()
-    tuned = set(plan.space) if _tuned_equally(models, plan) else set()
     for name in asdict(runs[0].config.training):
         values = {run: getattr(run.config.training, name) for run in runs}
         if name == "seed" or len(set(values.values())) == 1:
             continue
-        of_one = any(len({values[run] for run in own}) > 1 for own in models.values())  # no tuning does that
-        if name in plan.declared or (name in tuned and not of_one):
+        if name in plan.declared or _tuned_for(name, models, plan):
             excused.add(name)
             continue
         other = next(run for run in runs if values[run] != values[runs[0]])
@@ -124,6 +123,17 @@ def _done_apart(runs: Sequence[Tested]) -> Iterator[str]:
                 yield f"{done:,} {name.removesuffix('s')}s of {run.path.name}, {expected:,} of {other.path.name}"
 
 
-def _tuned_equally(models: Mapping[str, Sequence[Tested]], plan: Plan) -> bool:
-    trials = {len(plan.models[name].trials) if name in plan.models else 0 for name in models}
-    return len(trials) == 1 and min(trials) > 1
+def _tuned_for(name: str, models: Mapping[str, Sequence[Tested]], plan: Plan) -> bool:
+    """Whether every run has what the trial had that was chosen for its model: a value, or that of the recipe."""
+    trials = {model: plan.models[model].trials if model in plan.models else () for model in models}
+    counts, of_recipe = {len(own) for own in trials.values()}, set()
+    if len(counts) > 1 or min(counts) < 2:
+        return False
+    for model, runs in models.items():
+        chosen = next((trial.settings for trial in trials[model] if trial.chosen), {})
+        values = {getattr(run.config.training, name) for run in runs}
+        if name not in chosen:
+            of_recipe |= values
+        elif values != {chosen[name]}:
+            return False
+    return len(of_recipe) < 2

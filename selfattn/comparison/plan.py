@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Le, MinLen
 
 from selfattn.codec import Plain, decode, encode, read_json, short, write
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import SettingError, UserError, option
 from selfattn.figures.gates import Floor
 from selfattn.figures.quality import Headline
 from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.presets import PRESETS, get_preset
-from selfattn.registry import check_plugins, is_name, loaded_plugins
+from selfattn.registry import TASKS, check_plugins, is_name, loaded_plugins
 from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
@@ -55,7 +55,7 @@ class CompareOptions:
         quick: small trainings, to try things out.
         out: where report, results and runs are kept; must not hold anything yet.
         resume: go on with the comparison that --out holds; what is finished is not run again.
-        lang: language in which the report opens.
+        lang: language in which the report opens, and of the summary in the terminal.
         test_items: unseen pairs that every model is tested on; of a file, at most its test part.
         set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
         few: train also on so few pairs, with the first seed, and report it: numbers separated by commas.
@@ -249,7 +249,7 @@ def read_to_resume(out: Path, command: str) -> Plan | None:
     if not (out / PLAN).exists():
         return None
     plan = read_plan(out)
-    if _what_it_decides(plan.command) != _what_it_decides(command):
+    if _what_it_decides(plan.command, plan.task) != _what_it_decides(command, plan.task):
         raise SettingError(
             f"{out}: holds another comparison, made by: {plan.command}; give the same settings to go on "
             "with it, or choose another `out`"
@@ -257,18 +257,20 @@ def read_to_resume(out: Path, command: str) -> Plan | None:
     return plan if plan.command == command else replace(plan, command=command).save(out)
 
 
-def _what_it_decides(command: str) -> list[list[str]]:
-    """The options of a command with their values, in any order, but for ``--lang`` and the plugins."""
+def _what_it_decides(command: str, task: str) -> list[list[str]]:
+    """The options of a command as they are called now, with their values, in any order, without the language."""
     try:
         words = shlex.split(command)
     except ValueError:  # nothing that this program has written
         return [[command]]
+    renamed = getattr(TASKS[task].Options, "renamed", {})
+    now_called = {option(old): option(new) for old, new in renamed.items()}
     options: list[list[str]] = [[]]
     for word in words:
         if word.startswith("--"):
             options.append([])
-        options[-1].append(word)
-    plugins = [words for option in options if option[:1] == ["--plugin"] for words in option[2:]]
+        options[-1].append(now_called.get(word, word))
+    plugins = [words for one in options if one[:1] == ["--plugin"] for words in one[2:]]
     return [options[0] + plugins, *sorted(one for one in options[1:] if one[0] not in ("--lang", "--plugin"))]
 
 

@@ -74,6 +74,7 @@ class Trial(Plain):
         rate: the learning rate; None where nothing is trained.
         figures: what was measured, by name.
         seconds: that it took.
+        pinned: where it took times, whether the system kept it on one core; else None.
     """
 
     arm: str
@@ -81,6 +82,7 @@ class Trial(Plain):
     rate: float | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    pinned: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,16 @@ class Rate(Plain):
     Args:
         arm: its name.
         chosen: the rate.
-        tried: all of them; one alone was not chosen.
-        at_edge: whether the best of several was the smallest or the largest.
+        tried: all of them, those behind the first grid as it was widened; one alone was not chosen.
+        at_edge: whether the best of several was the smallest or the largest, however far the grid was widened.
+        failed: those whose training failed, and why.
     """
 
     arm: str
     chosen: float
     tried: tuple[float, ...]
     at_edge: bool = False
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ class ClaimResult(Plain):
         judgement: None where something of it failed.
         rates: of the arms that are trained.
         tuning: trials of learning rates, with a seed of their own.
-        failed: what failed, and why.
+        failed: what failed, and why, but for rates where others could be chosen.
     """
 
     name: str

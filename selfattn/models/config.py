@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import reprlib
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -217,24 +218,25 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
         >>> config_from_dict(config_to_dict(config)) == config
         True
     """
+    at = f"{where}: " if where else ""
     if not isinstance(data, dict):
-        raise UserError(f"{where}: expected an object with a kind, got {data!r}")
+        raise UserError(f"{at}expected an object with a kind, got {reprlib.repr(data)}")
     kind: Any = data.get("kind")
     cls: Any = next((registry[kind] for registry in (PARTS, FAMILIES) if kind in registry), None)
     if cls is None:
         raise UserError(
-            f"{where}: kind {kind!r} is unknown; known: {', '.join(sorted((*FAMILIES, *PARTS)))}. A family of your own "
-            "comes in with --plugin FILE"
+            f"{at}kind {reprlib.repr(kind)} is unknown; known: {', '.join(sorted((*FAMILIES, *PARTS)))}. A "
+            "family of your own comes in with --plugin FILE"
         )
     known = {field.name for field in dataclasses.fields(cls)}
     values = {name: value for name, value in data.items() if name != "kind"}
     if unknown := [name for name in values if name not in known]:
-        raise UserError(f"{where}: {kind} has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        raise UserError(f"{at}{kind} has no setting {reprlib.repr(unknown[0])}; it has {', '.join(sorted(known))}")
     values = {n: config_from_dict(value, where) if isinstance(value, dict) else value for n, value in values.items()}
     try:
         return cls(**values)
-    except TypeError as error:
-        raise UserError(f"{where}: {error}") from None
+    except (TypeError, UserError) as error:
+        raise UserError(f"{at}{error}") from None
 
 
 def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> Any:
@@ -310,13 +312,13 @@ def _problem(value: Any, annotation: Any, notes: tuple[Any, ...]) -> str | None:
         return None if value in registry else registry.unknown(value)
     if typing.get_origin(annotation) is Literal:
         choices = typing.get_args(annotation)
-        return None if value in choices else f"{value!r} is not one of {', '.join(map(str, choices))}"
+        return None if value in choices else f"{reprlib.repr(value)} is not one of {', '.join(map(str, choices))}"
     options = typing.get_args(annotation) or (annotation,)
     if value is None and type(None) in options:
         return None
     groups = [option for option in options if dataclasses.is_dataclass(option)]
     if groups and type(value) not in groups:
-        found = type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)
+        found = type(value).__name__ if dataclasses.is_dataclass(value) else reprlib.repr(value)
         return f"expected {' or '.join(group.__name__ for group in groups if isinstance(group, type))}, got {found}"
     plain = next((_PLAIN[option] for option in options if option in _PLAIN), None)
-    return None if plain is None or plain[1](value) else f"expected {plain[0]}, got {value!r}"
+    return None if plain is None or plain[1](value) else f"expected {plain[0]}, got {reprlib.repr(value)}"

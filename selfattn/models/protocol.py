@@ -62,7 +62,7 @@ class DecoderState(Reorderable):
     """What a decoder carries from step to step; each family has its own frozen dataclass."""
 
     def prepared(self) -> Self:
-        """Return the state for many steps without gradients: what is the same at each of them, found out once.
+        """Return the state for many steps, or many layers: what is the same at each of them, found out once.
 
         The logits are the same but for rounding. By default it is the state itself.
         """
@@ -181,7 +181,10 @@ class Seq2Seq(nn.Module, ABC):
         """
         if type(self).advance is Seq2Seq.advance:
             return None
-        return self.advance(target_in, self.start(self.encode(source, source_mask)))[0]
+        state = self.start(self.encode(source, source_mask))
+        if source_mask.is_cpu:  # a device would have to be waited for
+            state = state.prepared()
+        return self.advance(target_in, state)[0]
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]`` for given target inputs ``[b t]``, which begin with ``<bos>``."""

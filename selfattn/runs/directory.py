@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
-from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, write, write_jsonl
+from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, short, write, write_jsonl
 from selfattn.errors import UserError
 from selfattn.files import LOCK, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
@@ -194,7 +194,7 @@ class RunDirectory:
         data = read_json(path, advice="is this a run directory, made by selfattn train?")
         schema = data.pop("schema", None) if isinstance(data, dict) else SCHEMA
         if schema != SCHEMA:
-            raise UserError(f"{path}: schema {schema!r}, this version reads {SCHEMA}; {_ADVICE}")
+            raise UserError(f"{path}: schema {short(schema)}, this version reads {SCHEMA}; {_ADVICE}")
         if isinstance(data, dict) and "plugins" in data:  # without them the names of parts mean nothing
             check_plugins(decode(tuple[str, ...], data["plugins"], file=path, advice=_ADVICE), str(self.path))
         config = decode(RunConfig, data, file=path, advice=_ADVICE)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
+
 from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link, to_pharaoh
 from selfattn.decoding.options import GREEDY, DecodingOptions
@@ -16,6 +18,8 @@ from selfattn.evaluation.alignment.error_rate import AlignmentCounts
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
 from selfattn.registry import METRICS
+from selfattn.report.words.catalogue import SOURCE, catalogue
+from selfattn.report.words.messages import message
 from selfattn.runs.run import Run
 
 
@@ -43,39 +47,48 @@ def evaluate_run(
     return run.task.evaluate(run, data, options, columns)
 
 
-def evaluation_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Write what :func:`evaluate_run` gives as lines."""
+def evaluation_lines(found: Mapping[str, Any], lang: str = SOURCE) -> Iterator[str]:
+    """Write what :func:`evaluate_run` gives as lines.
+
+    Args:
+        found: the figures.
+        lang: the language.
+    """
+
+    def told(key: str, count: int = 0) -> str:
+        return message(key, count=f"{count:,}").say(lang)
+
     metrics = found["metrics"]
-    yield f"{found['model']} on {found['data']}: {found['items']:,} items"
+    head = {"model": found["model"], "data": found["data"], "count": f"{found['items']:,}"}
+    yield message("evaluate.head", **head).say(lang)
     if "perplexity" in metrics:
-        yield f"perplexity            {metrics['perplexity']:.4f}  a token ({found['tokens']:,}, ends of lines counted)"
-        yield f"bits a character      {metrics['bits_per_character']:.4f}  ({found['characters']:,} characters)"
+        tokens = told("evaluate.tokens", found["tokens"])
+        yield _line(told("evaluate.perplexity"), f"{metrics['perplexity']:.4f}  {tokens}")
+        characters = told("evaluate.characters", found["characters"])
+        yield _line(told("evaluate.bits"), f"{metrics['bits_per_character']:.4f}  {characters}")
         if found["empty_lines"]:
-            yield f"{found['empty_lines']:,} empty lines skipped"
-    else:
-        for name, value in metrics.items():
-            yield from _metric_lines(found, name, value)
+            yield told("evaluate.empty", found["empty_lines"])
+    for name, value in metrics.items() if "perplexity" not in metrics else ():
+        signature, ends = found.get("signatures", {}).get(name), found["intervals"].get(name)
+        behind = f"  ({signature})" if signature else ""
+        shown = catalogue(lang).get(f"metric.{name}", name.replace("_", " "))
+        if METRICS[name].unit == "points":
+            yield _line(shown, f"{value:6.2f}{behind}")
+            continue
+        interval = f"  [{_percent(ends[0])}, {_percent(ends[1])}]" if ends else ""
+        yield _line(shown, f"{_percent(value)}{interval}{behind}")
+        for part, key in (("unseen", "evaluate.unseen"), ("unseen_casefold", "evaluate.unseen.casefold")):
+            if name in found.get(part, {}):
+                yield _line("", f"{_percent(found[part][name]['mean'])}  {told(key, found[part]['items'])}")
     if found["unknown_characters"]:
-        yield f"{found['unknown_characters']:,} characters of the input that the model does not know"
+        yield told("evaluate.unknown", found["unknown_characters"])
     for name, part in found.get("by_format", {}).items():
         figures = "  ".join(_percent(part[metric]["mean"]) for metric in part if metric != "items")
         yield f"{figures}  {name} ({part['items']:,})"
 
 
-def _metric_lines(found: Mapping[str, Any], name: str, value: float) -> Iterator[str]:
-    """One metric, with its interval and signature where it has them, and what it is where nothing was seen before."""
-    signature = found.get("signatures", {}).get(name)
-    behind = f"  ({signature})" if signature else ""
-    if METRICS[name].unit == "points":
-        yield f"{name:<21} {value:6.2f}{behind}"
-        return
-    ends = found["intervals"].get(name)
-    interval = f"  [{_percent(ends[0])}, {_percent(ends[1])}]" if ends else ""
-    yield f"{name.replace('_', ' '):<22}{_percent(value)}{interval}{behind}"
-    for part_name, words in (("unseen", "not in training"), ("unseen_casefold", "not in training, case ignored")):
-        part = found.get(part_name)
-        if part and name in part:
-            yield f"{'':<22}{_percent(part[name]['mean'])}  on {part['items']:,} {words}"
+def _line(name: str, figures: str) -> str:
+    return f"{name}{' ' * max(1, 22 - cell_len(name))}{figures}"
 
 
 def _percent(share: float) -> str:

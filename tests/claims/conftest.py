@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from counted_claim import Counted
 from small_runs import Cli, cli
 from strangers import Strangers
+
+from selfattn.registry import CLAIMS
 
 __all__ = ["cli"]
 
@@ -19,3 +22,11 @@ def stranger(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "spread.py"
     Strangers([path]).bring(monkeypatch)
     return path
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    monkeypatch.setattr(CLAIMS, "_parts", {**dict(CLAIMS.items()), "counted": Counted})
+    monkeypatch.setattr(Counted, "made", [])
+    monkeypatch.setattr(Counted, "broken", ())
+    return Counted()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from selfattn.claims.attention.alignment import gold
+from selfattn.claims.attention.linked_phrases import gold
 from selfattn.claims.attention.order import LONGEST, POSITIONS, SYMBOLS, Labeller, permuted_difference
 from selfattn.claims.claim import Claim, Found
 from selfattn.claims.rules import judge

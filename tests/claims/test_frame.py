@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -10,27 +9,24 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import torch
+from counted_claim import Counted
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import Cli
 
-from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.claim import Arm, Claim
 from selfattn.claims.page import document_of, words, write_pages
 from selfattn.claims.record import judged, read_record
 from selfattn.claims.rules import contrast, exact, judge, share_error
 from selfattn.claims.run import chosen, run_claims
 from selfattn.claims.sequences import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream
 from selfattn.claims.training import train_for
-from selfattn.claims.units import measuring_code
-from selfattn.errors import UserError
 from selfattn.figures.claims import Contrast, Need
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
-from selfattn.report.blocks import Block, Paragraph
 from selfattn.report.words.catalogue import LANGS
 
 # rules
@@ -158,39 +154,6 @@ def test_rows_of_several_lengths_end_where_they_end() -> None:
 # runs
 
 
-class Counted(Claim):
-    """A claim whose best learning rate is the middle one; it notes every measurement."""
-
-    name, source, seconds = "counted", "nobody", (1.0, 1.0)
-    words = {"en": dict.fromkeys(("sentence", "rule", "explanation", "varied", "held", "arm.a", "contrast.c"), "x")}  # noqa: RUF012
-    made: ClassVar[list[tuple[int, float | None]]] = []
-    broken: ClassVar[tuple[int, ...]] = ()
-
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        return (Arm("a", {"quick": quick}, (0.1, 0.2, 0.4)),)
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
-        self.made.append((seed, rate))
-        if seed in self.broken:
-            raise UserError("out of luck")
-        assert rate is not None
-        return {"valid": abs(rate - 0.2), "figure": 1.0 + 0.01 * seed}
-
-    def contrasts(self, found: Found) -> tuple[Contrast, ...]:
-        return (contrast("c", found.values("a", "figure"), "above", 0.0),)
-
-    def blocks(self, found: Found) -> tuple[Block, ...]:
-        return (Paragraph("drawn"),)
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    monkeypatch.setattr(CLAIMS, "_parts", {**dict(CLAIMS.items()), "counted": Counted})
-    monkeypatch.setattr(Counted, "made", [])
-    monkeypatch.setattr(Counted, "broken", ())
-    return Counted()
-
-
 def test_rates_are_chosen_on_a_seed_of_their_own_and_confirmed_on_fresh_ones(counted: Counted, tmp_path: Path) -> None:
     record = run_claims([counted], tmp_path, jobs=1)
     assert counted.made == [(900, 0.1), (900, 0.2), (900, 0.4), *((seed, 0.2) for seed in range(5))]
@@ -217,20 +180,6 @@ def test_a_run_goes_on_where_it_stopped(counted: Counted, tmp_path: Path) -> Non
     assert counted.made == [(3, 0.2)]
 
 
-def test_units_of_other_settings_are_measured_anew(
-    counted: Counted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_claims([counted], tmp_path, jobs=1)
-    path = tmp_path / "units/counted/a-seed3.json"
-    kept = json.loads(path.read_text("utf-8"))
-    kept["settings"] = {"quick": True}
-    path.write_text(json.dumps(kept), "utf-8")
-    counted.made.clear()
-    run_claims([counted], tmp_path, jobs=1)
-    assert counted.made == [(3, 0.2)]
-    assert "counted/a-seed3: was kept with other settings or code; measured anew" in capsys.readouterr().err
-
-
 def test_a_unit_that_fails_is_told_and_the_others_finish(
     counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,28 +194,6 @@ def test_a_unit_that_fails_is_told_and_the_others_finish(
     (mended,) = run_claims([counted], tmp_path, jobs=1).claims
     assert counted.made == [(2, 0.2)]
     assert mended.judgement is not None
-
-
-def test_a_better_picture_throws_nothing_away_but_another_measurement_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = (
-        "class C:\n    'Words.'\n    def blocks(self):\n        return 1\n    def measure(self):\n        return {0}\n"
-    )
-    hashes = []
-    for number, changed in enumerate(
-        (
-            text.format(2),
-            text.replace("return 1", "return 3").format(2),
-            text.replace("'Words.'", "points = 7").format(2),
-            text.format(4),
-        )
-    ):
-        path = tmp_path / f"c{number}.py"
-        path.write_text(changed, "utf-8")
-        monkeypatch.setattr("inspect.getfile", lambda _, path=path: str(path))
-        hashes.append(measuring_code.__wrapped__(Claim))
-    assert hashes[0] == hashes[1] == hashes[2] != hashes[3]
 
 
 @pytest.mark.slow

@@ -63,6 +63,19 @@ def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None
     ]
 
 
+def test_the_summary_is_in_the_language_that_is_chosen(
+    compared: tuple[Path, dict[str, Any]], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, page = compared[0], tmp_path / "again" / "report.html"
+    done = cli("report", out, "--out", page.parent, "--lang", "ko")
+    assert f"보고서: {page}" in done.out
+    assert "95 % 신뢰 구간(시드와 테스트 항목 기준)" in " ".join(done.out.split())
+    assert "bootstrap" not in done.out
+    made: Any = lambda task, **settings: write_comparison(out, page.parent, settings["lang"])  # noqa: E731
+    monkeypatch.setattr("selfattn.comparison.compare.compare", made)
+    assert cli("compare", "dates", "--lang", "ko").out == done.out
+
+
 def test_the_report_leads_to_a_page_on_which_its_models_answer(
     compared: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -101,21 +101,31 @@ def test_what_is_declared_may_differ_and_is_said(runs: dict[str, Path], tmp_path
 
 
 def test_what_was_tuned_for_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is what the trial that was chosen had: a rate that was never tried was not found by trying."""
     from selfattn.comparison import tuning
 
-    rates = {"rnn-attention": 0.01, "transformer": 0.001}
+    rates, tried = {"rnn-attention": 0.01, "transformer": 0.001}, dict[str, float]()
 
     def chosen(plan: Any, jobs: Any) -> Any:
         from dataclasses import replace
 
-        real = tuning.tune(plan, jobs)
-        models = {name: replace(model, training={"lr": rates[name]}) for name, model in real.models.items()}
+        real, models = tuning.tune(plan, jobs), {}
+        for name, model in real.models.items():
+            trials = (replace(model.trials[0], settings={"lr": tried[name]}, chosen=True), *model.trials[1:])
+            trials = (trials[0], *(replace(trial, chosen=False) for trial in trials[1:]))
+            models[name] = replace(model, training={"lr": rates[name]}, trials=trials)
         return replace(real, models=models)
 
     from selfattn.comparison import compare as module
 
     monkeypatch.setattr(module, "tune", chosen)
     names = tuple(rates)
+    tried |= rates | {"transformer": 0.004}
+    compared(tmp_path / "cheat", *names, tune=2)
+    record, _ = report([tmp_path / "cheat"], tmp_path / "seen")
+    assert not gate(record).passed
+    assert "lr: 0.01 of rnn-attention-seed0, 0.001 of transformer-seed0" in gate(record).reason
+    tried |= rates
     where = compared(tmp_path / "tuned", *names, tune=2)
     record, _ = report([tmp_path / "tuned"], tmp_path / "again")
     assert gate(record).passed

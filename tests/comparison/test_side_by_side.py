@@ -21,7 +21,7 @@ from rich.console import Console
 from selfattn.codec import write
 from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import CompareOptions
-from selfattn.comparison.running import jobs, progress
+from selfattn.comparison.running import jobs, live
 from selfattn.comparison.running.progress import Logs, Progress, View
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunConfig
@@ -302,7 +302,7 @@ def test_the_live_table_of_a_terminal(tmp_path: Path) -> None:
 
 
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_SAID", 0.0)
+    monkeypatch.setattr(live, "_SAID", 0.0)
     logs, said = begun(tmp_path), StringIO()
     with View(logs, LABELS, 2, Console(file=said, highlight=False)):
         write(logs.file(LABELS[1]), Progress(7, step=10, steps=40, seconds=100.0))

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from selfattn.figures.cost import MeanOverRuns, Timing
 from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Estimate
 from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import Record, TuningTrial
 from selfattn.report.sections.alignment import Alignment
+from selfattn.report.sections.fairness import Fairness
 from selfattn.report.verdict.comparability import badges, obstacles, set_aside
 from selfattn.report.verdict.verdict import verdict
 from selfattn.report.words.messages import Message
@@ -29,7 +31,7 @@ def rich() -> Record:
 
 def said(record: Record, lang: str = "en") -> str:
     found = verdict(record)
-    return " ".join(one.say(lang) for one in (found.lead, *found.others, *found.aside))
+    return " ".join(one.say(lang) for one in (found.lead, *found.others, *found.aside)).replace("\u00a0", " ")
 
 
 def test_a_model_under_a_floor_stays_in_the_verdict(rich: Record) -> None:
@@ -68,6 +70,63 @@ def test_one_trial_is_no_tuning(rich: Record) -> None:
     kinds = {badge.text.say("en"): badge.kind for badge in badges(dataclasses.replace(rich, models=once))}
     assert kinds["settings given, not tuned"] == "note"
     assert not any("tuned equally" in text for text in kinds)
+
+
+def better(**spent: tuple[float, float]) -> Record:
+    """A Transformer that is better, with so many training FLOPs and seconds, and so many of the RNN with attention."""
+    record = record_from_dict(RECORDS["better"]())
+    models = []
+    for model in record.models:
+        place = {"transformer": 0, "rnn-attention": 1}.get(model.name)
+        if place is not None:
+            cost = dataclasses.replace(model.cost, training_flops=spent["flops"][place])
+            seconds = MeanOverRuns(spent["seconds"][place])
+            model = dataclasses.replace(model, cost=cost, timing=Timing(seconds))
+        models.append(model)
+    return dataclasses.replace(record, models=tuple(models))
+
+
+def test_a_verdict_says_its_budget_and_what_another_would_leave_open() -> None:
+    alike = better(flops=(1e12, 1e12), seconds=(30.0, 31.0))
+    assert "Budget: 5.29 M target tokens for each model, parameters outside embeddings matched within" in said(alike)
+    assert "What a longer training would give was not measured." in said(alike)
+    for record in (alike, better(flops=(1e12, 2e12), seconds=(30.0, 90.0))):  # the better one with less is better yet
+        assert "With equal" not in said(record)
+    costly = better(flops=(1.1e12, 1e12), seconds=(33.0, 31.0))
+    assert (
+        "With equal training compute (FLOPs) nothing is known: transformer used 1.1 times that of rnn-attention."
+        in said(costly)
+    )
+    assert "With equal training time nothing is known" in said(costly)
+    assert "같은 학습 시간 조건" in said(costly, "ko")
+
+
+def test_a_verdict_that_may_turn_with_another_budget_says_so() -> None:
+    """When it had spent what the other spent in all, every run of the better one was worse."""
+    starved = better(flops=(1e12, 1e12), seconds=(240.0, 30.0))
+    assert said(starved).count("With equal training time the answer may be another: transformer used 8.0 times") == 1
+    assert "답이 달라질 수 있습니다" in said(starved, "ko")
+    matched = dataclasses.replace(starved.matching, budget="seconds", counts={})
+    assert "With equal" not in said(dataclasses.replace(starved, matching=matched))
+    undecided = dataclasses.replace(
+        starved, pairs=tuple(dataclasses.replace(pair, word="no difference seen") for pair in starved.pairs)
+    )
+    assert "With equal training time the answer may be another" in said(undecided)
+
+
+def test_the_parity_card_has_every_budget_of_every_model(rich: Record) -> None:
+    (card,) = [block for block in Fairness().blocks(rich) if getattr(block, "name", "") == "matching"]
+    heads = [column.head.say("en") for column in card.columns]
+    assert heads == [
+        "model", "parameters", "without embeddings", "body, without any axis over the vocabulary",
+        "target tokens trained on", "training FLOPs", "training, s",
+    ]  # fmt: skip
+    assert len(card.rows) == len(rich.models) + 1
+    last = [cell.say("en") if isinstance(cell, Message) else cell for cell in card.rows[-1].cells]
+    assert last[0] == "largest ÷ smallest"
+    seconds = [model.timing.train_seconds.mean for model in rich.models]
+    assert last[-1] == f"{max(seconds) / min(seconds):.2f}"
+    assert last[4] == "1.00"
 
 
 def texts(block: Any, lang: str) -> str:

@@ -26,7 +26,7 @@ STEM = re.compile(r"[\"'`]([\w.]+\.)(?=[\"'{$])")
 
 def sources() -> list[str]:
     """The code, the templates and the scripts that say something."""
-    paths = [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir()]
+    paths = [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir(), PACKAGE / "runs" / "evaluate.py"]
     return [path.read_text(encoding="utf-8") for path in paths]
 
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.rules import MARGIN, contrast, exact, share_error
+from selfattn.claims.drawing import at, chart, percent, table
+from selfattn.claims.rules import MARGIN, contrast, exact
 from selfattn.claims.sequences import BOS, FIRST, forced_accuracy, held_out, loss_of, random_symbols, stream, vocabulary
 from selfattn.claims.training import train_for
 from selfattn.data.batches import Batch
-from selfattn.figures.claims import Contrast
+from selfattn.figures.claims import Contrast, Need
 from selfattn.layers import initialise
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
-from selfattn.report.drawing.scale import Scale, number_scale, power_of_ten
+from selfattn.report.blocks import Block
+from selfattn.report.drawing.scale import number_scale, power_of_ten
 from selfattn.streams import generator
 
 SYMBOLS, SHORTEST, LONGEST, TEST = 12, 5, 20, (10, 20, 40, 80)
 ITEMS, RATES = 400, (3e-3, 1e-2, 3e-2)
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "t5")
+SHOWN = (("order", 20), ("order", 40), ("order", 80), ("set", 20), ("set", 80))  # in the table
 SAME, MOVED = 1e-10, 1e-3  # relative difference, in float64, that counts as none, and that counts as one
 
 
@@ -82,59 +84,43 @@ class Order(Claim):
         self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 300, items: int = ITEMS
     ) -> dict[str, float]:
         """Permute the input of an untrained encoder (``moved``), then train it: ``right@LENGTH`` of its labels."""
-        assert rate is not None
-        task, size, rows = arm.settings["task"], vocabulary(SYMBOLS), 64
+        task, size = arm.settings["task"], vocabulary(SYMBOLS)
         config = TransformerConfig(
             dim=32, num_heads=4, num_layers=2, ffn_dim=64, position=arm.settings["position"], max_length=TEST[-1]
         )
         model = Labeller(config, size, seed)
         moved = permuted_difference(Labeller(config, size, seed).double(), seed)
-        batches = stream(lambda draws: labelled(task, rows, SHORTEST, LONGEST, draws), seed=seed)
+        batches = stream(partial(labelled, task, 64, SHORTEST, LONGEST), seed=seed)
         train_for(model, batches, steps=150 if quick else steps, lr=rate, seed=seed)
-
-        def unseen(length: int, name: str) -> Batch:
-            return held_out(lambda draws: labelled(task, items, length, length, draws), seed=seed, name=name)
-
-        found = {f"right@{length}": forced_accuracy(model, unseen(length, "test")) for length in TEST}
-        return {"valid": loss_of(model, unseen(LONGEST, "validation")), "moved": moved} | found
+        of_length = {n: partial(labelled, task, items, n, n) for n in TEST}
+        found = {f"right@{n}": forced_accuracy(model, held_out(make, seed=seed)) for n, make in of_length.items()}
+        validation = held_out(of_length[LONGEST], seed=seed, name="validation")
+        return {"valid": loss_of(model, validation), "moved": moved} | found
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Equivariant without positions, and with none of them; order needs them, a set does not."""
         figure = f"right@{LONGEST}"
-        rules = [
+        needs: tuple[tuple[str, Need], ...] = (("order", "above"), ("set", "within"))
+        return (
             exact("equivariant", max(found.values("none-order", "moved")), SAME),
             *(contrast(f"moved-{p}", found.values(f"{p}-order", "moved"), "above", MOVED) for p in POSITIONS),
-        ]
-        for task, need in (("order", "above"), ("set", "within")):
-            for p in POSITIONS:
-                pair = f"{p}-{task}", f"none-{task}"
-                error = math.hypot(*(share_error(found.values(arm, figure), ITEMS) for arm in pair))
-                rules.append(
-                    contrast(pair[0], found.differences(*pair, figure), need, MARGIN, least_error=error)  # type: ignore[arg-type]
-                )
-        return tuple(rules)
+            *(
+                found.share_difference(pair, pair, f"none-{task}", figure, need, MARGIN, items=ITEMS)
+                for task, need in needs
+                for pair in (f"{p}-{task}" for p in POSITIONS)
+            ),
+        )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """The task of order by length, and all kinds of positions in a table."""
         kinds = ("none", *POSITIONS)
-        places = {float(n): f"right@{n}" for n in TEST}
-        names = {p: self.say(f"position.{p}") for p in kinds}
-        lines = tuple(ChartLine(p, found.spots(f"{p}-order", places), names[p]) for p in kinds)
-        chart = Chart(
-            "order-by-length", self.say("caption"), lines, Scale(), self.say("axis"), across=number_scale(TEST)
-        )
-        heads = [f"order@{n}" for n in (20, 40, 80)] + ["set@20", "set@80"]
-        columns = (
-            Column(self.say("column.position"), numeric=False),
-            Column(self.say("column.moved")),
-            *(Column(self.say(f"column.{head.split('@')[0]}", length=head.split("@")[1])) for head in heads),
-        )
-        rows = []
-        for p in kinds:
-            means = [found.mean(f"{p}-{head.split('@')[0]}", f"right@{head.split('@')[1]}").mean for head in heads]
-            moved = power_of_ten(found.mean(f"{p}-order", "moved").mean)
-            rows.append(Row((names[p], moved, *(f"{100 * mean:.1f}" for mean in means))))
-        return chart, Table("order-positions", columns, tuple(rows))
+        lines = {p: found.spots(f"{p}-order", at("right", TEST)) for p in kinds}
+        heads = ("moved", *(f"{task}@{length}" for task, length in SHOWN))
+        rows = {p: [power_of_ten(found.mean(f"{p}-order", "moved").mean)] for p in kinds}
+        for p, cells in rows.items():
+            cells += (percent(found.mean(f"{p}-{task}", f"right@{length}")) for task, length in SHOWN)
+        plot = chart(self, "order-by-length", lines, of="position", across=number_scale(TEST))
+        return plot, table(self, "order-positions", heads, rows, of="position")
 
 
 @torch.inference_mode()

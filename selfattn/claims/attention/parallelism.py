@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
@@ -35,11 +36,10 @@ class Parallelism(Claim):
     name = "parallelism"
     source = "Vaswani et al. 2017, section 4, table 1"
     seconds = (10.0, 40.0)
-    alone = True
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """One arm, in which all ways are timed by turns."""
-        return (Arm("layers", {"width": WIDTH, "tokens": TOKENS}),)
+        return (Arm("layers", {"width": WIDTH, "tokens": TOKENS}, alone=True),)
 
     def measure(
         self, arm: Arm, *, seed: int, rate: float | None, quick: bool, tokens: int = TOKENS
@@ -47,19 +47,19 @@ class Parallelism(Claim):
         """Count ``steps@N``, take ``ms@N`` by turns in processor time and ``bytes@N`` of one sequence, for each way."""
         ways, draws = layers(seed), torch.Generator().manual_seed(seed)
         found: dict[str, float] = {}
-        lengths = [n for n in LENGTHS if n <= tokens]
+        lengths, turns = [n for n in LENGTHS if n <= tokens], 1 if quick else TURNS
         for n in COUNTED:
             x = torch.randn(1, n, WIDTH, generator=draws)
             found |= {f"{way}-steps@{n}": float(longest_chain(layer(x))) for way, layer in ways.items()}
-        for n in lengths:
+        for n in lengths:  # the first turn warms up
             x = torch.randn(tokens // n, n, WIDTH, generator=draws)
-            rounds = [[seconds(layer, x) for layer in ways.values()] for _ in range(1 + (1 if quick else TURNS))][1:]
+            rounds = [[seconds(layer, x) for layer in ways.values()] for _ in range(1 + turns)][1:]
             times = [1000 * median(column) for column in zip(*rounds, strict=True)]
             found |= {f"{way}-ms@{n}": taken for way, taken in zip(WAYS, times, strict=True)}
         for n in lengths[-2:]:
             one = torch.randn(1, n, WIDTH, generator=draws)
             for way in ("rnn", "attention", "attention-unfused"):
-                found[f"{way}-bytes@{n}"] = float(peak_memory(lambda: seconds(ways[way], one)))  # noqa: B023  # called at once
+                found[f"{way}-bytes@{n}"] = float(peak_memory(partial(seconds, ways[way], one)))
         return found
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:

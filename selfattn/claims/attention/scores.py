@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 
 import torch
 
@@ -14,18 +15,16 @@ from selfattn.claims.sequences import (
     FIRST,
     batch_of,
     exact_share,
-    held_out,
     loss_of,
     random_symbols,
     stream,
+    validation_and_test,
     vocabulary,
 )
-from selfattn.claims.training import train_for
+from selfattn.claims.training import resized, train_for
 from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
-from selfattn.models.config import override
-from selfattn.models.presets import get_preset
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Chart, ChartLine, Column, Heading, Paragraph, Row, Table
 from selfattn.report.drawing.scale import number_scale
@@ -73,15 +72,13 @@ class Scores(Claim):
         """Return gradient and entropy by width, or what a model has learned and the time of a step."""
         if rate is None:
             return _saturation(arm.name, seed)
-        settings = {"encoder.hidden_dim": HIDDEN, "decoder.hidden_dim": HIDDEN, "decoder.score": arm.settings["score"]}
-        model = build(
-            override(get_preset("luong-dot").config, settings), vocab_size=vocabulary(NAMES + VALUES), seed=seed
-        )
+        config = resized("luong-dot", {"decoder.score": arm.settings["score"]}, hidden_dim=HIDDEN)
+        model = build(config, vocab_size=vocabulary(NAMES + VALUES), seed=seed)
         steps = 200 if quick else steps
         begun = time.process_time()
         train_for(model, stream(lookups, seed=seed), steps=steps, lr=rate, seed=seed)
         spent = (time.process_time() - begun) / steps
-        valid, test = (held_out(lambda draws: lookups(draws, 500), seed=seed, name=of) for of in ("validation", "test"))
+        valid, test = validation_and_test(partial(lookups, rows=500), seed=seed)
         return {"valid": loss_of(model, valid), "exact": exact_share(model, test), "milliseconds": 1000 * spent}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:

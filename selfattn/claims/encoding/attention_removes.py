@@ -5,16 +5,17 @@ from __future__ import annotations
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import by_length, difference, length_chart, mixed, trained
+from selfattn.claims.drawing import at, chart, table
+from selfattn.claims.encoding.by_length import ITEMS, by_length
 from selfattn.claims.sequences import FIRST, batch_of, vocabulary
+from selfattn.claims.training import resized
 from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.models.build import build, count_parameters
-from selfattn.models.config import ModelConfig, override
-from selfattn.models.presets import get_preset
+from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.blocks import Block
 
 SYMBOLS, LENGTHS = 26, (4, 8, 12, 16, 20, 24)
 LEAD = 0.10  # that attention has to have at the longest sources
@@ -44,30 +45,25 @@ class AttentionRemoves(Claim):
 
     def config(self, arm: Arm) -> ModelConfig:
         """What the model of an arm is made of."""
-        widths = dict.fromkeys(("encoder.hidden_dim", "decoder.hidden_dim"), arm.settings["width"])
-        made: ModelConfig = override(get_preset(arm.settings["model"]).config, widths)
-        return made
+        return resized(arm.settings["model"], hidden_dim=arm.settings["width"])
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
         """Train on copies of all lengths."""
-        assert rate is not None
-        draw, steps = mixed(make, 2, LENGTHS[-1]), 500 if quick else steps
-        model = trained(self.config(arm), draw, vocab_size=vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate)
-        return by_length(model, make, LENGTHS, seed=seed)
+        config, steps = self.config(arm), 500 if quick else steps
+        return by_length(config, make, LENGTHS, symbols=SYMBOLS, steps=steps, seed=seed, rate=rate)
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Attention leads over either at the longest."""
         longest = f"exact@{LENGTHS[-1]}"
-        return tuple(difference(f"lead-{one}", found, "attention", one, longest, "above", LEAD) for one in OTHERS)
+        return tuple(
+            found.share_difference(f"lead-{other}", "attention", other, longest, "above", LEAD, items=ITEMS)
+            for other in OTHERS
+        )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and how large the models are."""
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(self, found, arms, LENGTHS)
-        columns = tuple(Column(self.say(f"column.{key}"), numeric=key != "model") for key in ("model", "body", "all"))
-        sizes = {arm.name: self.config(arm) for arm in arms}
-        totals = {arm: count_parameters(build(one, vocab_size=vocabulary(SYMBOLS)))[0] for arm, one in sizes.items()}
-        rows = tuple(
-            Row((self.say(f"arm.{arm}"), f"{body(config):,}", f"{totals[arm]:,}")) for arm, config in sizes.items()
-        )
-        return chart, Table("sizes", columns, rows)
+        lines = {arm: found.spots(arm, at("exact", LENGTHS)) for arm in found.arms}
+        configs = {arm.name: self.config(arm) for arm in self.arms(found.quick) if arm.name in found.arms}
+        totals = {arm: count_parameters(build(one, vocab_size=vocabulary(SYMBOLS)))[0] for arm, one in configs.items()}
+        rows = {arm: (f"{body(config):,}", f"{totals[arm]:,}") for arm, config in configs.items()}
+        return chart(self, "exact-by-length", lines), table(self, "sizes", ("body", "all"), rows)

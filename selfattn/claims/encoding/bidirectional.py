@@ -5,15 +5,16 @@ from __future__ import annotations
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import BATCH, difference, trained
-from selfattn.claims.rules import MARGIN, contrast
-from selfattn.claims.sequences import FIRST, batch_of, held_out, loss_of, vocabulary
+from selfattn.claims.drawing import chart
+from selfattn.claims.encoding.by_length import BATCH
+from selfattn.claims.rules import MARGIN, contrast, minus
+from selfattn.claims.sequences import FIRST, batch_of, forced_hits, held_out, loss_of, vocabulary
+from selfattn.claims.training import resized, trained
 from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
-from selfattn.models.config import ModelConfig, override
-from selfattn.models.presets import get_preset
+from selfattn.models.config import ModelConfig
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import Scale
 from selfattn.streams import generator
 
@@ -57,38 +58,30 @@ class Bidirectional(Claim):
         """What the model of an arm is made of."""
         encoder, decoder = arm.settings["widths"]
         changes = {"encoder.hidden_dim": encoder, "decoder.hidden_dim": decoder, "encoder.direction": arm.name}
-        made: ModelConfig = override(get_preset("rnn-attention").config, changes)
-        return made
+        return resized("rnn-attention", changes)
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1200) -> dict[str, float]:
         """Train, and measure the share of right words by side, the right words before them being given."""
-        assert rate is not None
-        steps, size = 500 if quick else steps, vocabulary(WORDS + 4)
-
-        def batch_of_task(draws: torch.Generator) -> Batch:
-            return make(BATCH, draws)[0]
-
-        model = trained(self.config(arm), batch_of_task, vocab_size=size, steps=steps, seed=seed, rate=rate)
+        config, steps, size = self.config(arm), 500 if quick else steps, vocabulary(WORDS + 4)
+        model = trained(config, lambda draws: make(BATCH, draws)[0], vocab_size=size, steps=steps, seed=seed, rate=rate)
         valid = loss_of(model, held_out(lambda draws: make(ROWS, draws)[0], seed=seed, name="validation"))
         batch, away = make(ROWS, generator(seed, "claims/test"))
-        with torch.inference_mode():
-            logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
-        hits = (logits.argmax(dim=-1) == batch.target_out)[:, :-1]  # their end is no word
+        hits = forced_hits(model, batch)[:, :-1]  # their end is no word
         masks = {"left": away < 0, "right": away > 0} | {f"at{place}": away == place for place in PLACES}
         return {"valid": valid} | {name: float(hits[mask].double().mean()) for name, mask in masks.items()}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Reading both ways gains more on the side that is read too late, for either direction; by more than δ."""
-        gain = difference("gain", found, "both", "forward", "right", "above", MARGIN, items=ROWS * CLAUSES // 2)
-        sides = []
-        for arm, late, early in (("forward", "right", "left"), ("backward", "left", "right")):
-            gains = zip(found.differences("both", arm, late), found.differences("both", arm, early), strict=True)
-            sides.append(contrast(arm, [there - here for there, here in gains], "above", 0.0))
-        return gain, *sides
+
+        def more(arm: str, late: str, early: str) -> Contrast:
+            gains = minus(found.differences("both", arm, late), found.differences("both", arm, early))
+            return contrast(arm, gains, "above", 0.0)
+
+        gain = found.share_difference("gain", "both", "forward", "right", "above", MARGIN, items=ROWS * CLAUSES // 2)
+        return gain, more("forward", "right", "left"), more("backward", "left", "right")
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Right words by the place of their evidence."""
         places = {float(place): f"at{place}" for place in PLACES}
-        lines = tuple(ChartLine(arm, found.spots(arm, places), self.say(f"arm.{arm}")) for arm in found.arms)
-        across = Scale(None, LENGTH, "number", -LENGTH)
-        return (Chart("right-by-side", self.say("caption"), lines, Scale(), self.say("axis"), across=across),)
+        lines = {arm: found.spots(arm, places) for arm in found.arms}
+        return (chart(self, "right-by-side", lines, across=Scale(None, LENGTH, "number", -LENGTH)),)

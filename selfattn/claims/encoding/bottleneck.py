@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import torch
+from functools import partial
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import by_length, difference, halving_length, length_chart, mixed, trained
+from selfattn.claims.drawing import at, chart, table
+from selfattn.claims.encoding.by_length import ITEMS, by_length, halving_length
 from selfattn.claims.rules import contrast
-from selfattn.claims.sequences import copies, vocabulary
-from selfattn.data.batches import Batch
+from selfattn.claims.sequences import copies
+from selfattn.claims.training import resized
 from selfattn.figures.claims import Contrast
-from selfattn.models.config import override
-from selfattn.models.presets import get_preset
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.blocks import Block
 
 SYMBOLS, LENGTHS = 8, (4, 8, 12, 16, 20)
 WIDTHS = (32, 64, 128)
@@ -21,9 +20,7 @@ LEAD = 0.10  # that attention has to have at the longest sources
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 
 
-def make(rows: int, length: int, draws: torch.Generator) -> Batch:
-    """Make sources that are to be copied."""
-    return copies(rows, length, symbols=SYMBOLS, generator=draws)
+make = partial(copies, symbols=SYMBOLS)
 
 
 @register.claim("bottleneck")
@@ -43,12 +40,8 @@ class Bottleneck(Claim):
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
         """Train on copies of all lengths; ``halving`` is the length at which exact match falls to one half."""
-        assert rate is not None
-        widths = dict.fromkeys(("encoder.hidden_dim", "decoder.hidden_dim"), arm.settings["width"])
-        config = override(get_preset(arm.settings["model"]).config, widths)
-        draw, steps = mixed(make, 2, LENGTHS[-1]), 400 if quick else steps
-        model = trained(config, draw, vocab_size=vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate)
-        found = by_length(model, make, LENGTHS, seed=seed)
+        config, steps = resized(arm.settings["model"], hidden_dim=arm.settings["width"]), 400 if quick else steps
+        found = by_length(config, make, LENGTHS, symbols=SYMBOLS, steps=steps, seed=seed, rate=rate)
         return found | {"halving": halving_length([found[f"exact@{n}"] for n in LENGTHS], LENGTHS)}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
@@ -57,18 +50,13 @@ class Bottleneck(Claim):
         narrow, wide = f"plain-{WIDTHS[0]}", f"plain-{WIDTHS[-1]}"
         return (
             contrast("halving", found.differences(wide, narrow, "halving"), "above", 0.0),
-            difference("lead", found, "attention", narrow, longest, "above", LEAD),
-            difference("lead-wide", found, "attention", wide, longest, "above", LEAD),
+            found.share_difference("lead", "attention", narrow, longest, "above", LEAD, items=ITEMS),
+            found.share_difference("lead-wide", "attention", wide, longest, "above", LEAD, items=ITEMS),
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and the length at which each model halves."""
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(self, found, arms, LENGTHS)
-        columns = (Column(self.say("column.model"), numeric=False), Column(self.say("column.halving")))
-        halvings = {arm.name: found.mean(arm.name, "halving") for arm in arms}
-        rows = tuple(
-            Row((self.say(f"arm.{name}"), f"{one.mean:.1f} [{one.low:.1f}, {one.high:.1f}]"))
-            for name, one in halvings.items()
-        )
-        return chart, Table("halving", columns, rows)
+        lines = {arm: found.spots(arm, at("exact", LENGTHS)) for arm in found.arms}
+        halvings = {arm: found.mean(arm, "halving") for arm in found.arms}
+        rows = {arm: [f"{one.mean:.1f} [{one.low:.1f}, {one.high:.1f}]"] for arm, one in halvings.items()}
+        return chart(self, "exact-by-length", lines), table(self, "halving", ["halving"], rows)

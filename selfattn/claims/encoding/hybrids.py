@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import BATCH, trained
-from selfattn.claims.rules import contrast
-from selfattn.claims.sequences import FIRST, batch_of, forced_accuracy, held_out, loss_of, right_rows, vocabulary
+from selfattn.claims.drawing import across_arms, chart, table
+from selfattn.claims.encoding.by_length import BATCH
+from selfattn.claims.rules import contrast, minus
+from selfattn.claims.sequences import (
+    FIRST,
+    batch_of,
+    exact_share,
+    forced_accuracy,
+    loss_of,
+    validation_and_test,
+    vocabulary,
+)
+from selfattn.claims.training import trained
 from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.models.config import ModelConfig, config_from_dict
 from selfattn.models.sizing import body
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
-from selfattn.report.drawing.scale import Scale
 
 KINDS, SENSES = 12, 4
 ROWS = 300  # sources of a test
 RATES = (2e-3, 4e-3, 8e-3)
 SELF = {"kind": "transformer", "dim": 48, "num_layers": 1}
+ATTENTION = {"score": "scaled_dot", "num_heads": 4, "project": True}  # on the source, as the Transformer has it
 ENCODERS = {
     "rnn": {"kind": "rnn-encoder", "hidden_dim": 32, "embed_dim": 32, "direction": "both"},
     "self": SELF | {"ffn_dim": 96},
 }
 DECODERS = {
-    "rnn": {
-        "kind": "rnn-decoder",
-        "hidden_dim": 44,
-        "embed_dim": 32,
-        "initial_state": "project",
-        "score": "scaled_dot",
-        "num_heads": 4,
-        "project": True,
-    },
+    "rnn": {"kind": "rnn-decoder", "hidden_dim": 44, "embed_dim": 32, "initial_state": "project", **ATTENTION},
     "self": SELF | {"ffn_dim": 82},
 }
 
@@ -76,54 +80,31 @@ class Hybrids(Claim):
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 500) -> dict[str, float]:
         """Train, and measure the share of right words, the right ones before being given, and of right sentences."""
-        assert rate is not None
-        steps, size = 200 if quick else steps, vocabulary((SENSES + 1) * KINDS)
-        model = trained(
-            self.config(arm), lambda draws: make(BATCH, draws), vocab_size=size, steps=steps, seed=seed, rate=rate
-        )
-        valid, test = (
-            held_out(lambda draws: make(ROWS, draws), seed=seed, name=name) for name in ("validation", "test")
-        )
-        exact = float(right_rows(model, test).double().mean())
-        return {"valid": loss_of(model, valid), "accuracy": forced_accuracy(model, test), "exact": exact}
+        config, steps, size = self.config(arm), 200 if quick else steps, vocabulary((SENSES + 1) * KINDS)
+        model = trained(config, partial(make, BATCH), vocab_size=size, steps=steps, seed=seed, rate=rate)
+        valid, test = validation_and_test(partial(make, ROWS), seed=seed)
+        right = {"accuracy": forced_accuracy(model, test), "exact": exact_share(model, test)}
+        return {"valid": loss_of(model, valid)} | right
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """What self-attention in the encoder is worth, whatever the decoder; and how much more than in the decoder."""
-        values = {(e, d): found.values(f"{e}-{d}", "accuracy") for e in ENCODERS for d in DECODERS}
-        effects = [
-            ((se + ss - rr - rs) / 2, (rs + ss - rr - se) / 2)
-            for rr, rs, se, ss in zip(*(values[key] for key in sorted(values)), strict=True)
-        ]
+        values = (found.values(f"{encoder}-{decoder}", "accuracy") for encoder in ENCODERS for decoder in DECODERS)
+        by_seed = tuple(zip(*values, strict=True))  # encoder first: recurrent both, recurrent and self, ...
+        encoder = [(sr + ss - rr - rs) / 2 for rr, rs, sr, ss in by_seed]
+        decoder = [(rs + ss - rr - sr) / 2 for rr, rs, sr, ss in by_seed]
         return (
-            contrast("encoder", [encoder for encoder, _ in effects], "above", 0.0),
-            contrast("encoder-minus-decoder", [encoder - decoder for encoder, decoder in effects], "above", 0.0),
+            contrast("encoder", encoder, "above", 0.0),
+            contrast("encoder-minus-decoder", minus(encoder, decoder), "above", 0.0),
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Right words by the decoder, a line for each encoder; and every arm with its size."""
-        lines = tuple(
-            ChartLine(
-                encoder,
-                tuple(
-                    found.spots(f"{encoder}-{decoder}", {float(place): "accuracy"})[0]
-                    for place, decoder in enumerate(DECODERS)
-                ),
-                self.say(f"line.{encoder}"),
-            )
-            for encoder in ENCODERS
-        )
-        chart = Chart("hybrids", self.say("caption"), lines, Scale(), self.say("axis"))
-        keys = ("model", "body", "accuracy", "exact")
-        columns = tuple(Column(self.say(f"column.{key}"), numeric=key != "model") for key in keys)
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        rows = tuple(
-            Row(
-                (
-                    self.say(f"arm.{arm.name}"),
-                    f"{body(self.config(arm)):,}",
-                    *(estimate_text(found.mean(arm.name, key)) for key in keys[2:]),
-                )
-            )
-            for arm in arms
-        )
-        return chart, Table("hybrid-models", columns, rows)
+        figures = ("accuracy", "exact")
+        by_decoder = {e: {float(place): f"{e}-{d}" for place, d in enumerate(DECODERS)} for e in ENCODERS}
+        lines = {encoder: across_arms(found, arms, "accuracy") for encoder, arms in by_decoder.items()}
+        configs = {arm.name: self.config(arm) for arm in self.arms(found.quick) if arm.name in found.arms}
+        rows = {
+            arm: (f"{body(config):,}", *(estimate_text(found.mean(arm, figure)) for figure in figures))
+            for arm, config in configs.items()
+        }
+        return chart(self, "hybrids", lines, of="line"), table(self, "hybrid-models", ("body", *figures), rows)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-import torch
-
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.encoding.by_length import ITEMS, by_length, difference, length_chart, mixed, trained
+from selfattn.claims.drawing import at, chart, table
+from selfattn.claims.encoding.by_length import ITEMS, by_length
 from selfattn.claims.rules import MARGIN
 from selfattn.claims.sequences import copies, vocabulary
-from selfattn.data.batches import Batch
+from selfattn.claims.training import resized
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.figures.claims import Contrast
-from selfattn.models.config import ModelConfig, override
-from selfattn.models.presets import get_preset
+from selfattn.models.config import ModelConfig
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Column, Row, Table
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
 
-SYMBOLS, LENGTHS = 4, (4, 8, 12, 16, 20)
+SYMBOLS, LENGTHS = 4, (4, 8, 12, 16, 20)  # so few symbols that one does not say where it stands
 LONG = LENGTHS[-3:]
 RATES = (5e-3, 1e-2, 2e-2)
 PLACES: dict[str, dict[str, Any]] = {
@@ -30,9 +29,7 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 
 
-def make(rows: int, length: int, draws: torch.Generator) -> Batch:
-    """Make sources of few symbols, so that a symbol does not say where it stands; they are to be copied."""
-    return copies(rows, length, symbols=SYMBOLS, generator=draws)
+make = partial(copies, symbols=SYMBOLS)
 
 
 def flops(config: ModelConfig) -> int:
@@ -55,39 +52,25 @@ class Placement(Claim):
 
     def config(self, arm: Arm) -> ModelConfig:
         """What the model of an arm is made of: Luong's, but for the place of the attention."""
-        settings = dict(arm.settings)
-        widths = dict.fromkeys(("encoder.hidden_dim", "decoder.hidden_dim"), settings.pop("width"))
-        changes = widths | {f"decoder.{name}": value for name, value in settings.items()}
-        made: ModelConfig = override(get_preset("luong-general").config, changes)
-        return made
+        changes = {f"decoder.{name}": value for name, value in arm.settings.items() if name != "width"}
+        return resized("luong-general", changes, hidden_dim=arm.settings["width"])
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 500) -> dict[str, float]:
         """Train on copies of all lengths; ``exact`` is the mean of exact match over the long ones."""
-        assert rate is not None
-        draw, steps = mixed(make, 2, LENGTHS[-1]), 250 if quick else steps
-        model = trained(self.config(arm), draw, vocab_size=vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate)
-        found = by_length(model, make, LENGTHS, seed=seed)
+        config, steps = self.config(arm), 250 if quick else steps
+        found = by_length(config, make, LENGTHS, symbols=SYMBOLS, steps=steps, seed=seed, rate=rate)
         return found | {"exact": fmean(found[f"exact@{length}"] for length in LONG)}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Input feeding gains on long sources; what attention before the RNN does is looked at, not tested."""
-        return (difference("gain", found, "fed", "after", "exact", "above", MARGIN, items=ITEMS * len(LONG)),)
+        return (found.share_difference("gain", "fed", "after", "exact", "above", MARGIN, items=ITEMS * len(LONG)),)
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Exact match by length, and what the models compute."""
-        arms = [arm for arm in self.arms(found.quick) if arm.name in found.arms]
-        chart = length_chart(self, found, arms, LENGTHS)
-        columns = tuple(
-            Column(self.say(f"column.{key}"), numeric=key != "model") for key in ("model", "flops", "exact")
-        )
-        rows = tuple(
-            Row(
-                (
-                    self.say(f"arm.{arm.name}"),
-                    f"{flops(self.config(arm)) / 1e6:.0f}",
-                    estimate_text(found.mean(arm.name, "exact")),
-                )
-            )
-            for arm in arms
-        )
-        return chart, Table("operations", columns, rows)
+        lines = {arm: found.spots(arm, at("exact", LENGTHS)) for arm in found.arms}
+        rows = {
+            arm.name: (f"{flops(self.config(arm)) / 1e6:.0f}", estimate_text(found.mean(arm.name, "exact")))
+            for arm in self.arms(found.quick)
+            if arm.name in found.arms
+        }
+        return chart(self, "exact-by-length", lines), table(self, "operations", ("flops", "exact"), rows)

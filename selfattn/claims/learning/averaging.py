@@ -10,12 +10,13 @@ from torch import Generator, Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import at, chart
 from selfattn.claims.learning.depth import residual
 from selfattn.claims.rules import contrast, exact
 from selfattn.figures.claims import Contrast
 from selfattn.layers import FeedForward, initialise, make_norm
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import Scale
 from selfattn.streams import generator
 
@@ -85,10 +86,6 @@ class Averaging(Claim):
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """What is left of the differences, by depth."""
-        lines = []
-        for arm in found.arms:
-            spots = found.spots(arm, {layer: f"left@{layer}" for layer in range(DEPTH + 1)}, lambda power: 10.0**power)
-            lines.append(ChartLine(arm, spots, self.say(f"arm.{arm}")))
-        scale = Scale(None, 1.0, "number", SMALLEST, powers=True)
-        words = {key: self.say(key) for key in ("caption", "unit", "height")}
-        return (Chart("averaging", words["caption"], tuple(lines), scale, words["unit"], height=words["height"]),)
+        places = at("left", range(DEPTH + 1))
+        lines = {arm: found.spots(arm, places, lambda power: 10.0**power) for arm in found.arms}
+        return (chart(self, "averaging", lines, scale=Scale(None, 1.0, "number", SMALLEST, powers=True)),)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.rules import MARGIN, contrast, share_error
-from selfattn.claims.sequences import forced_accuracy, held_out, loss_of, reversals, stream, vocabulary
-from selfattn.claims.training import train_for
+from selfattn.claims.drawing import across_arms, chart, percent, table
+from selfattn.claims.rules import MARGIN, contrast, minus
+from selfattn.claims.sequences import forced_accuracy, loss_of, reversals, stream, validation_and_test, vocabulary
+from selfattn.claims.training import resized, train_for
 from selfattn.figures.claims import Contrast
 from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
-from selfattn.models.presets import get_preset
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
-from selfattn.report.drawing.scale import Scale, power_of_ten
+from selfattn.report.blocks import Block
+from selfattn.report.drawing.scale import power_of_ten
 from selfattn.training.objective.loss import batch_loss
 
 SYMBOLS, LENGTH = 16, 10
 SHALLOW, DEEP = 1, 6
+KINDS = ("skip", "none")
+TESTED = {True: 200, False: 500}  # rows, in a quick run and in a full one
 
 
 def residual(x: Tensor) -> Tensor:
@@ -58,34 +60,28 @@ class Depth(Claim):
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Depth by skip connections."""
-        settings = {"steps": 240 if quick else 300, "rows": 64, "tested": 200 if quick else 500, "dim": 32}
+        settings = {"steps": 240 if quick else 300, "rows": 64, "tested": TESTED[quick], "dim": 32}
         return tuple(
             Arm(f"{kind}-{depth}", {**settings, "depth": depth, "skip": kind == "skip"}, (1e-3, 3e-3, 1e-2, 3e-2))
-            for kind in ("skip", "none")
+            for kind in KINDS
             for depth in ((SHALLOW, DEEP) if quick else (SHALLOW, 3, DEEP))
         )
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
         """Learn to reverse; before that take the gradient, and how far apart the encoder's vectors are."""
-        config: Any = get_preset("transformer").config
-        size = {"dim": arm.settings["dim"], "ffn_dim": 2 * arm.settings["dim"]}
-        encoder = replace(config.encoder, num_layers=arm.settings["depth"], **size)
-        config = replace(config, encoder=encoder, decoder=replace(config.decoder, **size))
+        dim, task = arm.settings["dim"], partial(reversals, symbols=SYMBOLS)
+        config = resized("transformer", {"encoder.num_layers": arm.settings["depth"]}, dim=dim, ffn_dim=2 * dim)
         model: Any = build(config, vocab_size=vocabulary(SYMBOLS), seed=seed)
         if not arm.settings["skip"]:
             model.encoder.layers = nn.ModuleList(Skipless(block) for block in model.encoder.layers)
-        tested, rows = arm.settings["tested"], arm.settings["rows"]
-        valid, test = (
-            held_out(lambda draws: reversals(tested, LENGTH, symbols=SYMBOLS, generator=draws), seed=seed, name=name)
-            for name in ("validation", "test")
-        )
-        batch_loss(model, valid).backward()  # type: ignore[no-untyped-call]
-        norms = [math.hypot(*(p.grad.norm().item() for p in part.parameters())) for part in model.encoder.layers]
-        model.zero_grad()
+        valid, test = validation_and_test(partial(task, arm.settings["tested"], LENGTH), seed=seed)
+        loss, layers = batch_loss(model, valid), [tuple(layer.parameters()) for layer in model.encoder.layers]
+        gradients = (torch.autograd.grad(loss, layer, retain_graph=True) for layer in layers)
+        norms = [math.hypot(*(gradient.norm().item() for gradient in layer)) for layer in gradients]
         with torch.no_grad():
             apart = residual(model.encode(valid.source, valid.source_mask).states).mean().item()
-        batches = stream(lambda draws: reversals(rows, LENGTH, symbols=SYMBOLS, generator=draws), seed=seed)
-        train_for(model, batches, steps=arm.settings["steps"], lr=rate or 0.0, seed=seed)
+        batches = stream(partial(task, arm.settings["rows"], LENGTH), seed=seed)
+        train_for(model, batches, steps=arm.settings["steps"], lr=rate, seed=seed)
         return {
             "valid": loss_of(model, valid),
             "right": forced_accuracy(model, test),
@@ -95,32 +91,19 @@ class Depth(Claim):
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """What skip connections are worth to the deep encoder, less what they are worth to the shallow one."""
-        worth = {d: found.differences(f"skip-{d}", f"none-{d}", "right") for d in (SHALLOW, DEEP)}
-        items = (200 if found.quick else 500) * (LENGTH + 1)
-        error = math.hypot(
-            *(share_error(found.values(f"{kind}-{d}", "right"), items) for kind in ("skip", "none") for d in worth)
-        )
-        interaction = [deep - shallow for deep, shallow in zip(worth[DEEP], worth[SHALLOW], strict=True)]
-        return (contrast("interaction", interaction, "above", MARGIN, least_error=error),)
+        worth = {depth: found.differences(f"skip-{depth}", f"none-{depth}", "right") for depth in (SHALLOW, DEEP)}
+        arms = [f"{kind}-{depth}" for kind in KINDS for depth in worth]
+        error = found.share_error(arms, "right", TESTED[found.quick] * (LENGTH + 1))
+        return (contrast("interaction", minus(worth[DEEP], worth[SHALLOW]), "above", MARGIN, least_error=error),)
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Quality by depth; in a table what the first and the last layer's gradients are, and how far apart vectors."""
-        depths = {kind: [int(arm.rpartition("-")[2]) for arm in found.arms if arm.startswith(kind)] for kind in _KINDS}
-        lines, rows = [], []
-        for kind in _KINDS:
-            spots = tuple(found.spots(f"{kind}-{d}", {d: "right"})[0] for d in depths[kind])
-            lines.append(ChartLine(kind, spots, self.say(f"line.{kind}")))
-            for d in depths[kind]:
-                means = [found.mean(f"{kind}-{d}", name).mean for name in ("gradient@1", f"gradient@{d}", "apart")]
-                right = found.mean(f"{kind}-{d}", "right").mean
-                cells = (*(power_of_ten(mean) for mean in means), f"{100 * right:.1f}")
-                rows.append(Row((self.say(f"arm.{kind}-{d}"), *cells)))
-        heads = tuple(
-            Column(self.say(f"column.{name}"), name != "arm") for name in ("arm", "first", "last", "apart", "right")
-        )
-        words = {key: self.say(key) for key in ("caption", "unit", "height")}
-        chart = Chart("depth", words["caption"], tuple(lines), Scale(), words["unit"], height=words["height"])
-        return chart, Table("figures", heads, tuple(rows))
-
-
-_KINDS = ("skip", "none")
+        lines, rows = {}, {}
+        for kind in KINDS:
+            depths = {float(arm.rpartition("-")[2]): arm for arm in found.arms if arm.startswith(kind)}
+            lines[kind] = across_arms(found, depths, "right")
+            for depth, arm in depths.items():
+                before = (found.mean(arm, name).mean for name in ("gradient@1", f"gradient@{depth:g}", "apart"))
+                rows[arm] = (*map(power_of_ten, before), percent(found.mean(arm, "right")))
+        heads = ("first", "last", "apart", "right")
+        return chart(self, "depth", lines, of="line"), table(self, "figures", heads, rows)

@@ -2,66 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Claim, Found
-from selfattn.claims.rules import contrast, share_error
-from selfattn.claims.sequences import BOS, FIRST, forced_accuracy, held_out, loss_of, stream
+from selfattn.claims.drawing import chart, table
+from selfattn.claims.learning.recall import Reader, recalls
+from selfattn.claims.rules import contrast
+from selfattn.claims.sequences import forced_accuracy, held_out, loss_of, stream
 from selfattn.claims.training import train_for
-from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.layers import RecurrentStack, initialise
-from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.blocks import Block, Spot
 from selfattn.report.drawing.scale import number_scale
 from selfattn.streams import generator
 
-KINDS, NOISE = 16, 8  # symbols that are to be recalled, and others that stand between
+DISTANCES, RATES = (8, 32, 128, 512), (3e-3, 1e-2, 3e-2)
 FLAT = 0.1  # powers of ten in a hundred tokens: over 512 tokens less than a factor of 3.3
 RECALLED = 0.95
-
-
-class Reader(Seq2Seq):
-    """Reads ids, and says one symbol of what its last token knows: of a recurrent state, or by attending to all."""
-
-    def __init__(self, read: RecurrentStack | MultiHeadAttention, dim: int) -> None:
-        super().__init__()
-        self.embed, self.read, self.output = (
-            nn.Embedding(FIRST + KINDS + NOISE, dim),
-            read,
-            nn.Linear(dim, FIRST + KINDS),
-        )
-
-    def last(self, x: Tensor) -> Tensor:
-        """Map embedded tokens ``[b s d]`` to the last one's vector ``[b 1 d]``."""
-        attends = hasattr(self.read, "project_context")
-        known: Tensor = self.read(x[:, -1:], x).output if attends else self.read(x)[0][:, -1:]
-        return known
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
-        """Read sources without padding."""
-        return EncoderMemory(self.last(self.embed(source)), source_mask[:, -1:])
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b 1 v]``."""
-        logits: Tensor = self.output(self.encode(source, source_mask).states)
-        return logits
-
-
-def recalls(rows: int, distance: int, draws: torch.Generator) -> Batch:
-    """Make sources that begin with the symbol to be said, so many tokens before the last."""
-    wanted = torch.randint(FIRST, FIRST + KINDS, (rows, 1), generator=draws)
-    others = torch.randint(FIRST + KINDS, FIRST + KINDS + NOISE, (rows, distance), generator=draws)
-    source = torch.cat([wanted, others], dim=1)
-    every = torch.ones_like(source, dtype=torch.bool)
-    return Batch(source, every, torch.full_like(wanted, BOS), wanted, every[:, :1], list(range(rows)))
+TESTED = {True: 200, False: 400}  # rows, in a quick run and in a full one
 
 
 @register.claim("distance")
@@ -75,15 +39,10 @@ class Distance(Claim):
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Self-attention, an LSTM, and an LSTM whose forget gates begin nearly open."""
-        settings: dict[str, Any] = {
-            "steps": 160 if quick else 400,
-            "rows": 32,
-            "tested": 200 if quick else 400,
-            "dim": 32,
-        }
-        settings["distances"] = (8, 32, 128, 512)
+        settings: dict[str, Any] = {"steps": 160 if quick else 400, "rows": 32, "tested": TESTED[quick], "dim": 32}
+        settings["distances"] = DISTANCES
         gates = {"attention": None, "lstm": 1.0, "lstm-open": 6.0}
-        return tuple(Arm(name, {**settings, "forget": bias}, (3e-3, 1e-2, 3e-2)) for name, bias in gates.items())
+        return tuple(Arm(name, {**settings, "forget": bias}, RATES) for name, bias in gates.items())
 
     def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
         """Take the gradient at the first weights; train at all distances in turn, and test at each."""
@@ -94,10 +53,9 @@ class Distance(Claim):
         if forget is not None:
             read.layers[0][0].bias_ih_l0.data[dim : 2 * dim] = forget
         slope, powers = self._gradient(model, max(distances), seed)
-        turns = iter(range(arm.settings["steps"]))
-        rows, tested = arm.settings["rows"], arm.settings["tested"]
-        batches = stream(lambda draws: recalls(rows, distances[next(turns) % len(distances)], draws), seed=seed)
-        train_for(model, batches, steps=arm.settings["steps"], lr=rate or 0.0, seed=seed)
+        turns, rows, tested = cycle(distances), arm.settings["rows"], arm.settings["tested"]
+        batches = stream(lambda draws: recalls(rows, next(turns), draws), seed=seed)
+        train_for(model, batches, steps=arm.settings["steps"], lr=rate, seed=seed)
         valid, test = (
             {n: held_out(partial(recalls, tested, n), seed=seed, name=f"{name}/{n}") for n in distances}
             for name in ("validation", "test")
@@ -114,15 +72,13 @@ class Distance(Claim):
         model.double()
         x = model.embed(recalls(8, longest, generator(seed, "claims/gradient")).source).detach().requires_grad_()
         asked = torch.randn(x.shape[-1], generator=generator(seed, "claims/asked"), dtype=x.dtype)
-        (model.last(x) @ asked).sum().backward()  # type: ignore[no-untyped-call]
-        model.zero_grad()
+        (gradient,) = torch.autograd.grad((model.last(x) @ asked).sum(), x)
         model.float()
-        assert x.grad is not None
-        powers = x.grad.norm(dim=-1).clamp(min=1e-300).log10().mean(dim=0).flip(0)[1:]  # of distance 1, 2, ...
+        powers = gradient.norm(dim=-1).clamp(min=1e-300).log10().mean(dim=0).flip(0)[1:]  # of distance 1, 2, ...
         at = torch.arange(1, longest + 1, dtype=x.dtype)
         centred = at - at.mean()
         slope = 100 * float((centred * powers).sum() / centred.square().sum())
-        return slope, {n: float(powers[n - 1]) for n in (2**k for k in range(int(math.log2(longest)) + 1))}
+        return slope, {2**k: float(powers[2**k - 1]) for k in range(longest.bit_length())}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """The gradient falls in both RNNs, stays level in self-attention; and self-attention recalls."""
@@ -133,38 +89,24 @@ class Distance(Claim):
         return {"gate": self._rule(found)}
 
     def _rule(self, found: Found) -> tuple[Contrast, ...]:
-        recall = found.values("attention", "recall@512")
-        error = share_error(recall, 200 if found.quick else 400)
+        error = found.share_error(["attention"], "recall@512", TESTED[found.quick])
         return (
-            contrast("recall", recall, "above", RECALLED, least_error=error),
+            contrast("recall", found.values("attention", "recall@512"), "above", RECALLED, least_error=error),
             contrast("attention", found.values("attention", "slope"), "within", FLAT),
             contrast("lstm", found.values("lstm", "slope"), "below", -FLAT),
         )
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """The gradient by distance as a share of that at distance 1, and in a table recall."""
-        lines, rows = [], []
-        for arm in found.arms:
-            names = [name for name in found.figures(arm) if name.startswith("gradient@")]
-            first = found.mean(arm, names[0]).mean
-            at = {float(name.partition("@")[2]): name for name in names}
-            spots = found.spots(arm, at, partial(_relative, first))
-            lines.append(ChartLine(arm, spots, self.say(f"arm.{arm}")))
-            recalled = [name for name in found.figures(arm) if name.startswith("recall@")]
-            rows.append(
-                Row((self.say(f"arm.{arm}"), *(f"{100 * found.mean(arm, name).mean:.0f}" for name in recalled)))
-            )
-        heads = [Column(self.say("column.arm"), numeric=False)]
-        heads += [Column(self.say("column.recall", distance=name.partition("@")[2])) for name in recalled]
-        scale = number_scale([spot.y for line in lines for spot in line.spots], powers=True)
-        words = {key: self.say(key) for key in ("caption", "unit", "height")}
-        across = number_scale([1, 512], powers=True)
-        chart = Chart(
-            "distance", words["caption"], tuple(lines), scale, words["unit"], across=across, height=words["height"]
-        )
-        return chart, Table("recall", tuple(heads), tuple(rows))
+        lines = {arm: self._relative(found, arm) for arm in found.arms}
+        heads = [figure for figure in found.figures(found.arms[0]) if figure.startswith("recall@")]
+        rows = {arm: [f"{100 * found.mean(arm, head).mean:.0f}" for head in heads] for arm in found.arms}
+        across = number_scale([1, DISTANCES[-1]], powers=True)
+        return chart(self, "distance", lines, scale="powers", across=across), table(self, "recall", heads, rows)
 
-
-def _relative(first: float, power: float) -> float:
-    """A power of ten as a share of another."""
-    return float(10 ** (power - first))
+    def _relative(self, found: Found, arm: str) -> tuple[Spot, ...]:
+        """The gradient by distance as a share of the mean one at distance 1; figures are powers of ten."""
+        names = [figure for figure in found.figures(arm) if figure.startswith("gradient@")]
+        first = found.mean(arm, names[0]).mean
+        places = {float(name.partition("@")[2]): name for name in names}
+        return found.spots(arm, places, lambda power: float(10 ** (power - first)))

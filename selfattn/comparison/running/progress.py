@@ -12,27 +12,23 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event, Thread
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
-from rich.progress import Progress as Bars
-from rich.text import Text
+from rich.progress import TaskID
 
 from selfattn.codec import Plain, read, write
+from selfattn.comparison.running.live import Live
 from selfattn.errors import UserError
 from selfattn.training.observer import Observer, StepReport
 
 LOGS = "logs"
-_WRITTEN, _READ, _SAID = 0.5, 0.25, 60.0  # seconds from one time to the next
+_WRITTEN = 0.5  # seconds from one time to the next
 _NAMED = 8  # trainings that a line names
 
 
@@ -146,8 +142,8 @@ class Reporter(Observer):
             raise KeyboardInterrupt
 
 
-class View:
-    """Shows all trainings of a comparison: a live table in a terminal, a line a minute elsewhere. A context manager.
+class View(Live):
+    """Shows all trainings of a comparison.
 
     Of what a training says at its validations the last is shown when it has ended; its log has all of it.
 
@@ -159,49 +155,17 @@ class View:
     """
 
     def __init__(self, logs: Logs, labels: Sequence[str], workers: int, console: Console | None = None) -> None:
-        # The stream as it is now: a training in this process has it turned into its log.
-        self.console = Console(file=sys.stderr, highlight=False) if console is None else console
+        super().__init__(console)
         self.logs, self.labels, self.workers = logs, labels, workers
         self._read = {label: _size(logs.log(label)) for label in labels}  # what is there already was shown once
         self._last: dict[str, str] = {}  # what each said at its last validation
         self._failed: set[str] = set()
-        self._ended, self._done, self._said = Event(), 0, time.monotonic()
-        self._thread = Thread(target=self._watch, daemon=True)
-        self._bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
-            TextColumn("{task.fields[text]}"),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
-        self._all = self._bars.add_task("all trainings", total=len(labels), text="")
+        self._done = 0
+        self._all = self.bars.add_task("all trainings", total=len(labels), text="")
         self._rows: dict[str, TaskID] = {}
 
-    def __enter__(self) -> Self:
-        """Begin to look."""
-        self._bars.start()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Show what is left to show, and take the table away."""
-        self._ended.set()
-        self._thread.join()
-        self._bars.stop()
-
-    def say(self, line: str) -> None:
-        """Write a line above the table."""
-        self.console.print(Text(line), soft_wrap=True)
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_READ):
-            self._look()
-        self._look()
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Show what logs and files say by now."""
         known = {label: found for label in self.labels if (found := self.logs.read(label))}
         for label in self.labels:
             self._show_log(label)
@@ -211,12 +175,10 @@ class View:
                 self.say(self._last.pop(label))
         done = sum(found.state in ("done", "failed") for found in known.values())
         left = f"{done} of {len(self.labels)} done" + _about(_seconds_left(self.labels, known, self.workers))
-        self._bars.update(self._all, completed=sum(map(_share, known.values())), text=left)
-        if not self.console.is_terminal and (done > self._done or time.monotonic() - self._said > _SAID):
-            self._said = time.monotonic()
-            if done < len(self.labels):
-                now = [f"{label} {_share(found):.0%}" for label, found in known.items() if found.state == "running"]
-                self.say(f"trainings: {left}" + "; ".join(["", *now[:_NAMED]]))
+        self.bars.update(self._all, completed=sum(map(_share, known.values())), text=left)
+        if done < len(self.labels):
+            now = [f"{label} {_share(found):.0%}" for label, found in known.items() if found.state == "running"]
+            self.tell(f"trainings: {left}" + "; ".join(["", *now[:_NAMED]]), at_once=done > self._done)
         self._done = done
 
     def _show_log(self, label: str) -> None:
@@ -235,16 +197,16 @@ class View:
     def _show_row(self, label: str, found: Progress) -> None:
         if found.state == "running":
             if label not in self._rows:
-                self._rows[label] = self._bars.add_task(label, total=None, text="")
+                self._rows[label] = self.bars.add_task(label, total=None, text="")
             doing = "testing" if found.step and found.step == found.steps else f"{found.speed:,.0f} tokens/s"
-            self._bars.update(
+            self.bars.update(
                 self._rows[label],
                 total=found.steps or None,
                 completed=found.step,
                 text=f"loss {found.loss:.3f}  {doing}" if found.step else "",
             )
         elif label in self._rows:
-            self._bars.remove_task(self._rows.pop(label))
+            self.bars.remove_task(self._rows.pop(label))
 
 
 def _size(path: Path) -> int:

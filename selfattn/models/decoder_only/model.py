@@ -135,8 +135,12 @@ class DecoderOnly(Seq2Seq):
         self, source: Tensor, target_in: Tensor, source_mask: Tensor, *, need_weights: bool = False
     ) -> tuple[Tensor, tuple[KeyValue, ...], tuple[Tensor, ...]]:
         mask = torch.cat([source_mask, torch.ones_like(target_in, dtype=torch.bool)], dim=1)
-        tokens = torch.cat([source, target_in], dim=1)
-        return self._read(tokens, mask, _positions(mask), prefix=source.shape[1], need_weights=need_weights)
+        tokens, positions = torch.cat([source, target_in], dim=1), _positions(mask)
+        is_real = source_mask.is_cpu and bool(source_mask.all())  # a device would have to be waited for
+        # What stands at padding sees the first token, where there is one.
+        as_bias = is_real or (source_mask.is_cpu and bool(source_mask[:, 0].all()))
+        hides = None if is_real else mask
+        return self._read(tokens, hides, positions, prefix=source.shape[1], as_bias=as_bias, need_weights=need_weights)
 
     def _read(
         self,

@@ -35,11 +35,14 @@ class TransformerEncoder(Encoder):
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
         """Encode ids ``[b s]`` with mask ``[b s]``."""
-        x = self.embed(source).masked_fill(~source_mask[..., None], 0.0)  # what stands at padding is felt nowhere
-        mask = key_mask(source_mask)
+        # Of a device the answer would have to be waited for.
+        mask, bias = hide_keys(source_mask) if source_mask.is_cpu else (key_mask(source_mask), None)
+        x = self.embed(source)
+        if mask is not None or bias is not None:
+            x = x.masked_fill(~source_mask[..., None], 0.0)  # what stands at padding is felt nowhere
         weights: list[Tensor] = []
         for layer in self.layers:
-            x, _, self_weights, _ = layer(x, mask=mask, need_weights=need_weights)
+            x, _, self_weights, _ = layer(x, mask=mask, bias=bias, need_weights=need_weights)
             if self_weights is not None:
                 weights.append(self_weights)
         if self.norm is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import Model, Record
@@ -11,6 +12,7 @@ from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
 from selfattn.report.verdict.comparability import matched_statement
+from selfattn.report.verdict.conditions import SPENT
 from selfattn.report.verdict.names import named
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.messages import Message, Said, message
@@ -84,19 +86,28 @@ def _count(count: float | None, budget: str) -> str:
 
 
 def _sizes(record: Record) -> b.Table:
-    """What every model has of what they were, or might have been, sized for."""
+    """The parity card: what every model had of all that may be a budget, and the most beside the least."""
     counts, budget = record.matching.counts, record.matching.budget
-    heads = [message("col.parameters"), message("col.non_embedding"), message("col.body")]
-    heads += [message(f"budget.{budget}")] if counts and budget in ("flops", "seconds") else []
-    rows = []
-    for model in ranked(record):
-        known = (model.parameters, model.parameters_non_embedding, model.parameters_body)
-        cells = (
-            *(NONE if number is None else f"{number:,}" for number in known),
-            _count(counts.get(model.name), budget),
-        )
-        rows.append((model.name, cells[: len(heads)]))
-    return b.model_table("matching", heads, rows)
+    columns: list[tuple[Message, Callable[[Model], float | None], Callable[[float], str]]] = [
+        (message("col.parameters"), lambda model: model.parameters, "{:,}".format),
+        (message("col.non_embedding"), lambda model: model.parameters_non_embedding, "{:,}".format),
+        (message("col.body"), lambda model: model.parameters_body, "{:,}".format),
+        (message("parity.tokens"), SPENT["tokens"], compact),
+        (message("parity.flops"), SPENT["flops"], compact),
+        (message(f"short.train.{record.times}"), SPENT["seconds"], amount),
+    ]
+    if counts and budget in ("flops", "seconds"):
+        of = partial(_count, budget=budget)
+        columns.append((message(f"budget.{budget}"), lambda model: counts.get(model.name), of))
+    found = [[(of(model), show) for _, of, show in columns] for model in ranked(record)]
+    rows = [[NONE if had is None else show(had) for had, show in row] for row in found]
+    named = [b.Row((model.name, *cells), model.name) for model, cells in zip(ranked(record), rows, strict=True)]
+    if len(named) > 1:
+        all_had = [[had for had, _ in column] for column in zip(*found, strict=True)]
+        ratios = (f"{max(had) / min(had):.2f}" if all(had) else NONE for had in all_had)
+        named.append(b.Row((message("parity.ratio"), *ratios)))
+    heads = (b.Column(head) for head, *_ in columns)
+    return b.Table("matching", (b.Column(message("col.model"), numeric=False), *heads), tuple(named))
 
 
 # settings

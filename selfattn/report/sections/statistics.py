@@ -11,6 +11,7 @@ from selfattn.report.drawing.numbers import NONE, amount, difference_text, estim
 from selfattn.report.verdict.comparability import comparable
 from selfattn.report.verdict.names import metric_kind, metric_name
 from selfattn.report.verdict.ranking import OUTCOMES, ranked
+from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.words.messages import Message, message
 
 
@@ -69,7 +70,9 @@ def interval_note(record: Record) -> Message:
     if record.interval is None:
         return message("note.interval.none")
     over = message("over.items" if record.interval.over == "items" else "over.seeds")
-    return message("note.interval", level=f"{100 * record.interval.level:g}", method=record.interval.method, over=over)
+    known = message(f"interval.{record.interval.over}")
+    method = known if known.say(SOURCE) == record.interval.method else record.interval.method
+    return message("note.interval", level=f"{100 * record.interval.level:g}", method=method, over=over)
 
 
 def further_table(record: Record) -> Table:

@@ -19,11 +19,12 @@ from selfattn.report.verdict.comparability import (
     set_aside,
     sound,
 )
+from selfattn.report.verdict.conditions import budget_sentence, open_budgets
 from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
 
-SAME_SIZE = 0.05  # parameters at most this far apart may be called "the same size"
+SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 LISTED = 4  # obstacles that the verdict spells out
 
 
@@ -31,7 +32,9 @@ def question(record: Record) -> Message:
     """The question that the comparison answers."""
     pair = judged_pair(record)
     if pair and asked_pair(record):
-        kind = "pair.same" if parameter_spread(pair) <= SAME_SIZE else "pair"
+        bodies = [model.parameters_body or 1 for model in pair]
+        same = parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
+        kind = "pair.same" if same else "pair"
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
     names = {f"name{k}": model.name for k, model in enumerate(pair or record.models[:1])}
@@ -47,9 +50,9 @@ def verdict(record: Record) -> Verdict:
         return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
-    others: list[Message] = _test_sentence(record, test)
+    others: list[Message] = [*_test_sentence(record, test), *budget_sentence(record)]
     if pair:
-        others += _time_sentence(record, pair)
+        others += [*open_budgets(record, pair), *_time_sentence(record, pair)]
     others += [*_baseline_sentence(record), *below_floor(record), *_ceiling_sentence(record)]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
     return Verdict(asks, lead, (*others, _seed_sentence(record)), False, _listed(aside), facts, source)
@@ -172,8 +175,9 @@ def _baseline_sentence(record: Record) -> list[Message]:
         return []
     other = pair[1]
     found = {relation(record, model, other).outcome for model in without}
+    why = [message("verdict.baseline.why")] if PairOutcome.SAME in found else []
     key = f"verdict.baseline.{found.pop().value}" if len(found) == 1 else "verdict.baseline.mixed"
-    return [message(key, other=other.name, scores=scores(record, without) or NONE)]
+    return [message(key, other=other.name, scores=scores(record, without) or NONE), *why]
 
 
 def _ceiling_sentence(record: Record) -> list[Message]:

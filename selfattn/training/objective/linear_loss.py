@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 
 def linear_cross_entropy(
@@ -55,7 +54,7 @@ def linear_cross_entropy(
     with torch.autocast(kind, enabled=False):
         states = states.to(weight.dtype)
         tokens = (_Pairs if r_drop else _Tokens)(states, weight, bias, target, label_smoothing, r_drop, low)
-        if not (torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad)):
+        if not (torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (states, weight, bias))):
             return tokens.loss()
         loss: Tensor = _LinearCrossEntropy.apply(tokens, states, weight, bias)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         return loss
@@ -74,29 +73,38 @@ class _Tokens:
     low: torch.dtype
 
     passes: ClassVar = 1
-    elements: ClassVar = 2**22  # of logits that exist at once: few enough for memory that is used again and again
+    elements: ClassVar = 2**20  # of logits that exist at once: few enough to stay in a processor's cache
 
     def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
         """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
         total, n = self.states.new_zeros(()), len(self.target) // self.passes
         states, target = self._by_pass(self.states.to(self.low)), self._by_pass(self.target)
         weight, bias = self.weight.to(self.low), None if self.bias is None else self.bias.to(self.low)
-        chunk = max(1, self.elements // (self.passes * len(weight)))
+        chunk = max(1, min(n, self.elements // (self.passes * len(weight))))
+        # Every chunk in the memory of the one before: fresh memory costs more than what is written there.
+        memory = states.new_empty(2, self.passes * chunk, len(weight))
         for begin in range(0, n, chunk):
             place = slice(begin, begin + chunk)
             x = states[:, place].flatten(0, 1)
-            logits = functional.linear(x, weight, bias)
-            value, slope = self.loss_and_slope(logits, target[:, place].flatten()[:, None], total.dtype)
+            logits, free = memory[:, : len(x)]
+            if bias is None:
+                torch.mm(x, weight.T, out=logits)
+            else:
+                torch.addmm(bias, x, weight.T, out=logits)
+            value, slope = self.loss_and_slope(logits, target[:, place].flatten()[:, None], total.dtype, free)
             total = total + value
             if gradients is not None:
                 to_states, to_weight, to_bias = gradients
                 self._by_pass(to_states)[:, place] = self._by_pass(slope @ weight).to(total.dtype)
-                to_weight += slope.T @ x
+                if self.low == to_weight.dtype:
+                    to_weight.addmm_(slope.T, x)
+                else:
+                    to_weight += slope.T @ x
                 if to_bias is not None:
                     to_bias += slope.new_ones(len(slope)) @ slope  # a sum over the first axis would copy to float32
         return self._smoothed(total) / len(self.target) if len(self.target) else total / 0
 
-    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype, free: Tensor) -> tuple[Tensor, Tensor]:
         """Return some tokens' summed loss and its derivatives by their logits.
 
         Left out are what :meth:`_smoothed` takes off the one and :meth:`finish` off the other.
@@ -105,8 +113,9 @@ class _Tokens:
             logits: ``[n v]``.
             target: ``[n 1]``.
             dtype: of the sum.
+            free: like ``logits``, to be overwritten.
         """
-        p = logits.softmax(dim=-1)
+        p = torch.softmax(logits, dim=-1, out=free)
         # The largest of the probabilities is 1 / sum(exp(logit - largest)), at least 1 / v: its log is safe.
         log_sum = logits.amax(dim=-1).to(dtype) - p.amax(dim=-1).to(dtype).log()
         right = logits.gather(-1, target)[:, 0].to(dtype)
@@ -139,9 +148,8 @@ class _Pairs(_Tokens):
     """Tokens of two passes, the second behind the first, with the sums over them and the divergence between them."""
 
     passes: ClassVar = 2
-    elements: ClassVar = 2**20  # here several tensors of that size exist
 
-    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype, free: Tensor) -> tuple[Tensor, Tensor]:
         """Do the same with the divergence, all of it; ``logits`` are of both passes, the second behind the first."""
         full = logits.to(dtype)
         log_p = full.log_softmax(dim=-1)

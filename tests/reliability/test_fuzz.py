@@ -1,0 +1,244 @@
+"""Bad input at every entry: what comes of it is a value, or one line that says what is wrong. Nothing else.
+
+Cases are drawn from fixed seeds: texts of nasty characters, and valid files that were changed. A file of JSON is
+changed at a random place of its tree, as often as in its bytes, and has no checksum that would catch the change.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import Cli
+
+from selfattn.comparison.plan import read_plan
+from selfattn.data.readers.lines import read_texts
+from selfattn.data.readers.pair_files import read_pairs
+from selfattn.errors import UserError
+from selfattn.evaluation.alignment.links import parse_links, read_gold
+from selfattn.figures.reading import read_record
+from selfattn.runs.directory import RunDirectory
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.load import load_tokenizer
+from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
+
+Entry = Callable[[random.Random], object]
+
+NASTY = (
+    *"aé한ａ\x00\x01\t\n\r\x1b\x7f\x85\u200b\u200f\u202e\u2028\u2029\ufeff\ufffd😀\U0010ffff",
+    "\ud800",
+    "e\u0301",
+    "👩‍👩‍👧",
+    "<s>",
+    "</s>",
+    "▁",
+    " ",
+    "||| ",
+    "1-2",
+    "0p3",
+    "99999999999999999999-1",
+    '"',
+    ",",
+    "\\",
+    "{}",
+    "[[[[",
+)
+VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 1, 10**12, 10**400, 1e308, -0.0, float("nan"), float("inf"), "", "../../x", "/", "a" * 5000,
+    "\x1b[31m", "\ud800",    [], {}, [[]], {"": None}, [0] * 1000,
+)  # fmt: skip
+
+
+def text(chance: random.Random) -> str:
+    """A text of up to thirty nasty pieces."""
+    return "".join(chance.choices(NASTY, k=chance.randrange(30)))
+
+
+def argument(chance: random.Random) -> str:
+    """A text as a shell can hand it over: no null, and bytes that are no UTF-8 as Python takes them in."""
+    return os.fsdecode(text(chance).replace("\x00", "").encode(errors="surrogatepass"))
+
+
+def bytes_like(content: bytes, chance: random.Random) -> bytes:
+    """A content with a few changes: a byte set, a piece left out, said twice, or put in."""
+    for _ in range(chance.randrange(1, 4)):
+        start = chance.randrange(len(content) + 1)
+        end = min(len(content), start + chance.choice((0, 1, 1, 5, 50)))
+        own = chance.choice(
+            (b"", bytes([chance.randrange(256)]), text(chance).encode(errors="surrogatepass"), content[start:end] * 2)
+        )
+        content = content[:start] + own + content[end:]
+    return content
+
+
+def json_like(value: Any, chance: random.Random) -> Any:
+    """A JSON value with another value, one key less or one more at a random place of it."""
+    places = [value]
+    for place in places:
+        inner = place.values() if isinstance(place, dict) else place if isinstance(place, list) else ()
+        places += [one for one in inner if isinstance(one, dict | list) and one]
+    place = chance.choice(places)
+    key = chance.choice(list(place)) if isinstance(place, dict) else chance.randrange(len(place))
+    what = chance.random()
+    if what < 0.1:
+        del place[key]
+    elif what < 0.2 and isinstance(place, dict):
+        place[chance.choice(("x", "", "__class__", str(key) + " "))] = chance.choice(VALUES)
+    else:
+        place[key] = chance.choice(VALUES)
+    return value
+
+
+def of_file(path: Path, read: Callable[[Path], object]) -> Entry:
+    """An entry that reads a changed form of a file, at its place."""
+    content = path.read_bytes()
+
+    def entry(chance: random.Random) -> object:
+        if path.suffix == ".json" and chance.random() < 0.5:
+            tree = json.loads(content)
+            tree.pop("checksum", None)
+            path.write_text(json.dumps(json_like(tree, chance)), encoding="utf-8")
+        else:
+            path.write_bytes(bytes_like(content, chance))
+        try:
+            return read(path)
+        finally:
+            path.write_bytes(content)
+
+    return entry
+
+
+def on_text(tokenizer: Any) -> Entry:
+    """An entry that takes a text apart and puts it together again."""
+
+    def entry(chance: random.Random) -> object:
+        given = text(chance)
+        ids = tokenizer.encode(given)
+        assert all(0 <= start <= end <= len(given) for start, end in tokenizer.spans(given))
+        assert len(tokenizer.pieces(ids)) == len(ids)
+        return tokenizer.decode(ids), tokenizer.unknown(given), tokenizer.sample(given, chance.randrange(10), 0.1)
+
+    return entry
+
+
+@pytest.fixture
+def entries(copy: Path, tmp_path: Path) -> dict[str, Entry]:
+    """Every entry by name, on files of its own."""
+    lines = ["a dog\tein Hund\t0-0 1-1", "two dogs run\tzwei Hunde laufen\t0-0 1p1 2-2"] * 3
+    subword = SubwordTokenizer.train(lines * 20, SubwordSettings(vocab_size=285))
+    subword.save(tmp_path / "subword")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    contents = {
+        "gold.tsv": "\n".join(lines),
+        "pairs.tsv": "\n".join(lines),
+        "pairs.csv": 'source,target\n"a, dog",ein Hund\n"two\nlines",x\n',
+        "pairs.jsonl": '{"source": "a dog", "target": "ein Hund"}\n{"translation": {"source": "b", "target": "c"}}\n',
+        "book.txt": "september 27, 1994           _1994-09-27\naugust 19, 2003              _2003-08-19\n",
+        "texts.txt": "one\ntwo\n",
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    run = copy / "runs" / "plain-seed0"
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({key: record[key] for key in record if key not in ("files", "checksum")}))
+    return {
+        "characters": on_text(CharTokenizer("abcdefghij é한")),
+        "subwords": on_text(subword),
+        "links": lambda chance: parse_links(text(chance), lengths=(3, 3)),
+        "gold file": of_file(folder / "gold.tsv", read_gold),
+        "pairs.tsv": of_file(folder / "pairs.tsv", read_pairs),
+        "pairs.csv": of_file(folder / "pairs.csv", lambda path: read_pairs(path, columns=("source", "target"))),
+        "pairs.jsonl": of_file(folder / "pairs.jsonl", lambda path: read_pairs(path, columns=("source", "target"))),
+        "book": of_file(folder / "book.txt", read_pairs),
+        "texts": of_file(folder / "texts.txt", read_texts),
+        "plan": of_file(copy / "comparison.json", lambda path: read_plan(path.parent)),
+        "results": of_file(copy / "results.json", read_record),
+        "configuration": of_file(run / "config.json", lambda path: RunDirectory(path.parent).config()),
+        "record of a run": of_file(run / "run.json", lambda path: RunDirectory(path.parent).record()),
+        "metrics": of_file(run / "metrics.jsonl", lambda path: RunDirectory(path.parent).metrics()),
+        "vocabulary": of_file(run / "tokenizer" / "char.json", lambda path: load_tokenizer(path.parent)),
+        "subword model": of_file(
+            next((tmp_path / "subword").glob("*.model")), lambda path: load_tokenizer(path.parent)
+        ),
+    }
+
+
+def memory() -> int:
+    """Bytes that belong to this process alone."""
+    gc.collect()
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(6000, marks=pytest.mark.reliability)])
+def test_what_comes_in_is_read_or_refused_in_one_line(entries: dict[str, Entry], count: int) -> None:
+    refused = dict.fromkeys(entries, 0)
+    bad: dict[str, int] = {}
+    halfway = 0
+    for number in range(count):
+        if number == count // 2 and Path("/proc/self/status").exists():
+            halfway = memory()
+        for name, entry in entries.items():
+            try:
+                entry(random.Random(f"{name}/{number}"))
+            except UserError as error:
+                refused[name] += 1
+                said = str(error)
+                if not said.strip() or "\n" in said or len(said) > 1000:
+                    bad.setdefault(f"{name}: {said[:200]!r} of {len(said)} characters", number)
+            except Exception as error:  # what the test is about
+                bad.setdefault(f"{name}: {type(error).__name__}: {str(error)[:200]}", number)
+    print(f"{count} cases at each of {len(entries)} entries; refused: {refused}")
+    assert not bad, "\n".join(f"case {number}, {said}" for said, number in bad.items())
+    assert {name for name, times in refused.items() if not times} <= {"characters", "subwords", "texts", "book"}
+    if halfway and count >= 6000:
+        assert memory() - halfway < 32 << 20
+
+
+OPTIONS = {
+    "predict": "--beam --length-penalty --n-best --sample --temperature --top-k --top-p --seed --max-length --check",
+    "attention": "--layer --head --all-heads --format --too-long",
+    "score": "--data --data --columns --json",
+    "align": "--data --data --layer --head --shift --gold --base --reverse --json",
+    "report": "--lang --declared --tables",
+    "tokenizer": "--x --vocab-size",
+    "models": "--x",
+    "claims": "--lang --x",
+}
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(5000, marks=pytest.mark.reliability)])
+def test_no_command_line_ends_in_a_traceback(
+    cli: Cli, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Of commands that train nothing, with options and values that fit or do not."""
+    monkeypatch.chdir(tmp_path)  # where some commands write
+    ends: dict[int, int] = {}
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("4 March 2031\t2031-03-04\n12/05/1999\t1999-12-05\n", encoding="utf-8")
+    for number in range(count):
+        chance = random.Random(f"line/{number}")
+        command = chance.choice(list(OPTIONS))
+        line: list[object] = [command, *([] if command in ("models", "claims") else [copy / "runs" / "plain-seed0"])]
+        line += [argument(chance)] if command == "attention" else []
+        line += ["--out", tmp_path / "out"] if command == "report" else []
+        for _ in range(chance.randrange(4)):
+            nasty = argument(chance)
+            option = chance.choice(OPTIONS[command].split())
+            fitting = pairs if option == "--data" else chance.choice(("0", "1", "2", "0.5", "json", "ko"))
+            other = chance.choice(("-1", "nan", "1e9", "10000000000", "", tmp_path / "no", nasty))
+            line += [option, *[chance.choice((fitting, fitting, other))][: chance.choice((0, 1, 1, 1, 1))]]
+        done = cli(*line, stdin=text(chance).encode(errors="surrogatepass"))
+        assert done.code in (0, 2), (number, line, done)
+        assert "Traceback" not in done.err, (number, line, done.err)
+        ends[done.code] = ends.get(done.code, 0) + 1
+    print(f"{count} command lines: exit codes {ends}")
+    assert min(ends[0], ends[2]) > count // 10

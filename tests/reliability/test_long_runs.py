@@ -1,0 +1,89 @@
+"""A long training and a long prediction take no more memory, open files or threads at their end than early on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import IO
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+
+SMALL = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
+ROOM = 8 << 10  # KiB
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds at a moment: memory of its own (KiB), open files, threads."""
+
+    memory: int
+    files: int
+    threads: int
+
+
+def held(process: int) -> Held | None:
+    """Look at a process; None where it is at its end."""
+    place = Path(f"/proc/{process}")
+    try:
+        own = next(
+            line.split()[1] for line in (place / "status").read_text().splitlines() if line.startswith("RssAnon")
+        )
+        return Held(int(own), len(os.listdir(place / "fd")), len(os.listdir(place / "task")))
+    except (OSError, StopIteration):
+        return None
+
+
+def watched(*arguments: object, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None) -> list[Held]:
+    """Run `selfattn`, and look at it again and again."""
+    command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment)
+    seen: list[Held] = []
+    while True:
+        try:
+            _, said = process.communicate(timeout=0.2)
+            break
+        except subprocess.TimeoutExpired:
+            seen += [now for now in [held(process.pid)] if now]
+    assert process.returncode == 0, said
+    return seen
+
+
+def assert_flat(seen: list[Held]) -> None:
+    """Hold the last quarter against the second: until then everything is loaded and warm."""
+    assert len(seen) >= 8, "it was over before it could be looked at"
+    quarter = len(seen) // 4
+    early, late = seen[quarter : 2 * quarter], seen[3 * quarter : -1]
+    print(f"{len(seen)} looks; early {early[-1]}, late {late[-1]}")
+    assert max(one.memory for one in late) - max(one.memory for one in early) < ROOM
+    assert median(one.files for one in late) <= median(one.files for one in early)
+    assert median(one.threads for one in late) <= median(one.threads for one in early)
+
+
+@pytest.mark.parametrize(
+    "steps", [pytest.param(2000, marks=pytest.mark.slow), pytest.param(20_000, marks=pytest.mark.reliability)]
+)
+def test_a_long_training_holds_no_more_at_its_end(tmp_path: Path, steps: int) -> None:
+    options = ("--max-steps", steps, "--validate-every", steps // 20, "--batch-size", 16, "--items-per-epoch", 1000)
+    seen = watched("train", "dates", "--model", "rnn-attention", "--out", tmp_path / "run", *options, *SMALL)
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 20
+    assert_flat(seen)
+
+
+@pytest.mark.parametrize(
+    "lines", [pytest.param(40_000, marks=pytest.mark.slow), pytest.param(100_000, marks=pytest.mark.reliability)]
+)
+def test_a_long_prediction_holds_no_more_at_its_end(tmp_path: Path, lines: int) -> None:
+    run, given, written = tmp_path / "run", tmp_path / "in", tmp_path / "out"
+    watched("train", "dates", "--model", "rnn-attention", "--out", run, "--max-steps", 5, *SMALL)
+    given.write_text("".join(f"{day % 28 + 1} march {2000 + day % 50}\n" for day in range(lines)), encoding="utf-8")
+    with given.open("rb") as stdin, written.open("wb") as stdout:
+        seen = watched("predict", run, stdin=stdin, stdout=stdout)
+    assert len(written.read_text(encoding="utf-8").splitlines()) == lines
+    assert_flat(seen)
