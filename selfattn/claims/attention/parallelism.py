@@ -13,12 +13,13 @@ from torch import Tensor
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import at, chart, table
 from selfattn.claims.rules import contrast, exact
 from selfattn.evaluation.cost.decoding import peak_memory
 from selfattn.figures.claims import Contrast
 from selfattn.layers import RecurrentStack
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Row, Table
+from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import number_scale
 
 WIDTH, TOKENS, TURNS = 64, 2048, 3
@@ -65,51 +66,34 @@ class Parallelism(Claim):
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Steps are counted; attention is the faster of the two on short sequences, the RNN on long ones."""
 
-        def value(figure: str) -> float:
-            return found.values("layers", figure)[0]
+        def lead(kind: str, n: int) -> list[float]:
+            return doublings(found, f"rnn{kind}-ms@{n}", f"attention{kind}-ms@{n}")
 
-        rnn, attention = ([value(f"{way}-steps@{n}") for n in COUNTED] for way in ("rnn-unfused", "attention-unfused"))
-        grown = rnn[1] - rnn[0], rnn[2] - rnn[1]
-        last, before = LENGTHS[-1], LENGTHS[-2]
+        def grown(figure: str) -> list[float]:
+            return doublings(found, f"{figure}@{LENGTHS[-1]}", f"{figure}@{LENGTHS[-2]}")
+
+        ways = ("rnn-unfused", "attention-unfused")
+        rnn, attention = ([found.values("layers", f"{way}-steps@{n}")[0] for n in COUNTED] for way in ways)
+        first, second = rnn[1] - rnn[0], rnn[2] - rnn[1]
         return (
-            exact("rnn-steps", abs(grown[1] / grown[0] - 2) if grown[0] > 0 else math.inf, 1e-9),
+            exact("rnn-steps", abs(second / first - 2) if first > 0 else math.inf, 1e-9),
             exact("attention-steps", max(attention) - min(attention), 0.5),
-            contrast("short", self.lead(found, "", SHORT), "above", 0.0),
-            contrast("short-unfused", self.lead(found, "-unfused", SHORT), "above", 0.0),
-            contrast("long", self.lead(found, "", LONG), "below", 0.0),
-            contrast("growth", doublings(found, "attention-ms", before, last), "above", 0.5),
-            exact("memory-attention", abs(doublings(found, "attention-unfused-bytes", before, last)[0] - 2), 0.2),
-            exact("memory-rnn", abs(doublings(found, "rnn-bytes", before, last)[0] - 1), 0.2),
+            contrast("short", lead("", SHORT), "above", 0.0),
+            contrast("short-unfused", lead("-unfused", SHORT), "above", 0.0),
+            contrast("long", lead("", LONG), "below", 0.0),
+            contrast("growth", grown("attention-ms"), "above", 0.5),
+            exact("memory-attention", abs(grown("attention-unfused-bytes")[0] - 2), 0.2),
+            exact("memory-rnn", abs(grown("rnn-bytes")[0] - 1), 0.2),
         )
-
-    @staticmethod
-    def lead(found: Found, kind: str, length: int) -> list[float]:
-        """Return how many doublings longer the RNN takes than attention, by seed."""
-        pair = (found.values("layers", f"{way}{kind}-ms@{length}") for way in ("rnn", "attention"))
-        return [math.log2(rnn / attention) for rnn, attention in zip(*pair, strict=True)]
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """Times by length, and what was counted."""
-        shown = {way: {float(n): f"{way}-ms@{n}" for n in LENGTHS} for way in WAYS}
-        lines = tuple(ChartLine(way, found.spots("layers", shown[way]), self.say(f"way.{way}")) for way in WAYS)
-        times = [spot.y for line in lines for spot in line.spots]
-        chart = Chart(
-            "step-time",
-            self.say("caption"),
-            lines,
-            number_scale(times, powers=True),
-            self.say("axis"),
-            across=number_scale(LENGTHS, powers=True),
-            height=self.say("height"),
-        )
-        heads = [f"steps@{n}" for n in (COUNTED[0], COUNTED[-1])] + [f"ms@{n}" for n in (SHORT, 128, LONG)]
-        columns = [Column(self.say("column.way"), numeric=False)]
-        columns += [Column(self.say(f"column.{kind}", length=n)) for kind, n in (head.split("@") for head in heads)]
-        rows = []
-        for way in WAYS:
-            means = [found.mean("layers", f"{way}-{head}").mean for head in heads]
-            rows.append(Row((self.say(f"way.{way}"), *(f"{mean:.3g}" for mean in means))))
-        return chart, Table("steps-counted", tuple(columns), tuple(rows))
+        lines = {way: found.spots("layers", at(f"{way}-ms", LENGTHS)) for way in WAYS}
+        heads = ("steps@16", "steps@64", "ms@16", "ms@128", "ms@1024")
+        rows = {way: [f"{found.mean('layers', f'{way}-{head}').mean:.3g}" for head in heads] for way in WAYS}
+        across = number_scale(LENGTHS, powers=True)
+        plot = chart(self, "step-time", lines, of="way", scale="powers", across=across)
+        return plot, table(self, "steps-counted", heads, rows, of="way")
 
 
 def layers(seed: int) -> dict[str, Layer]:
@@ -161,7 +145,7 @@ def longest_chain(output: Tensor) -> int:
     return depth[output.grad_fn]
 
 
-def doublings(found: Found, figure: str, before: int, last: int) -> list[float]:
-    """Return how many times a figure doubles where the length doubles, by seed."""
-    pair = (found.values("layers", f"{figure}@{n}") for n in (before, last))
-    return [math.log2(there / here) for here, there in zip(*pair, strict=True)]
+def doublings(found: Found, figure: str, other: str) -> list[float]:
+    """Return how many doublings a figure is above another, by seed."""
+    pairs = zip(found.values("layers", figure), found.values("layers", other), strict=True)
+    return [math.log2(one / less) for one, less in pairs]

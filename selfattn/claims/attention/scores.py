@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import time
 from functools import partial
+from statistics import linear_regression
 
 import torch
 
 from selfattn.attention import attend, scores
 from selfattn.claims.claim import Arm, Claim, Found
+from selfattn.claims.drawing import at, chart, table
 from selfattn.claims.rules import contrast
 from selfattn.claims.sequences import (
     FIRST,
@@ -26,7 +28,8 @@ from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Chart, ChartLine, Column, Heading, Paragraph, Row, Table
+from selfattn.report.blocks import Block, Heading, Paragraph
+from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import number_scale
 
 WIDTHS, KEYS, QUERIES = (8, 32, 128, 512, 2048), 32, 512
@@ -48,9 +51,7 @@ def lookups(draws: torch.Generator, rows: int = 64) -> Batch:
 
 def slope(values: tuple[float, ...]) -> float:
     """Return the slope of the log of values in the log of the width, by least squares."""
-    xs, ys = ([math.log(one) for one in of] for of in (WIDTHS, values))
-    middle = sum(xs) / len(xs)
-    return sum((x - middle) * y for x, y in zip(xs, ys, strict=True)) / sum((x - middle) ** 2 for x in xs)
+    return linear_regression([math.log(width) for width in WIDTHS], [math.log(value) for value in values]).slope
 
 
 @register.claim("scores")
@@ -83,40 +84,34 @@ class Scores(Claim):
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:
         """Unscaled the gradient falls with the width; scaled it stays."""
-        return (
-            contrast("unscaled", self.slopes(found, "unscaled"), "below", 0.0),
-            contrast("scaled", self.slopes(found, "scaled"), "within", 0.1),
+        unscaled, scaled = (
+            [slope(by_width) for by_width in zip(*(found.values(arm, f"gradient@{w}") for w in WIDTHS), strict=True)]
+            for arm in SOFTMAX
         )
-
-    def slopes(self, found: Found, arm: str) -> tuple[float, ...]:
-        """Return the slope of each seed."""
-        by_width = [found.values(arm, f"gradient@{width}") for width in WIDTHS]
-        return tuple(map(slope, zip(*by_width, strict=True)))
+        return contrast("unscaled", unscaled, "below", 0.0), contrast("scaled", scaled, "within", 0.1)
 
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """The gradient by width; the entropy; and the score functions side by side."""
-        charts = []
-        for figure, powers in (("gradient", True), ("entropy", False)):
-            places = {width: f"{figure}@{width}" for width in WIDTHS}
-            lines = tuple(ChartLine(arm, found.spots(arm, places)) for arm in SOFTMAX)
-            drawn = [
-                value for line in lines for spot in line.spots for value in (spot.low or spot.y, spot.high or spot.y)
-            ]
-            scale = number_scale(drawn, powers=True) if powers else number_scale([0, 1])
-            across = number_scale(WIDTHS, powers=True)
-            caption, height = self.say(f"caption.{figure}"), self.say(f"height.{figure}")
-            charts.append(Chart(figure, caption, lines, scale, self.say("width"), across=across, height=height))
-        heads = (Column(self.say("column.score"), numeric=False), *map(Column, map(self.say, _COLUMNS)))
-        rows = []
-        for arm in (arm for arm in LEARNED if arm in found.arms):
-            exact, loss, time = (found.mean(arm, figure) for figure in ("exact", "valid", "milliseconds"))
-            share = f"{100 * exact.mean:.0f} [{100 * (exact.low or 0):.0f}, {100 * (exact.high or 0):.0f}]"
-            rows.append(Row((self.say(f"arm.{arm}"), share, f"{loss.mean:.3f}", f"{time.mean:.1f}"), arm))
-        table = Table("learned", heads, tuple(rows))
-        return (*charts, Heading(self.say("learned"), "scores-learned"), Paragraph(self.say("learned.text")), table)
-
-
-_COLUMNS = ("column.exact", "column.loss", "column.time")
+        across = number_scale(WIDTHS, powers=True)
+        gradient, entropy = (
+            {arm: found.spots(arm, at(figure, WIDTHS)) for arm in SOFTMAX} for figure in ("gradient", "entropy")
+        )
+        rows = {
+            arm: (
+                estimate_text(found.mean(arm, "exact")),
+                f"{found.mean(arm, 'valid').mean:.3f}",
+                f"{found.mean(arm, 'milliseconds').mean:.1f}",
+            )
+            for arm in LEARNED
+            if arm in found.arms
+        }
+        return (
+            chart(self, "gradient", gradient, scale="powers", across=across),
+            chart(self, "entropy", entropy, scale=number_scale([0, 1]), across=across),
+            Heading(self.say("learned"), "scores-learned"),
+            Paragraph(self.say("learned.text")),
+            table(self, "learned", ("exact", "loss", "time"), rows),
+        )
 
 
 def _saturation(arm: str, seed: int) -> dict[str, float]:

@@ -23,6 +23,11 @@ BACKWARD = ("d_weights", "d_value", "d_scores", "d_query", "d_key")
 _LOGS = (0.6931471805599453, 1.0986122886681098)
 QUERY, KEY = ((_LOGS[0], _LOGS[1]), (_LOGS[0], 0.0)), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
 VALUE, GRADIENT = ((12.0, 0.0), (0.0, 12.0), (12.0, 12.0)), ((1.0, 0.0), (0.0, 1.0))
+# What the rows and the columns of a step's numbers are, as keys of the catalogue, and how many of each there are.
+SIZES = {"query": len(QUERY), "key": len(KEY), "place": len(VALUE[0])}
+AXES = {"scores": ("query", "key"), "weights": ("query", "key"), "output": ("query", "place")}
+AXES |= {"d_weights": ("query", "key"), "d_value": ("key", "place"), "d_scores": ("query", "key")}
+AXES |= {"d_query": ("query", "place"), "d_key": ("key", "place")}
 
 
 def by_hand(query: Tensor, key: Tensor, value: Tensor, gradient: Tensor) -> dict[str, Tensor]:
@@ -91,28 +96,19 @@ class WeightedSum(Claim):
     def blocks(self, found: Found) -> tuple[Block, ...]:
         """The worked example, step by step."""
         blocks: list[Block] = [Paragraph(self.say("given"))]
-        for step in (*FORWARD, *BACKWARD):
-            rows_are, columns_are = _AXES[step]
-            at = [name.split(".")[1:] for name in found.figures("worked") if name.startswith(f"{step}.")]
-            rows, columns = (sorted({int(one[axis]) for one in at}) for axis in (0, 1))
-            heads = (
-                Column(self.say(f"step.{step}"), numeric=False),
-                *(Column(self.say(columns_are, number=j + 1)) for j in columns),
-            )
-            body = tuple(
-                Row((self.say(rows_are, number=i + 1), *(_text(found, f"{step}.{i}.{j}") for j in columns)))
-                for i in rows
-            )
+        for step, (down, across) in AXES.items():
+            columns = [self.say(across, number=j + 1) for j in range(SIZES[across])]
+            numbers = [[_text(found, f"{step}.{i}.{j}") for j in range(len(columns))] for i in range(SIZES[down])]
+            head = Column(self.say(f"step.{step}"), numeric=False)
+            rows = tuple(Row((self.say(down, number=i), *cells)) for i, cells in enumerate(numbers, 1))
             error = power_of_ten(max(found.values(arm, f"error.{step}")[0] for arm in found.arms))
-            blocks += [Heading(self.say(f"step.{step}"), f"{self.name}-{step}"), Paragraph(self.say(f"how.{step}"))]
-            blocks += [Table(step, heads, body), Paragraph(self.say("error", error=error), note=True)]
+            blocks += [
+                Heading(self.say(f"step.{step}"), f"{self.name}-{step}"),
+                Paragraph(self.say(f"how.{step}")),
+                Table(step, (head, *map(Column, columns)), rows),
+                Paragraph(self.say("error", error=error), note=True),
+            ]
         return tuple(blocks)
-
-
-# What the rows and the columns of a step's numbers are, as keys of the catalogue.
-_AXES = {"scores": ("query", "key"), "weights": ("query", "key"), "output": ("query", "place")}
-_AXES |= {"d_weights": ("query", "key"), "d_value": ("key", "place"), "d_scores": ("query", "key")}
-_AXES |= {"d_query": ("query", "place"), "d_key": ("key", "place")}
 
 
 def _given(settings: Mapping[str, int], seed: int) -> Iterator[tuple[Tensor, ...]]:
