@@ -184,7 +184,7 @@ def _biased(bias: Tensor, allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
 
 def _is_slow(query: Tensor) -> bool:
     """Whether the fused kernel's backward is not to be used: in bfloat16 on a CPU it takes 18 times as long as two
-    products and a softmax (``python benchmarks/attention.py``)."""
+    products and a softmax (``python -m benchmarks --only attention``)."""
     if query.device.type != "cpu" or not torch.is_grad_enabled():
         return False
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16

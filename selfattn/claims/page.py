@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from selfattn.codec import encode
 from selfattn.console import all_visible
 from selfattn.errors import UserError
 from selfattn.figures.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
-from selfattn.files import write_text, writing
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import (
     Badge,
@@ -40,7 +39,7 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
 from selfattn.report.words.catalogue import SOURCE, own_words
 from selfattn.report.words.messages import Message, Said
-from selfattn.report.write import as_json
+from selfattn.report.write import as_json, write_all
 
 FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold")
 
@@ -72,12 +71,13 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> ClaimsFi
     """
     files = ClaimsFiles(out / RECORD, out / "claims.html", out / "claims.md")
     shown = document_of(record)
-    texts = (as_json(encode(record)), html_of(shown, lang), markdown_of(shown, lang))
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    for path, text in zip((files.record, files.html, files.markdown), texts, strict=True):
-        with writing(path):
-            write_text(path, text)
+    write_all(
+        {
+            files.record: as_json(encode(record)),
+            files.html: html_of(shown, lang),
+            files.markdown: markdown_of(shown, lang),
+        }
+    )
     return files
 
 
@@ -95,11 +95,7 @@ def document_of(record: ClaimsRecord) -> Document:
     """
     record = all_visible(record)
     shown = [_Shown(record, result) for result in record.claims]
-    columns = (
-        Column(words("col.claim"), numeric=False),
-        Column(words("col.verdict"), numeric=False),
-        Column(words("col.decides"), numeric=False),
-    )
+    columns = tuple(Column(words(f"col.{key}"), numeric=False) for key in ("claim", "verdict", "decides"))
     table = Table("claims", columns, tuple(one.row() for one in shown))
     meanings = Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
     meaning = Part("meaning", words("means.head"), (meanings,))
@@ -140,17 +136,17 @@ def _how(record: ClaimsRecord) -> tuple[Block, ...]:
     versions = ", ".join(
         f"{name} {environment[name]}" for name in ("selfattn", "python", "torch") if environment.get(name)
     )
-    facts: list[tuple[Said, Cell]] = [
-        (words("how.machine"), str(environment.get("cpu") or "")),
-        (words("how.cores"), str(environment.get("cores") or "")),
-        (words("how.versions"), versions),
-        (words("how.commit"), str(environment.get("commit") or "–")),
-        (words("how.dates"), f"{record.begun} – {record.created}"),
-        (words("how.seconds"), f"{sum(result.seconds for result in record.claims):,.0f}"),
-    ]
+    facts = {
+        "machine": str(environment.get("cpu") or ""),
+        "cores": str(environment.get("cores") or ""),
+        "versions": versions,
+        "commit": str(environment.get("commit") or "–"),
+        "period": f"{record.begun} – {record.created}",
+        "seconds": f"{sum(result.seconds for result in record.claims):,.0f}",
+    }
     return (
         Paragraph(words("how.text")),
-        Facts(tuple(facts)),
+        Facts(tuple((words(f"how.{key}"), text) for key, text in facts.items())),
         Paragraph(words("how.again")),
         Code(record.command, "command", words("how.command")),
         Paragraph(words("how.own"), note=True),
@@ -272,7 +268,7 @@ class _Shown:
             what = self.claim.say(f"contrast.{one.name}")
             mark = words("met.yes" if one.met else "met.opposed" if one.opposed else "met.no")
             name = what if place < rule else words("of_condition", what=what)
-            p = "–" if self.result.theorem else p_text(one.p).removeprefix("=\u00a0")
+            p = "–" if self.result.theorem else _p(one.p)
             rows.append(Row((name, self.mean(one), self.need(one), mark, p)))
         heads = ("contrast", "found", "need", "met", "p")
         columns = tuple(Column(words(f"col.{key}"), numeric=key in ("found", "p")) for key in heads)
@@ -294,16 +290,22 @@ class _Shown:
         if len(chosen) == 1 and not self.record.quick:
             yield words("rates.same", rate=f"{chosen.pop():g}")
         elif result.rates:
-            rates = [Message("", {"arm": self.arm(one.arm), "rate": f"{one.chosen:g}"}, _RATE) for one in result.rates]
-            yield words("rates.quick" if self.record.quick else "rates", rates=_joined(rates))
-        if lost := [
-            Message("", {"arm": self.arm(one.arm), "rate": why}, _RATE) for one in result.rates for why in one.failed
-        ]:
-            yield words("rates.failed", rates=_joined(lost))
+            rates = self.by_arm((one.arm, f"{one.chosen:g}") for one in result.rates)
+            yield words("rates.quick" if self.record.quick else "rates", rates=rates)
+        if any(one.failed for one in result.rates):
+            yield words(
+                "rates.failed", rates=self.by_arm((one.arm, text) for one in result.rates for text in one.failed)
+            )
         if pinned := {trial.pinned for trial in result.trials} - {None}:
             yield words("pinned.no" if False in pinned else "pinned.yes")
         if count := sum(one.at_edge for one in result.rates):
             yield words("edge", count=count, all=len(result.rates))
+
+    def by_arm(self, texts: Iterable[tuple[str, str]]) -> Message:
+        """Arms with a text each, and semicolons between, for some have commas."""
+        one = {SOURCE: "{arm}: {text}"}
+        parts = {f"p{k}": Message("", {"arm": self.arm(arm), "text": text}, one) for k, (arm, text) in enumerate(texts)}
+        return Message("", parts, {SOURCE: "; ".join(f"{{{name}}}" for name in parts)})
 
     def arm(self, name: str) -> Message:
         """The words of an arm."""
@@ -330,14 +332,5 @@ class _Shown:
         return power_of_ten(value)
 
 
-_RATE = {SOURCE: "{arm}: {rate}"}
-
-
 def _p(p: float) -> str:
     return p_text(p).removeprefix("=\u00a0")
-
-
-def _joined(parts: Sequence[Message]) -> Message:
-    """Messages with semicolons between, for some have commas."""
-    places = {f"p{k}": part for k, part in enumerate(parts)}
-    return Message("", places, {SOURCE: "; ".join(f"{{{name}}}" for name in places)})

@@ -156,10 +156,11 @@ class Work:
         first, grid = len(arm.rates), self._grids[arm.name]
         while 1 < len(grid) < first + _WIDER and (beyond := _beyond(grid, self._best(arm, grid))):
             grid = self._grids[arm.name] = (*grid, beyond)
-        return self._units_of(arm, grid) if len(grid) > 1 else []
+        return self._units_of(arm, grid)
 
     def _units_of(self, arm: Arm, grid: Sequence[float]) -> list[Unit]:
-        return [Unit(self.claim, arm, TUNING_SEED, rate, self.quick) for rate in grid]
+        rates = grid if len(grid) > 1 else ()
+        return [Unit(self.claim, arm, TUNING_SEED, rate, self.quick) for rate in rates]
 
     def _best(self, arm: Arm, grid: Sequence[float]) -> float | None:
         """The rate whose ``valid`` is lowest; None before all were tried, and where all have failed."""
@@ -205,12 +206,12 @@ class Work:
     @property
     def total(self) -> int:
         """How many units there are in all, as far as is known by now."""
-        return sum(self._count(*one) for one in zip(self.arms, tuple(self._grids.values()), strict=True))
-
-    def _count(self, arm: Arm, grid: Sequence[float]) -> int:
-        tuning = self._units_of(arm, grid) if len(grid) > 1 else []
-        is_lost = bool(tuning) and all(unit.label in self.failed for unit in tuning)
-        return len(tuning) + (0 if is_lost else len(self.seeds))
+        count = 0
+        for arm in self.arms:
+            tuning = self._units_of(arm, self._grids[arm.name])
+            is_lost = bool(tuning) and all(unit.label in self.failed for unit in tuning)
+            count += len(tuning) + (0 if is_lost else len(self.seeds))
+        return count
 
     @property
     def is_over(self) -> bool:
@@ -232,8 +233,7 @@ class Work:
 
 def _beyond(grid: Sequence[float], best: float | None) -> float | None:
     """The next rate where the best of a grid is at its edge: the grid goes on by the ratio of the last two there."""
-    below, above = sorted(grid), sorted(grid, reverse=True)
-    for edge, neighbour, *_ in (below, above):
+    for edge, neighbour, *_ in (sorted(grid), sorted(grid, reverse=True)):
         if best == edge:
             return float(f"{edge * edge / neighbour:.3g}")
     return None

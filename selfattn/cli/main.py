@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _flush()  # here, where a broken pipe can still be caught
     except UnusedCliTokensError as error:
         surplus = " ".join(error.unused_tokens or ())
-        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
+        fail(f"{surplus}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,21 @@ def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> Rep
     out = Path(out_dir)
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
     texts = (results_json(record), render_markdown(record, lang), render_html(record, lang))
-    with writing(out, _ADVICE):
-        out.mkdir(parents=True, exist_ok=True)
-    for path, content in zip((files.results, files.markdown, files.html), texts, strict=True):
-        with writing(path, _ADVICE):
-            write_text(path, content)
+    write_all(dict(zip((files.results, files.markdown, files.html), texts, strict=True)))
     return files
+
+
+def write_all(texts: Mapping[Path, str]) -> None:
+    """Write texts into files, and make their directories; what is there already is replaced.
+
+    Raises:
+        UserError: a directory or a file cannot be written.
+    """
+    for path, text in texts.items():
+        with writing(path.parent, _ADVICE):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path, _ADVICE):
+            write_text(path, text)
 
 
 def results_json(record: Record) -> str:

@@ -179,7 +179,7 @@ class _Progress(Observer):
             TimeRemainingColumn(compact=True),
             console=self.console,
             transient=True,
-            disable=not self.console.is_terminal,
+            disable=not self.console.is_terminal or self.console.is_jupyter,
         )
         self.epochs: int | None = None
         self.bar: TaskID | None = None

@@ -215,7 +215,7 @@ def test_the_language_can_be_switched(browser: Any) -> None:
     browser.open()
     assert browser.text("h1").startswith("Does a Transformer")
     browser.choose("input[name=lang][value=ko]")
-    assert browser.text("h1").startswith("크기가 같다면 Transformer가")
+    assert browser.text("h1").startswith("크기가 같다면 트랜스포머가")
     assert browser.run("return [document.documentElement.lang, document.title.slice(0, 3)]") == ["ko", "크기가"]
     assert browser.one("nav").get_attribute("aria-label") == "목차"
     assert "헤드" in browser.text("#panels")

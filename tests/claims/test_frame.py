@@ -24,9 +24,10 @@ from selfattn.claims.rules import contrast, exact, judge, share_error
 from selfattn.claims.run import chosen, run_claims
 from selfattn.claims.sequences import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream
 from selfattn.claims.training import train_for
-from selfattn.figures.claims import Contrast, Need
+from selfattn.figures.claims import ClaimsRecord, Contrast, Need
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
+from selfattn.report.blocks import Facts
 from selfattn.report.words.catalogue import LANGS
 
 # rules
@@ -244,6 +245,18 @@ def test_the_page_says_what_was_not_run_and_that_quick_confirms_nothing(counted:
     record = replace(run_claims([counted], tmp_path, jobs=1, quick=True), not_run=("depth",))
     said = [one.say("en") for one in document_of(record).verdict.aside]
     assert said == [words("quick").say("en"), "Not run, or not to the end: depth."]
+
+
+def test_the_page_shows_the_rule_as_it_is_and_as_it_was_recorded(counted: Counted, tmp_path: Path) -> None:
+    def rules(record: ClaimsRecord) -> list[str]:
+        facts = next(block for block in document_of(record).parts[1].blocks if isinstance(block, Facts))
+        return [text.say("en") for name, text in facts.facts if "rule" in name.say("en").lower()]  # type: ignore[union-attr]  # messages
+
+    record = run_claims([counted], tmp_path, jobs=1, quick=True)
+    assert rules(record) == ["x"]
+    (result,) = record.claims
+    changed = {**result.words, "en": {**result.words["en"], "rule": "what it was"}}
+    assert rules(replace(record, claims=(replace(result, words=changed),))) == ["x", "what it was"]
 
 
 def every_claim() -> list[str]:

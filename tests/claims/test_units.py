@@ -79,6 +79,10 @@ def test_a_rate_whose_training_fails_is_the_worst_and_not_the_end(
 
 def test_an_arm_all_of_whose_rates_fail_ends_the_claim_without_a_verdict(counted: Counted, tmp_path: Path) -> None:
     counted.too_high = 0.0
+    work = Work(counted, False)
+    for unit in work.units():
+        work.failed[unit.label] = "diverged"
+    assert (work.is_over, work.total, work.left) == (True, 3, 0)
     (result,) = run_claims([counted], tmp_path, jobs=1).claims
     assert tried(counted) == [0.1, 0.2, 0.4] == [rate for _, rate in counted.made]
     assert result.judgement is None

@@ -301,6 +301,14 @@ def test_the_live_table_of_a_terminal(tmp_path: Path) -> None:
     assert "testing" not in said.getvalue()[before:].rpartition("1 of 2 done")[2]  # the row of what is done is gone
 
 
+def test_bars_are_live_in_a_terminal_and_not_in_a_notebook(tmp_path: Path) -> None:
+    for jupyter in (False, True):
+        console = Console(file=StringIO(), force_terminal=True, force_jupyter=jupyter)
+        view = View(Logs(tmp_path), LABELS, 1, console)
+        assert view.is_live is not jupyter
+        assert view.bars.disable is jupyter
+
+
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_SAID", 0.0)
     logs, said = begun(tmp_path), StringIO()

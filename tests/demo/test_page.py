@@ -228,7 +228,7 @@ def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
     page = open_page("transformer", "rnn-attention", "decoder-only")
     page.click(f"{FIRST} input[name=head-transformer][value='0']")
     page.click(f"{FIRST} td[data-row='2'][data-column='4']")
-    assert len(page.all("#models .inside")) == 3  # the same place in every model
+    assert len({one.get_attribute("aria-label") for one in page.all("#models .inside")}) == 3  # the same place in each
     for panel in (FIRST, SECOND, "#models [data-model='decoder-only']"):
         page.js("document.querySelector(arguments[0]).open = true", f"{panel} details.all")
         rows = [
@@ -315,6 +315,16 @@ def test_both_languages_say_everything(open_page: Open) -> None:
         " one.getAttribute('aria-label') || one.textContent)"
     )
     assert [text for text in texts if not re.search("[가-힣]", text)] == []
+
+
+def test_its_address_can_name_the_language(open_page: Open) -> None:
+    page = open_page("rnn-plain")
+    address = page.driver.current_url
+    for part, lang in (("#ko", "ko"), ("", "en"), ("#xx", "en")):
+        page.driver.get("about:blank")
+        page.driver.get(address + part)
+        assert page.js("return document.documentElement.lang") == lang
+        assert page.one(f"input[name=lang][value={lang}]").is_selected()
 
 
 def test_the_keyboard_is_enough(open_page: Open) -> None:

@@ -41,11 +41,13 @@ class Skipless(nn.Module):
         super().__init__()
         self.block = block
 
-    def forward(self, x: Tensor, *, mask: Tensor | None = None, need_weights: bool = False) -> BlockOutput:
+    def forward(
+        self, x: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, need_weights: bool = False
+    ) -> BlockOutput:
         """Run the parts on ``[b i d]``; weights are not asked for."""
         block, h = self.block, self.block.self_attn_norm(x)
         cache = block.self_attn.project_context(h)
-        x = block.feed_forward(block.feed_forward_norm(block.self_attn(h, cache, mask=mask).output))
+        x = block.feed_forward(block.feed_forward_norm(block.self_attn(h, cache, mask=mask, bias=bias).output))
         return BlockOutput(x, cache, None, None)
 
 

@@ -549,8 +549,8 @@
     const head = choice.head === "mean" ? strongest : choice.head;
     const part = heads[head][row], whole = part.whole || part, key = column + (part.offset || 0);
     const names = keyNames(model, found, part), name = { row: axis(rows[row]), column: axis(columns[column]) };
-    const box = make("section", { class: "inside", "aria-label": say("inside", { ...name, layer: choice.layer, head }) });
-    const heading = make("h3", {}, say("inside", { ...name, layer: choice.layer, head }));
+    const title = say("inside", { ...name, layer: choice.layer, head });
+    const box = make("section", { class: "inside", "aria-label": `${model.name}: ${title}` }), heading = make("h3", {}, title);
     if (choice.head === "mean" && heads.length > 1) heading.append(" ", make("small", {}, say("inside.strongest")));
     box.append(make("div", { class: "inside-head" }, heading, make("button", { type: "button", "aria-label": say("inside.close"), "data-key": "close", press: () => close(model) }, "×")));
     if (key >= whole.keys.length || !whole.allowed[key]) {
@@ -721,4 +721,5 @@
 
   if (page.examples.length) [byId("text").value, byId("right").value] = page.examples[0];
   begin();
+  document.querySelector(`input[name=lang][value="${CSS.escape(location.hash.slice(1))}"]`)?.click();  // demo.html#ko
 })();

@@ -1,0 +1,1 @@
+"""What takes how long, beside others: `python -m benchmarks`."""

@@ -1,0 +1,121 @@
+"""The page docs/benchmarks.md and its picture, from what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from benchmarks.measure import Row, spread
+
+TITLES = {
+    "processes": "Start, and several processes at once",
+    "training": "The training step",
+    "decoding": "Decoding",
+    "attention": "Attention",
+    "program": "The textbook's program",
+}
+HEAD = """# Benchmarks
+
+<!-- made by `python -m benchmarks`; do not edit -->
+
+What is compared is done by turns (A B A B ...) in one run; the tables give medians with the lower and upper quartile
+behind. "Times" says how many times as much the other way took as ours, turn by turn, in median: above 1 ours takes
+less. A goal is what was aimed at for the best of the others. With one thread the time of the processor counts, which
+others on the machine disturb less; what several processes do at once is timed by the clock on the wall. Run it
+yourself, in an environment of its own:
+
+```bash
+python -m venv peers && source peers/bin/activate
+pip install -e . && pip install -r benchmarks/peers.txt
+python -m benchmarks --quick --page   # 10 minutes; --all: all of it; --only decoding; --device cuda
+```
+
+![How many times as much the best of the others takes as ours, with what was aimed at](images/benchmarks.svg)
+"""
+
+
+def page(kept: dict[str, Any]) -> dict[str, str]:
+    """Return the texts of the files, by their paths."""
+    rows = {name: [Row(**row) for row in kept["groups"][name]["rows"]] for name in TITLES if name in kept["groups"]}
+    text = HEAD + "".join(
+        f"\n## {TITLES[name]}\n\n{_group(kept['groups'][name], found)}" for name, found in rows.items()
+    )
+    return {
+        "docs/benchmarks.md": text,
+        "docs/images/benchmarks.svg": picture([row for found in rows.values() for row in found]),
+    }
+
+
+def _group(group: dict[str, Any], rows: list[Row]) -> str:
+    machine = group["machine"]
+    products = ", ".join(f"{rate:,.0f} GF/s in {dtype}" for dtype, rate in machine["products"].items())
+    packages = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
+    where = f"{machine['cores']} cores of {machine['processor']}" + (f", {machine['gpu']}" if machine["gpu"] else "")
+    lines = [
+        f"`{group['command']}`, {machine['date']}, {where}; threads: {group['threads']}, load",
+        f"of the machine at the end {machine['load']:.1f}; a product of 1,024 x 1,024 x 1,024: {products}.",
+        f"Python {machine['python']}, {packages}.",
+        "",
+        "| what | way | taken | times | goal |",
+        "| --- | --- | ---: | ---: | --- |",
+        *(line for row in rows for line in _lines(row)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(row: Row) -> Iterator[str]:
+    title = row.title + (f" ({row.clock} time)" if row.clock else "")
+    for place, (name, values) in enumerate(row.taken.items()):
+        times = f"{_spread(row.ratios[name])}" if place else ""
+        goal = "" if place or row.goal is None else f"{row.goal:.2g}: {'reached' if row.is_reached else 'not reached'}"
+        yield f"| {title if not place else ''} | {name} | {_amount(values, row.unit)} | {times} | {goal} |"
+    for name, error in row.errors.items():
+        yield f"| {title if not row.taken else ''} | {name} | did not run | | {escape(error).replace('|', '/')} |"
+
+
+def _amount(values: list[float], unit: str) -> str:
+    median = spread(values)[0]
+    factor, shown = next(((f, u) for f, u in ((1, "s"), (1e3, "ms"), (1e6, "µs")) if median * f >= 1), (1e6, "µs"))
+    if unit != "s":
+        factor, shown = 1, unit
+    return f"{_spread(tuple(factor * value for value in spread(values)))} {shown}"
+
+
+def _spread(values: tuple[float, ...]) -> str:
+    median, low, high = (f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values)
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def picture(rows: list[Row]) -> str:
+    """Bars on a scale of powers of two: the best other way's times, whiskers to the quartiles, a line at the goal."""
+    drawn = [(row, min(row.ratios.values())) for row in rows if row.goal is not None and len(row.taken) > 1]
+    left, width, step = 470, 330, 24
+    height = step * len(drawn) + 40
+
+    def x(value: float) -> float:
+        return left + width * (min(6.0, max(-3.0, math.log2(max(value, 1e-9)))) + 3) / 9
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {height}" font-family="sans-serif" '
+        'font-size="12"><title>Times the best of the others took, over ours</title>'
+        f'<rect width="100%" height="100%" fill="#fff"/>'
+    ]
+    for power in range(-3, 7):
+        place = x(2.0**power)
+        label = f"{2**power}" if power >= 0 else f"1/{2**-power}"
+        parts.append(f'<path d="M{place:.1f} 10V{height - 24}" stroke="{"#555" if power == 0 else "#ddd"}"/>')
+        parts.append(f'<text x="{place:.1f}" y="{height - 8}" text-anchor="middle" fill="#333">{label}</text>')
+    for number, (row, (median, low, high)) in enumerate(drawn):
+        y = 14 + step * number
+        start, end = sorted((x(1.0), x(median)))
+        color = "#0072b2" if row.is_reached else "#d55e00"
+        name = row.title if len(row.title) < 76 else row.title[:73] + "..."
+        parts.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end" fill="#111">{escape(name)}</text>')
+        parts.append(
+            f'<rect x="{start:.1f}" y="{y + 3}" width="{max(1.0, end - start):.1f}" height="12" fill="{color}"/>'
+        )
+        parts.append(f'<path d="M{x(low):.1f} {y + 9}H{x(high):.1f}" stroke="#111"/>')
+        parts.append(f'<path d="M{x(row.goal or 1):.1f} {y}v18" stroke="#111" stroke-width="2"/>')
+    return "".join(parts) + "</svg>\n"
