@@ -141,7 +141,7 @@ def _how(record: ClaimsRecord) -> tuple[Block, ...]:
         "cores": str(environment.get("cores") or ""),
         "versions": versions,
         "commit": str(environment.get("commit") or "–"),
-        "dates": f"{record.begun} – {record.created}",
+        "period": f"{record.begun} – {record.created}",
         "seconds": f"{sum(result.seconds for result in record.claims):,.0f}",
     }
     return (

@@ -68,6 +68,17 @@ def reversals(rows: int, length: int, generator: torch.Generator, *, symbols: in
     return batch_of(source, source.flip(1))
 
 
+def lookups(rows: int, pairs: int, generator: torch.Generator, *, names: int, values: int) -> Batch:
+    """Make sources of names, each followed by its value, whose target is the values in the order of the names.
+
+    Where to look depends on what stands there, not on the place. Values are the first symbols, names the ones behind.
+    """
+    order = torch.rand(rows, names, generator=generator).argsort(dim=1)[:, :pairs]
+    drawn = random_symbols(rows, pairs, symbols=values, generator=generator)
+    source = torch.stack([order + FIRST + values, drawn], dim=2).flatten(1)
+    return batch_of(source, drawn.gather(1, order.argsort(dim=1)))
+
+
 def stream(make: Callable[[torch.Generator], Batch], *, seed: int, name: str = "data") -> Iterator[Batch]:
     """Return batches without end, the same for the same seed and name, whatever the model.
 

@@ -32,9 +32,9 @@ def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: An
         UserError: there is no such preset or setting, or a value is out of its range.
 
     Example:
-        >>> config = resized("rnn-attention", {"encoder.direction": "both"}, hidden_dim=16)
-        >>> config.encoder.hidden_dim, config.decoder.hidden_dim, config.encoder.direction
-        (16, 16, 'both')
+        >>> config = resized("luong-dot", {"encoder.num_layers": 2, "decoder.num_layers": 2}, hidden_dim=16)
+        >>> config.encoder.hidden_dim, config.decoder.hidden_dim, config.encoder.num_layers
+        (16, 16, 2)
     """
     settings = {f"{part}.{name}": value for part in ("encoder", "decoder") for name, value in of_both.items()}
     made: ModelConfig = override(get_preset(preset).config, settings | dict(changes or {}))

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
@@ -82,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes
     # for texts of many lengths, which hardly ever meet again. It is read once, at the first operation of the process.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # `predict` reads and writes UTF-8 as well, whatever the system says
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
         plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
         for plugin in plugins:
@@ -90,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _flush()  # here, where a broken pipe can still be caught
     except UnusedCliTokensError as error:
         surplus = " ".join(error.unused_tokens or ())
-        fail(f"{surplus}: belongs to no option; names in a list are separated by commas, as in a,b")
+        fail(f"{surplus}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from selfattn.comparison.testing import Tested
 from selfattn.data.pairs import Pair
@@ -12,6 +12,7 @@ from selfattn.evaluation.metrics.word_recall import WordRecall
 from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
 from selfattn.evaluation.statistics.significance import estimate_counts
 from selfattn.figures.quality import Bucket, BucketGroup
+from selfattn.runs.task import Task
 
 _MOST_FIELDS = 12
 _RARE = "share of the references' words that the outputs have, by how often training shows the word"
@@ -21,10 +22,11 @@ _FEW = "trained on so many pairs only, again and again, with the first seed"
 
 Models = Mapping[str, Sequence[Tested]]
 Outputs = Mapping[str, Sequence[Sequence[str]]]
+Labels = Sequence[Hashable]  # which items repeat one another
 
 
 def make_buckets(
-    models: Models, few: Mapping[int, Mapping[str, Tested]], metric: Metric, tag_name: str
+    models: Models, few: Mapping[int, Mapping[str, Tested]], metric: Metric, task: Task
 ) -> tuple[BucketGroup, ...]:
     """Divide the test and measure every model on every part.
 
@@ -32,7 +34,7 @@ def make_buckets(
         models: for each model its runs.
         few: runs that were trained on so few pairs only, by their number and the model's name.
         metric: what the comparison is about.
-        tag_name: what the tags of the pairs tell apart.
+        task: says what the tags of the pairs tell apart, and which pairs repeat one another.
     """
     first = next(iter(models.values()))[0]
     pairs, words = first.pairs, first.result.words
@@ -40,17 +42,19 @@ def make_buckets(
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     # A score of the whole corpus is one of sentences, whose length is counted in words.
     unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
-    lengths = score_groups(by_length(sources, words=cut), outputs, references, metric)
+    labels = [task.repeats(pair) for pair in pairs]
+    lengths = score_groups(by_length(sources, words=cut), outputs, references, metric, clusters=labels)
+    tags = score_groups(by_tag(pairs), outputs, references, metric, clusters=labels)
     groups = [
-        _group(tag_name, metric, score_groups(by_tag(pairs), outputs, references, metric)),
+        _group(task.tag_name, metric, tags),
         _group("length", metric, lengths, f"{unit} of the source"),
-        BucketGroup("field", _fields(outputs, pairs), note=_FIELDS),
-        BucketGroup("rare words", tuple(_rare_words(outputs, references, words)), WordRecall.name, note=_RARE),
+        BucketGroup("field", _fields(outputs, pairs, labels), note=_FIELDS),
+        BucketGroup("rare words", tuple(_rare_words(outputs, references, words, labels)), WordRecall.name, note=_RARE),
         *(
-            _group(name, metric, _probe(models, name, metric), "never shown in training")
+            _group(name, metric, _probe(models, name, metric, task), "never shown in training")
             for name in first.result.probes
         ),
-        _group("few examples", metric, tuple(_few(few, metric)), _FEW),
+        _group("few examples", metric, tuple(_few(few, metric, task)), _FEW),
     ]
     return tuple(group for group in groups if group.buckets)
 
@@ -59,32 +63,37 @@ def _group(name: str, metric: Metric, buckets: tuple[Bucket, ...], note: str = "
     return BucketGroup(name, buckets, metric.name, metric.unit, note, metric.better)
 
 
-def _fields(outputs: Outputs, pairs: Sequence[Pair]) -> tuple[Bucket, ...]:
+def _fields(outputs: Outputs, pairs: Sequence[Pair], labels: Labels) -> tuple[Bucket, ...]:
     """The fields with most items, where answers have any."""
     if not any(pair.spans for pair in pairs):
         return ()
-    found = score_fields(outputs, pairs)
+    found = score_fields(outputs, pairs, labels)
     often = sorted(found, key=lambda part: -part.items)[:_MOST_FIELDS]
     return tuple(part for part in found if part in often)
 
 
-def _rare_words(outputs: Outputs, references: Sequence[str], words: Mapping[str, int]) -> Iterator[Bucket]:
+def _rare_words(
+    outputs: Outputs, references: Sequence[str], words: Mapping[str, int], labels: Labels
+) -> Iterator[Bucket]:
     """Only where words were counted."""
     for group, recall in by_training_frequency(references, words) if words else ():
-        yield from score_groups([group], outputs, references, recall, resamples=2000)
+        yield from score_groups([group], outputs, references, recall, resamples=2000, clusters=labels)
 
 
-def _probe(models: Models, name: str, metric: Metric) -> tuple[Bucket, ...]:
+def _probe(models: Models, name: str, metric: Metric, task: Task) -> tuple[Bucket, ...]:
     """One bucket: all pairs of a probe."""
     answers = {model: [run.result.probes[name] for run in runs] for model, runs in models.items()}
-    references = [answer.target for answer in next(iter(answers.values()))[0]]
+    pairs = [answer.pair for answer in next(iter(answers.values()))[0]]
+    references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
     outputs = {model: [[answer.output for answer in run] for run in runs] for model, runs in answers.items()}
-    return score_groups([ItemGroup(name, tuple(range(len(references))))], outputs, references, metric)
+    every = ItemGroup(name, tuple(range(len(references))))
+    return score_groups([every], outputs, references, metric, clusters=labels)
 
 
-def _few(few: Mapping[int, Mapping[str, Tested]], metric: Metric) -> Iterator[Bucket]:
+def _few(few: Mapping[int, Mapping[str, Tested]], metric: Metric, task: Task) -> Iterator[Bucket]:
     """One bucket for each number of pairs."""
     for count, runs in sorted(few.items()):
-        references = [pair.target for pair in next(iter(runs.values())).pairs]
+        pairs = next(iter(runs.values())).pairs
+        references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
         counts = metric.count_runs({name: [run.outputs] for name, run in runs.items()}, references)
-        yield Bucket(f"{count:,} pairs", len(references), estimate_counts(counts, metric))
+        yield Bucket(f"{count:,} pairs", len(pairs), estimate_counts(counts, metric, clusters=labels))

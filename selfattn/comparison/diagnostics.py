@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import torch
 
@@ -31,6 +33,7 @@ from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.objective.loss import batch_loss
+from selfattn.training.observer import EpochReport
 
 _GATE_ROWS = 8  # rows of data that the gates ask about
 _ALIGNED = 400  # pairs whose attention is held against gold
@@ -106,7 +109,7 @@ def align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
     chosen_on, reported = _scored(run, validation), _scored(run, test)
     if chosen_on is None or reported is None:
         return None
-    return ModelAlignment(reported.heads, reported.means, best_head(chosen_on), reported.diagonal_aer)
+    return replace(reported, best=best_head(chosen_on), best_shifted=best_head(chosen_on, shifted=True))
 
 
 def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:
@@ -166,22 +169,25 @@ def _has_attention(run: Run) -> bool:
         return bool(run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool()).cross)
 
 
-def measure_cost(run: Run, tests: TestSet, *, tokens: int, thorough: bool) -> Cost:
+def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], thorough: bool) -> Cost:
     """Count what a run costs besides time.
 
     Args:
         run: in evaluation mode.
         tests: whose validation pairs are as long as training's.
-        tokens: target tokens that it was trained on.
+        metrics: of its training: the target tokens that it was trained on, and how much was padding, which is computed
+            all the same.
         thorough: also measure memory.
     """
     flops = count_flops(
         run.model, batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training.batch_size)
     )
-    per_token = flops.training_per_token * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
+    per_place = flops.training_per_token * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
+    so_far = [0, *(report.tokens for report in metrics)]
+    places = sum((b - a) / (1 - report.padding) for report, (a, b) in zip(metrics, pairwise(so_far), strict=True))
     return Cost(
-        training_flops=per_token * tokens,
-        training_flops_per_token=per_token,
+        training_flops=per_place * places,
+        training_flops_per_token=per_place * places / so_far[-1],
         decoding_flops_per_token=flops.decoding_per_token,
         training_bytes=peak_memory(_training_step(run, tests)) if thorough else None,
         weights_bytes=(run.path / WEIGHTS).stat().st_size,

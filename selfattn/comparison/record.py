@@ -65,7 +65,14 @@ def make_record(
     references = [pair.target for pair in pairs]
     # Beside the metric that decides, others: two scores that agree are worth more than one.
     tested = [metric, *(make_metric(name, language) for name in metric.beside)]
-    comparison, *further = [compare_outputs(predictions, references, one) for one in tested]
+    labels = [task.repeats(pair) for pair in pairs]
+    asked = task.subject().pair
+    names = asked if asked and set(asked) <= set(models) else tuple(models)
+    primary = (names[0], names[1]) if len(names) == 2 else None
+    comparison, *further = [
+        compare_outputs(predictions, references, one, clusters=labels, primary=primary if one is metric else None)
+        for one in tested
+    ]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     tuning: dict[str, Any] = {"tuning_space": dict(plan.space)} if plan.space else {}
     tuning |= {"declared": list(plan.declared)} if plan.declared else {}
@@ -81,11 +88,11 @@ def make_record(
         test_items=len(pairs),
         models=tuple(_model(name, runs, shared, comparison, plan, times.get(name)) for name, runs in models.items()),
         headline=plan.headline,
-        interval=interval_method(comparison.estimates[next(iter(models))].over),
+        interval=interval_method(comparison.estimates[next(iter(models))].over, len(labels) - len(set(labels))),
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(models, plan),
         matching=plan.matching,
-        buckets=make_buckets(models, few or {}, metric, task.tag_name),
+        buckets=make_buckets(models, few or {}, metric, task),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
         subject=task.subject(),

@@ -96,7 +96,7 @@ class TestResult(Plain):
         cost: operations, memory, disk.
         alignment: attention against gold; None where there is no gold or no attention.
         attention: on some of the test pairs; empty where there is no attention.
-        agreement: of attention with what the output depends on; None where there is no attention.
+        agreement: of attention with what the output depends on; of seed 0 alone, and None where there is no attention.
         probes: answers to further pairs, such as years that training never showed.
         words: how often training's targets have each word of the test's targets; empty where words do not matter.
         answers_sha256: of the file of the answers; None in a test of before there was one.
@@ -225,9 +225,11 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         decoding={"beam": decoding.beam, "length_penalty": decoding.length_penalty},
         seconds=seconds,
         gates=ask_gates(run, task, tests, outputs, thorough=thorough),
-        cost=measure_cost(run, tests, tokens=directory.metrics()[-1].tokens, thorough=thorough),
+        cost=measure_cost(run, tests, metrics=directory.metrics(), thorough=thorough),
         alignment=align_with_gold(run, tests),
-        agreement=hold_against_dependence(run, tests, outputs),
+        agreement=None
+        if run.config.training.seed
+        else hold_against_dependence(run, tests, outputs),  # the report's seed
         attention=show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
         words=tests.seen.words,

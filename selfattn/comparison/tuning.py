@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from selfattn.comparison.plan import Plan, Planned
+from selfattn.comparison.plan import MOST_SEEDS, Plan, Planned
 from selfattn.comparison.running.jobs import Job, Jobs
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.figures.record import TuningTrial
@@ -17,12 +17,17 @@ from selfattn.runs.directory import RunDirectory
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
-LR_FACTORS = (0.25, 2.0)  # of the recipe's rate, drawn evenly on a log scale
+LR_FACTORS = (0.125, 4.0)  # of the recipe's rate, spread evenly on a log scale
 WARMUPS = (0.05, 0.1, 0.2)
 DROPOUTS = (0.0, 0.1, 0.2, 0.3)
 SMOOTHINGS = (0.0, 0.05, 0.1)
 
 WARMUP_FACTORS = (0.25, 0.5, 1.0)  # where the recipe has a number of steps
+BEYOND = (2.0, 4.0)  # times an edge, where the best rate lies there
+
+_SEED = MOST_SEEDS  # of all trials: no comparison trains with it
+_WIDENINGS, _ENOUGH = 2, 4  # at most; trials that have an inside
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it, without their whole parts, leave nothing out
 
 
 def space(recipe: TrainingConfig) -> dict[str, str]:
@@ -35,7 +40,7 @@ def space(recipe: TrainingConfig) -> dict[str, str]:
     steps = recipe.warmup_steps is not None
     warmup = f"the recipe's times {_listed(WARMUP_FACTORS)}" if steps else _listed(WARMUPS)
     return {
-        "lr": f"the recipe's times {LR_FACTORS[0]:g} to {LR_FACTORS[1]:g}, log-uniform",
+        "lr": f"the recipe's times {LR_FACTORS[0]:g} to {LR_FACTORS[1]:g}, even in log; beyond if best at an edge",
         "warmup_steps" if steps else "warmup": warmup,
         "dropout": _listed(DROPOUTS),
         "label_smoothing": _listed(SMOOTHINGS),
@@ -88,13 +93,13 @@ def choices(count: int, recipe: TrainingConfig, *, seed: int = 0) -> list[Choice
     Example:
         >>> recipe = TrainingConfig(lr=0.004)
         >>> [round(choice.to_json().get("lr", recipe.lr), 5) for choice in choices(3, recipe)]
-        [0.004, 0.00514, 0.00371]
+        [0.004, 0.00765, 0.00204]
     """
     draw = random.Random(seed_for(seed, "tuning"))
     low, high = (math.log(factor) for factor in LR_FACTORS)
-    found = [Choice({})]
-    for _ in range(count - 1):
-        lr = recipe.lr * math.exp(draw.uniform(low, high))
+    found, start = [Choice({})], draw.random()
+    for number in range(count - 1):
+        lr = recipe.lr * math.exp(low + (start + number * _GOLDEN) % 1 * (high - low))
         training: dict[str, float] = {"lr": lr}
         if recipe.warmup_steps is None:
             training["warmup"] = draw.choice(WARMUPS)
@@ -124,29 +129,58 @@ def dropout_names(config: Any) -> list[str]:
 
 
 def tune(plan: Plan, jobs: Jobs) -> Plan:
-    """Try the same settings for every model, and take each one's best on validation, the first of equals.
+    """Try the same settings for every model, and take each one's best on validation, of equals that of the lowest loss.
+
+    Where the best rate of some model is the lowest or the highest that was tried, all models try the same settings at
+    rates beyond it, too.
 
     Args:
         plan: of the comparison.
         jobs: does the trials.
     """
     tried = choices(jobs.options.tune, jobs.recipe)
+    for widening in range(_WIDENINGS + 1):
+        tuned = _tuned(plan, jobs, tried)
+        more = _beyond(tuned, tried, jobs.recipe) if widening < _WIDENINGS else []
+        if not more:
+            break
+        tried += more
+    return replace(plan, models=tuned, tuned=True)
+
+
+def _tuned(plan: Plan, jobs: Jobs, tried: Sequence[Choice]) -> dict[str, Planned]:
     made = {
         name: [
-            Job(f"tuning/{name}-trial{number}", choice.applied_to(model), tested=False)
+            Job(f"tuning/{name}-trial{number}", choice.applied_to(model), _SEED, tested=False)
             for number, choice in enumerate(tried)
         ]
         for name, model in plan.models.items()
     }
     do_all(jobs, [job for own in made.values() for job in own])
-    criterion, tuned = jobs.training_set(0).criterion, {}
+    criterion, tuned = jobs.training_set(_SEED).criterion, {}
     for name, own in made.items():
-        trials = []
+        trials, losses = [], []
         for job, choice in zip(own, tried, strict=True):
             directory = RunDirectory(jobs.options.out / job.path)
-            reached = max(criterion.value(report.measures) for report in directory.metrics())
+            reports = directory.metrics()
+            reached = max(criterion.value(report.measures) for report in reports)
+            losses.append(min(report.valid_loss for report in reports))
             trials.append(TuningTrial(choice.to_json(), reached, directory.record().train_seconds))
-        winner = max(range(len(trials)), key=lambda place: trials[place].valid)
+        winner = max(range(len(trials)), key=lambda place: (trials[place].valid, -losses[place]))
         marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))
         tuned[name] = replace(own[winner].model, trials=marked)
-    return replace(plan, models=tuned, tuned=True)
+    return tuned
+
+
+def _beyond(tuned: Mapping[str, Planned], tried: Sequence[Choice], recipe: TrainingConfig) -> list[Choice]:
+    """The choices of models whose best rate lies at an edge, at rates beyond it."""
+    rates = [choice.training.get("lr", recipe.lr) for choice in tried]
+    if len(tried) < _ENOUGH:
+        return []
+    chosen = {next(k for k, trial in enumerate(model.trials) if trial.chosen) for model in tuned.values()}
+    found = []
+    for place in sorted(chosen):
+        power = {min(rates): -1, max(rates): 1}.get(rates[place], 0)
+        further = [rates[place] * factor**power for factor in BEYOND if power]
+        found += [replace(tried[place], training=dict(tried[place].training) | {"lr": rate}) for rate in further]
+    return found

@@ -96,6 +96,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.kind = "LSTM" if isinstance(rnn, nn.LSTM) else "GRU"
         self.hidden_dim = rnn.hidden_size
+        self.takes_lengths = self.kind == "LSTM"  # its cells stand nowhere but in its last parts
         # The order of the gates: torch has input, forget, cell, output and reset, update, new.
         order = (0, 3, 1, 2) if self.kind == "LSTM" else (1, 0, 2)
 

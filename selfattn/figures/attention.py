@@ -104,7 +104,8 @@ class ModelAlignment(Plain):
     Args:
         heads: every head of every layer.
         means: the mean of the heads of each layer.
-        best: the row among `heads` that was best on validation items: [layer, head].
+        best: the row among `heads` that was best on validation items in the step that writes a token: [layer, head].
+        best_shifted: the same in the step that reads it.
         diagonal_aer: alignment error rate of links along the diagonal, which ask no model.
     """
 
@@ -112,6 +113,7 @@ class ModelAlignment(Plain):
     means: tuple[HeadAlignment, ...]
     best: tuple[int, int] | None = None
     diagonal_aer: Share | None = None
+    best_shifted: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,10 @@ class PairTest(Plain):
         low: lower end of the 95 % interval of the difference.
         high: upper end.
         p: two-sided, of this pair alone.
-        p_holm: corrected for all pairs of this metric.
+        p_holm: corrected for all pairs of this metric but the primary one, whose own p it is.
         word: what may be said of the first.
         p_items: what p would be if these very runs were all there are; with one run each, p itself.
+        primary: whether it is the one contrast that was named before training; all others are exploratory.
     """
 
     first: str
@@ -40,6 +41,7 @@ class PairTest(Plain):
     p_holm: Share
     word: Word
     p_items: Share | None = None
+    primary: bool = False
 
     def turned(self) -> PairTest:
         """Return the same, said of the second model."""

@@ -132,9 +132,10 @@ def _of_model(model: Model, headline: Headline, where: str) -> Problems:
     for name in ("blocking", "gradient", "between"):
         if found := getattr(model.agreement, name, None):
             yield from _of_estimate(found, None, f"{where}.agreement.{name}")
-    best = model.alignment and model.alignment.best
-    if model.alignment and best and best not in {(one.layer, one.head) for one in model.alignment.heads}:
-        yield f"{where}.alignment.best", f"{list(best)} is not among the heads"
+    for name in ("best", "best_shifted"):
+        best = getattr(model.alignment, name, None)
+        if model.alignment and best and best not in {(one.layer, one.head) for one in model.alignment.heads}:
+            yield f"{where}.alignment.{name}", f"{list(best)} is not among the heads"
 
 
 def _of_estimate(estimate: Estimate, of: Headline | BucketGroup | None, where: str) -> Problems:

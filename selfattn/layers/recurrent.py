@@ -156,6 +156,9 @@ def _read_forward(rnn: nn.Module, x: Tensor, lengths: Tensor, all_parts: bool) -
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         outputs, (h, c) = rnn(packed)
         return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], (h[0], c[0])
+    if all_parts and getattr(rnn, "takes_lengths", False):  # of a graph that is exported
+        outputs, (h, c) = rnn(x, lengths=lengths)
+        return outputs, (h[0], c[0])
     # What comes after a row's last token cannot reach back, so its h is simply read off there.
     outputs, _ = rnn(x)
     last = (lengths - 1)[:, None, None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import os
 import platform
 import subprocess
@@ -14,7 +14,7 @@ from babel import core as babel_core
 
 from selfattn import __version__
 
-_LIBRARIES = ("torch", "numpy", "babel", "safetensors")
+_LIBRARIES = ("torch", "numpy", "babel", "safetensors")  # torch says which build it is, its metadata may not
 
 
 def versions() -> dict[str, str]:
@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
         ['selfattn', 'python', 'torch', 'numpy', 'babel', 'safetensors', 'cldr']
     """
     found = {"selfattn": __version__, "python": platform.python_version()}
-    found |= {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    found |= {name: str(importlib.import_module(name).__version__) for name in _LIBRARIES}
     cldr: Any = babel_core.get_global("cldr")  # type: ignore[arg-type]  # a key that the stubs do not list
     return found | {"cldr": str(cldr["version"])}
 

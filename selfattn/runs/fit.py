@@ -116,6 +116,7 @@ def fit(
         except BaseException as error:
             if keeper is not None:
                 if isinstance(error, UserError) and keeper.is_untouched:
+                    stack.close()  # Windows removes no file that is locked
                     shutil.rmtree(out)  # nothing has begun: the next try finds the place as this one found it
                 else:
                     keeper.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")

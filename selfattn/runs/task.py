@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -249,6 +249,10 @@ class Task:
     def validation_names(self) -> tuple[str, ...]:
         """Name the metrics of a validation, the one that decides first."""
         return tuple(dict.fromkeys([*self._deciding, *self.metrics[: self.validated]]))
+
+    def repeats(self, pair: Pair) -> Hashable:
+        """Say what test items have in common that are no further evidence beside each other; default their source."""
+        return pair.source
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
         """Return what others reached, for each architecture; default nothing.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -17,6 +17,7 @@ from selfattn.tasks.subject import subject_of
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
+    from selfattn.data.pairs import Pair
     from selfattn.data.splits import Splits
     from selfattn.figures.record import Subject
 
@@ -132,6 +133,10 @@ class Dates(Task):
     def metrics(self) -> tuple[str, ...]:
         """Exact match decides; beside it the character error rate."""
         return "exact_match", "character_error_rate"
+
+    def repeats(self, pair: Pair) -> Hashable:
+        """Dates of one day repeat one another."""
+        return pair.target
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
         """English dates, the book's or the embedded ones; with other locales the task is another."""

@@ -15,8 +15,8 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
     """Return the device to train on.
 
     Args:
-        name: ``auto`` takes a CUDA device if there is one. Of several processes on a host each takes the one of its
-            number, which ``torchrun`` puts into ``LOCAL_RANK``.
+        name: ``auto`` takes a CUDA device if there is one: torch's current one, or, of several processes that train one
+            model on a host, the one of its number, which ``torchrun`` puts into ``LOCAL_RANK``.
 
     Raises:
         UserError: the name is unknown, or CUDA is asked for and not there.
@@ -31,7 +31,7 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise UserError("device: torch sees no CUDA device; take cpu")
-    index = int(os.environ.get("LOCAL_RANK", "0"))
+    index = int(os.environ.get("LOCAL_RANK") or torch.cuda.current_device())
     if index >= torch.cuda.device_count():
         raise UserError(
             f"device: {index + 1} processes on this host, but {torch.cuda.device_count()} CUDA devices; start fewer"

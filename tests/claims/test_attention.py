@@ -8,10 +8,12 @@ from math import log
 import pytest
 import torch
 
-from selfattn.claims.attention.scores import SOFTMAX, WIDTHS, Scores, lookups, slope
-from selfattn.claims.attention.weighted_sum import BACKWARD, FORWARD, WeightedSum, by_autograd, by_hand
+from selfattn.claims.attention.by_hand import by_autograd, by_hand
+from selfattn.claims.attention.scores import SOFTMAX, WIDTHS, Scores, slope
+from selfattn.claims.attention.weighted_sum import BACKWARD, FORWARD, WeightedSum
 from selfattn.claims.claim import Arm, Found
 from selfattn.claims.rules import judge
+from selfattn.claims.sequences import lookups
 from selfattn.figures.claims import Trial
 
 
@@ -50,7 +52,7 @@ def test_scores_measure_what_saturates() -> None:
 
 
 def test_lookups_have_the_value_of_each_name_in_the_order_of_names() -> None:
-    batch = lookups(torch.Generator().manual_seed(3), rows=5)
+    batch = lookups(5, 6, torch.Generator().manual_seed(3), names=12, values=8)
     for source, target in zip(batch.source.tolist(), batch.target_out.tolist(), strict=True):
         assert target[:-1] == [value for _, value in sorted(zip(source[::2], source[1::2], strict=True))]
 

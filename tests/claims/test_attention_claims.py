@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from selfattn.claims.attention.labelling import LONGEST, SYMBOLS, Labeller, permuted_difference
 from selfattn.claims.attention.linked_phrases import gold
-from selfattn.claims.attention.order import LONGEST, POSITIONS, SYMBOLS, Labeller, permuted_difference
+from selfattn.claims.attention.order import POSITIONS
 from selfattn.claims.claim import Claim, Found
 from selfattn.claims.rules import judge
 from selfattn.claims.sequences import vocabulary

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from selfattn.cli.main import main
 from selfattn.cli.stream import bounded_lines, input_limit, predict_stream
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
@@ -344,6 +345,26 @@ def test_outputs_are_utf8_whatever_the_terminal_is_said_to_take(train: Any, tmp_
     assert "일" in run.predict(["3"])[0]
     done = in_a_shell("PREDICT", run.path, b"3\n")
     assert done.stdout.decode() == run.predict(["3"])[0] + "\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp949", "cp1252", "ascii"])
+def test_what_is_printed_is_utf8_where_no_terminal_shows_it(runs: dict[str, Run], encoding: str) -> None:
+    command = [sys.executable, "-m", "selfattn.cli", "attention", runs["rnn-attention"].path, "1 May 1999 é 월 ➜"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert done.stdout.decode().startswith("1 May 1999 é 월 ➜ → ")
+    assert "'월' 1, '➜' 1" in done.stderr.decode()
+
+
+def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Terminal(shown, encoding="cp949"))
+    main(["attention", str(runs["rnn-attention"].path), "1 May 1999 é 월"])
+    assert shown.getvalue().decode("cp949").startswith("1 May 1999 ? 월 → ")
 
 
 @pytest.mark.slow

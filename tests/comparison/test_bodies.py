@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison import gates
+from selfattn.comparison import gates, testing
 from selfattn.comparison.compare import compare
+from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.matching import match_models
 from selfattn.comparison.plan import CompareOptions
+from selfattn.data.examples import encode_pairs
 from selfattn.errors import UserError
-from selfattn.evaluation.cost.flops import BatchShape
+from selfattn.evaluation.cost.flops import BatchShape, count_flops
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body, parameters
 from selfattn.report.verdict.comparability import badges
+from selfattn.runs.run import load
+from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import size_for_sentences
 from selfattn.training.config import TrainingConfig
 
@@ -83,9 +87,17 @@ def test_both_passes_of_r_drop_are_counted(tmp_path: Path) -> None:
     small = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "decoder.dropout=0.1")
     given: dict[str, Any] = {"models": ("transformer",), "set": small, "quick": True, "test_items": 5}
     training: dict[str, Any] = {"epochs": 1, "items_per_epoch": 64, "batch_size": 64, "validation_items": 5}
-    flops = []
+    flops, tested = [], {}
     for rate in (0.0, 1.0):
         record, _ = compare("dates", out=tmp_path / str(rate), r_drop=rate, **given, **training)
-        cost = record.models[0].cost
+        cost, tested[rate] = record.models[0].cost, testing.Tested(tmp_path / str(rate) / "runs" / "transformer-seed0")
         flops.append((cost.training_flops, cost.training_flops_per_token, record.models[0].curves[0].points[-1].flops))
     assert flops[1] == tuple(2 * (one or 0) for one in flops[0])
+    # And padding, which is computed like the rest: an eighth of a batch and more.
+    run = load(tested[0.0].path)
+    valid = run.config.training.validation_items
+    examples = encode_pairs(Dates().splits(0, valid).validation(valid), run.tokenizer)
+    bare = count_flops(run.model, batch_shape(examples, 64)).training_per_token
+    (last,) = tested[0.0].metrics
+    assert last.padding > 0.1
+    assert flops[0][0] == pytest.approx(bare * last.tokens / (1 - last.padding))

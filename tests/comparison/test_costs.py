@@ -36,6 +36,7 @@ def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count() -> None:
 def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clipped, of as many batches as are accumulated, with the average of the weights, halfway through the schedule."""
     seen: list[tuple[int, float, int]] = []
+    alike: list[tuple[float, str]] = []
     clipped: list[float] = []
     averaged: list[int] = []
     clip, step, stepped = torch.nn.utils.clip_grad_norm_, Stepper.step, ExponentialAverage.stepped
@@ -46,6 +47,7 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
 
     def own_step(self: Stepper, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> Any:
         seen.append((len(group), number / total_steps, group[0].source.shape[1]))
+        alike.append((self.config.r_drop, self.config.precision))
         return step(self, group, number, total_steps=total_steps, epoch=epoch)
 
     def own_stepped(self: ExponentialAverage) -> None:
@@ -55,7 +57,8 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", own_clip)
     monkeypatch.setattr(costs.Stepper, "step", own_step)
     monkeypatch.setattr(ExponentialAverage, "stepped", own_stepped)
-    training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9)
+    training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9, r_drop=0.5)
+    training = replace(training, precision="bfloat16")
     before = torch.get_rng_state()
     config = replace(PRESETS["transformer"].config)
     found = step_seconds({"a": config, "b": config}, vocab_size=11, shape=BatchShape(2, 3, 5), training=training)
@@ -63,6 +66,7 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     assert min(found.values()) > 0
     assert set(seen) == {(3, 0.5, 3)}
     assert set(clipped) == {0.5}
+    assert set(alike) == {(0.5, "bfloat16")}  # both passes of R-Drop, in the precision of the training
     assert len(seen) == len(clipped) == len(averaged) == 2 * (2 + 7)
     assert torch.equal(before, torch.get_rng_state())
 

@@ -138,3 +138,19 @@ def test_what_was_tuned_for_may_differ(tmp_path: Path, monkeypatch: pytest.Monke
     record, _ = report([tmp_path / "once"], tmp_path / "once again")
     assert not gate(record).passed
     assert "lr: 0.01 of rnn-attention-seed0, 0.001 of transformer-seed0" in gate(record).reason
+
+
+def test_dates_of_one_day_are_one_item(runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is short of days gives no narrow intervals, and says so."""
+    from selfattn.tasks.dates import Dates
+
+    plain, _ = report([runs["rnn"], runs["alike"]], tmp_path / "plain")
+    monkeypatch.setattr(Dates, "repeats", lambda self, pair: pair.target[:2])
+    record, files = report([runs["rnn"], runs["alike"]], tmp_path / "centuries")
+    assert record.interval
+    assert plain.interval
+    assert record.interval.method == plain.interval.method + "; 18 items repeat another and are drawn with it"
+    for model, before in zip(record.models, plain.models, strict=True):
+        one, other = model.metrics["exact_match"], before.metrics["exact_match"]
+        assert (one.high or 0) - (one.low or 0) > 2 * ((other.high or 0) - (other.low or 0))
+    assert "18 items repeat another" in files.markdown.read_text()

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
 from selfattn.codec import write
@@ -25,6 +27,7 @@ from selfattn.errors import UserError
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run
 from selfattn.runs.training_set import TrainingSet
+from selfattn.training.device import choose_device
 
 MODELS = ("rnn-plain", "rnn-attention")
 LABELS = ("rnn-plain-seed0", "rnn-attention-seed0")
@@ -216,6 +219,31 @@ def test_the_threads_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
     assert CompareOptions(models=MODELS, out=tmp_path).thread_count == count
     assert CompareOptions(models=MODELS, out=tmp_path, threads=2).thread_count == 2
+
+
+def test_every_worker_computes_on_a_gpu_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from selfattn.comparison.running.side_by_side import _take_gpu
+
+    now = [0]  # of the worker that is looked at
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: now[0])
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: now.__setitem__(0, number))
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+
+    def begin(current: int = 0) -> tuple[int, ExitStack]:
+        stack, now[0] = ExitStack(), current
+        _take_gpu(tmp_path, stack)
+        return choose_device("auto").index, stack
+
+    workers = [begin() for _ in range(3)]
+    assert [number for number, _ in workers] == [0, 1, 2]
+    assert begin(1)[0] == 1, "all are taken: it shares its last one"
+    workers[1][1].close()
+    assert begin(2)[0] == 1, "the one that is free"
+    for _, stack in workers:
+        stack.close()
+    assert begin(2)[0] == 2, "its last one again"
 
 
 def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -11,7 +12,7 @@ import pytest
 from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.evaluation.statistics.intervals import bootstrap_share
-from selfattn.evaluation.statistics.p_values import sign_flip_p, t_tail
+from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_tail
 from selfattn.evaluation.statistics.significance import compare_counts, compare_scores, estimate, word_for
 from selfattn.evaluation.statistics.variances import Variances, variances
 from selfattn.figures.pairs import Comparison, Word
@@ -391,3 +392,22 @@ def test_student_is_what_decides_between_any_scores() -> None:
     scores = np.array([[0.1, 0.4, 0.3, 0.9]])
     pair = compare_scores({"a": scores, "b": np.zeros((1, 4))}).between("a", "b")
     assert pair.p_items == pytest.approx(t_tail(scores.mean() / math.sqrt(scores.var(ddof=1) / 4), 3))
+
+
+def test_side_questions_cost_the_main_one_nothing() -> None:
+    """A difference that a test of its own shows is drowned by pairs of four more models, unless it was primary."""
+    generator = np.random.default_rng(3)
+    scores = {name: generator.random((3, 400)) < share for name, share in (("a", 0.9), ("b", 0.83))}
+    more = scores | {f"side{k}": generator.random((3, 400)) < 0.5 for k in range(4)}
+    alone = compare_scores(scores).between("a", "b")
+    drowned = compare_scores(more).between("a", "b")
+    assert alone.word == "better"
+    assert alone.p < 0.05 < drowned.p_holm
+    assert drowned.word != "better"
+    found = compare_scores(more, primary=("b", "a"))
+    named = found.between("a", "b")
+    assert named == dataclasses.replace(alone, primary=True)
+    rest = [pair for pair in found.pairs if not pair.primary]
+    assert [pair.p_holm for pair in rest] == holm([pair.p for pair in rest])
+    assert len(rest) == 14
+    assert not any(pair.primary for pair in compare_scores(more, primary=("a", "nobody")).pairs)

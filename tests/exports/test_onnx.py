@@ -122,11 +122,15 @@ def test_the_record_goes_along(pair: list[Run]) -> None:
     assert copied == kept
 
 
-@pytest.mark.slow
+OTHERS = ["bahdanau lstm zero deep", "textbook both deep more layers", "transformer window t5"]
+
+
 @pytest.mark.parametrize(
     "name",
-    [f"preset {preset}" for preset in PRESETS]
-    + ["bahdanau lstm zero deep", "textbook both deep more layers", "transformer window t5", "peeky both all"],
+    [
+        "peeky both all",  # an encoder that hands over its cells
+        *(pytest.param(name, marks=pytest.mark.slow) for name in [f"preset {preset}" for preset in PRESETS] + OTHERS),
+    ],
 )
 def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
     from selfattn.exports.onnx_export import to_onnx

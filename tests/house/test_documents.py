@@ -91,6 +91,59 @@ def test_the_readmes_table_is_its_record(readme: str) -> None:
     assert set(figures(said[0])) <= set(figures(other))
 
 
+@pytest.mark.parametrize(
+    ("page", "record"),
+    [("docs/results/dates.md", "dates"), ("docs/ko/dates.md", "dates"), ("docs/results/translation.md", "translation")],
+)
+def test_the_tables_of_a_main_job_are_its_record(page: str, record: str) -> None:
+    """Every figure of the first section's tables stands in the committed report; single runs have the mean it gives."""
+    section = (ROOT / page).read_text("utf-8").split("\n## ")[1]
+    known = set(figures((ROOT / f"docs/results/reports/{record}.md").read_text("utf-8")))
+    rows, runs = 0, None
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("| ") else []
+        if not cells or cells[0] == "---":
+            continue
+        heads = [cell for cell in cells if re.match("single runs|실행별|first epoch|검증 99", cell)]
+        if heads or not figures(line):
+            runs = next((cells.index(head) for head in heads), None)
+            left_out = {cells.index(head) for head in heads}
+            continue
+        rows += 1
+        assert set(figures(" ".join(cell for k, cell in enumerate(cells) if k and k not in left_out))) <= known, line
+        if runs is not None and len(single := [float(one) for one in figures(cells[runs])]) > 1:
+            mean = next(cell for cell in cells if "[" in cell).partition(" [")[0]
+            shown = len(mean.partition(".")[2])
+            assert abs(sum(single) / len(single) - float(mean)) <= 0.5001 * 10**-shown, line
+    assert rows > 6
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.ko.md"])
+def test_how_long_something_took_is_written_down_where_it_was_measured(readme: str) -> None:
+    measured = " ".join(page.read_text("utf-8") for page in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/results/*.md")])
+    said = re.findall(r"(\d+)(?: min|분)\s?(\d+)(?: s|초)", (ROOT / readme).read_text("utf-8"))
+    assert said
+    for minutes, seconds in said:
+        assert f"{minutes} min {seconds} s" in measured
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.ko.md"])
+def test_a_winner_is_named_with_its_conditions(readme: str) -> None:
+    """Which of two models is better was found after so much training, with settings that nobody searched for."""
+    text = " ".join((ROOT / readme).read_text("utf-8").split())
+    place = re.search(r"99\.4 % \[98\.7, 99\.7\]", text)
+    assert place
+    around = text[place.start() - 400 : place.end() + 400]
+    for needed in (r"200,000", r"not tuned|탐색하지", r"still rising|아직 오르는"):
+        assert re.search(needed, around), needed
+
+
+@pytest.mark.parametrize("page", ["docs/results/dates.md", "docs/ko/dates.md", "README.md", "README.ko.md"])
+def test_nothing_is_said_of_years_that_no_probe_asks(page: str) -> None:
+    """The probe leaves the centuries of training; of years left out within them nothing was measured."""
+    assert not re.search("by heart|외웠", (ROOT / page).read_text("utf-8"))
+
+
 @pytest.mark.parametrize("page", ["README.md", "README.ko.md", "docs/results/dates.md", "docs/results/translation.md"])
 def test_tuning_is_said_only_where_it_was_asked_for(page: str) -> None:
     text = " ".join((ROOT / page).read_text("utf-8").split())

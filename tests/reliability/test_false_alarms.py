@@ -115,3 +115,21 @@ def test_the_page_promises_no_more_than_five_percent() -> None:
     assert len(rows) == 18
     assert all(share(cells[3]) <= 0.05 for cells in rows)
     assert all(share(cells[6]) >= 0.9 for cells in rows)
+
+
+def test_items_that_repeat_one_another_raise_no_alarms(simulation: Any) -> None:
+    """Where it is told that they do; taken for different ones they would."""
+    world = simulation.World(0.8, 5, 0.0, items=500, copies=5)
+    told, blind = (
+        simulation.measure(simulation.replace(world, blind=one), repeats=200, seed=2) for one in (False, True)
+    )
+    assert told.called <= 0.05 < blind.called
+    assert told.mean_covered >= 0.9 > blind.mean_covered
+
+
+def test_the_page_states_coverage_in_the_hard_cases_too(simulation: Any) -> None:
+    """Also where it is bad: trainings that fail are in no interval."""
+    rows = {cells[0]: [share(cell) for cell in cells[1:]] for cells in stated(1)}
+    assert list(rows) == list(simulation.HARD)
+    for label, (*_, few, more) in rows.items():
+        assert (min(few, more) >= 0.9) == (simulation.HARD[label].failing == 0 and not simulation.HARD[label].blind)

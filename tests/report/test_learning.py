@@ -1,4 +1,4 @@
-"""Learning curves: means and bands over seeds, and what a level of quality needed."""
+"""Learning curves: means and bands over seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from selfattn.figures.quality import Curve, Point
 from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import Model, Record
-from selfattn.report.sections.learning import band_note, mean_curve, reached, reached_table, spendings, threshold
+from selfattn.report.sections.learning import Learning, band_note, mean_curve
 from selfattn.report.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
@@ -83,53 +83,11 @@ def test_it_is_said_what_the_bands_are(runs: int, key: str | None) -> None:
     assert band_note(record(*many)) == Message("learning.band.none", {"count": 8})
 
 
-def test_the_threshold_is_99_percent_where_that_is_reached() -> None:
-    found = threshold(record(model([0.5, 0.995]), model([0.4, 0.6], name="other")))
-    assert found is not None
-    assert found[0] == 0.99
-    assert found[1].say("en").replace("\u00a0", " ") == "What it took until validation first reached 99 %."
-
-
-@pytest.mark.parametrize(("kind", "best", "level"), [("share", 0.8, 0.76), ("points", 30.0, 28.5)])
-def test_else_it_is_95_percent_of_the_best_final_result(kind: Any, best: float, level: float) -> None:
-    found = threshold(record(model([best * 1.1, best]), model([best / 2], name="other"), kind=kind))
-    assert found is not None
-    assert found[0] == pytest.approx(level)
-
-
-@pytest.mark.parametrize("runs", [(), ([0.0, 0.0],)])
-def test_where_nothing_was_learnt_there_is_no_threshold(runs: tuple[list[float], ...]) -> None:
-    empty = record(model(*runs))
-    assert threshold(empty) is None
-    assert reached_table(empty).rows == ()
-
-
-@pytest.mark.parametrize(
-    ("runs", "text"),
-    [
-        (([0.2, 0.5, 0.9],), "20"),
-        (([0.5], [0.2, 0.5], [0.2, 0.2, 0.5]), "20 (10–30)"),
-        (([0.5], [0.2, 0.5], [0.2, 0.2]), "20 (10–20), 2 of 3 seeds"),
-        (([0.5], [0.2], [0.2]), "not reached (1 of 3 seeds did)"),
-        (([0.5], [0.2]), "not reached (1 of 2 seeds did)"),
-        (([0.2], [0.2]), "not reached"),
-        (([0.5], [0.5], [0.5]), "10"),
-    ],
-)
-def test_what_a_level_needed_is_a_median_over_seeds(runs: tuple[list[float], ...], text: str) -> None:
-    steps = spendings(record(model([0.5])))[0]
-    assert reached(model(*runs), steps, 0.5).say("en").replace("\u00a0", " ") == text
-
-
-def test_what_was_not_counted_is_a_dash() -> None:
-    seconds = next(one for one in spendings(record(model([0.5]))) if one.name == "seconds")
-    assert reached(model([0.5], seconds=False), seconds, 0.5).say("en") == "–"
-
-
-def test_the_table_has_a_column_for_everything_that_was_spent() -> None:
-    grid = reached_table(record_from_dict(RECORDS["rich"]()))
-    heads = [column.head.say("en") for column in grid.columns if isinstance(column.head, Message)]
-    assert heads == ["model", "epochs", "steps", "target tokens", "seconds", "FLOPs"]
-    last = grid.rows[-1].cells
-    assert last[0] == "rnn-plain"
-    assert [cell.say("en") for cell in last[1:] if isinstance(cell, Message)] == ["not reached"] * 5
+def test_no_budget_is_read_off_a_longer_training() -> None:
+    """Where a curve passes a level on its way, a complete training of that length would have passed it elsewhere."""
+    early, late = model([0.995, 0.6, 0.9], name="early"), model([0.1, 0.5, 0.999], name="late")
+    blocks = Learning().blocks(record(early, late))
+    assert [getattr(block, "name", "") for block in blocks] == ["", "against", ""]
+    said = blocks[-1].sentences[0]
+    assert said.say("en").startswith("A curve is one training on its way")
+    assert "끝까지 학습해 보아야" in said.say("ko")

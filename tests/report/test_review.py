@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from selfattn.codec import encode
+from selfattn.errors import UserError
 from selfattn.figures.cost import MeanOverRuns, Timing
 from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Estimate
@@ -16,6 +18,8 @@ from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import Record, TuningTrial
 from selfattn.report.sections.alignment import Alignment
 from selfattn.report.sections.fairness import Fairness
+from selfattn.report.sections.items import Buckets
+from selfattn.report.sections.statistics import Statistics, pair_table
 from selfattn.report.verdict.comparability import badges, obstacles, set_aside
 from selfattn.report.verdict.verdict import verdict
 from selfattn.report.words.messages import Message
@@ -58,11 +62,15 @@ def with_runs(record: Record, runs: tuple[float, ...]) -> Record:
 
 def test_three_perfect_runs_say_what_they_leave_open(rich: Record) -> None:
     perfect = with_runs(rich, (1.0, 1.0, 1.0))
-    assert f"Every run of transformer got every item right; 3 such runs {CEILING}." in said(perfect)
+    assert f"No run of transformer, rnn-attention failed; 3 such runs {CEILING}, which intervals do" in said(perfect)
+    assert "Every run of transformer got every item right: the interval is over items alone." in said(perfect)
     assert "최대 63 %가 실패할 가능성" in said(perfect, "ko")
+    assert "모든 항목을 맞혔으므로 구간은 테스트 항목만" in said(perfect, "ko")
     assert 0.9**3 > 0.7  # one training in ten may fail, and is mostly not among three
-    assert CEILING not in said(with_runs(rich, (1.0, 1.0, 0.9998)))
-    assert "such runs" not in said(rich)
+    almost = said(with_runs(rich, (1.0, 1.0, 0.9998)))  # its interval knows no more of trainings that fail
+    assert CEILING in almost
+    assert "got every item right" not in almost
+    assert "No run of rnn-attention failed" in said(with_runs(rich, (1.0, 1.0, 0.2)))
 
 
 def test_one_trial_is_no_tuning(rich: Record) -> None:
@@ -127,6 +135,66 @@ def test_the_parity_card_has_every_budget_of_every_model(rich: Record) -> None:
     seconds = [model.timing.train_seconds.mean for model in rich.models]
     assert last[-1] == f"{max(seconds) / min(seconds):.2f}"
     assert last[4] == "1.00"
+
+
+def test_the_primary_contrast_is_named_and_the_rest_is_exploratory(rich: Record) -> None:
+    asked = {"transformer", "rnn-attention"}
+    pairs = tuple(dataclasses.replace(pair, primary={pair.first, pair.second} == asked) for pair in rich.pairs)
+    named = dataclasses.replace(rich, pairs=pairs)
+    assert "This is the primary contrast; what is said of the other 5 pairs is exploratory." in said(named)
+    assert "나머지 5쌍에 대한 판정은 탐색적" in said(named, "ko")
+    assert "primary" not in said(rich)
+    table = pair_table(named, "exact_match")
+    for line in table.rows:
+        ending = "(primary)" if {line.cells[0], line.cells[1]} == asked else "(exploratory)"
+        assert isinstance(line.cells[-1], Message)
+        assert line.cells[-1].say("en").endswith(ending)
+    assert "tested alone. The other 5 pairs of the metric are exploratory" in texts(Statistics().blocks(named), "en")
+    assert "not corrected for the number of parts, and are exploratory" in texts(Buckets().blocks(rich), "en")
+
+
+def test_the_head_of_each_step_is_chosen_for_that_step(rich: Record) -> None:
+    """The head that is best when a token is written is no choice for the step that reads it."""
+    (model,) = [one for one in rich.models if one.name == "transformer"]
+    assert model.alignment
+    writes, reads = model.alignment.heads[:2]
+    places = {"best": (writes.layer, writes.head), "best_shifted": (reads.layer, reads.head)}
+    found = dataclasses.replace(model, alignment=dataclasses.replace(model.alignment, **places))
+    table = next(block for block in Alignment().blocks(dataclasses.replace(rich, models=(found,))) if is_table(block))
+    rows = [[texts(cell, "en").replace("\u00a0", " ") for cell in line.cells] for line in table.rows[:2]]
+    assert rows[0][1] == f"best when writing: layer {writes.layer}, head {writes.head}"
+    assert rows[1][1] == f"best at the next step: layer {reads.layer}, head {reads.head}"
+    assert (rows[0][4], rows[0][5]) == ("–", "–")
+    assert (rows[1][2], rows[1][3]) == ("–", "–")
+    assert rows[1][4] == f"{100 * reads.shifted_gold_share:.1f} %"
+    same = dataclasses.replace(model, alignment=dataclasses.replace(model.alignment, best_shifted=model.alignment.best))
+    assert "best at both: layer" in texts(Alignment().blocks(dataclasses.replace(rich, models=(same,))), "en")
+    assert "the first seed (0) alone" in texts(Alignment().blocks(rich), "en")
+    broken = dataclasses.replace(model, alignment=dataclasses.replace(model.alignment, best_shifted=(9, 9)))
+    with pytest.raises(UserError, match="best_shifted"):
+        record_from_dict(encode(dataclasses.replace(rich, models=(broken,), pairs=(), gates=(), buckets=())))
+
+
+def is_table(block: Any) -> bool:
+    return getattr(block, "name", "") == "alignment"
+
+
+def test_a_saturated_test_says_so_and_points_elsewhere(rich: Record) -> None:
+    """Two models of 99.9 % that no test tells apart; parts of the test ask more of them."""
+    assert said(rich).count("The test is saturated: both get nearly every item right") == 1
+    assert "포화 상태" in said(rich, "ko")
+    assert "saturated" not in said(record_from_dict(RECORDS["better"]()))
+    assert "saturated" not in said(dataclasses.replace(rich, buckets=()))
+
+
+def test_a_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:
+    def with_best(lr: float) -> Record:
+        trials = tuple(TuningTrial({"lr": rate}, 0.9, 1.0, rate == lr) for rate in (0.001, 0.004, 0.016))
+        return dataclasses.replace(rich, models=(dataclasses.replace(rich.models[0], tuning=trials), *rich.models[1:]))
+
+    assert "learning rate of rnn-plain lies at the edge" in texts(Fairness().blocks(with_best(0.016)), "en")
+    assert "rnn-plain: 가장 좋은 학습률이 시도한 범위의 끝" in texts(Fairness().blocks(with_best(0.001)), "ko")
+    assert "of rnn-plain lies at the edge" not in texts(Fairness().blocks(with_best(0.004)), "en")
 
 
 def texts(block: Any, lang: str) -> str:

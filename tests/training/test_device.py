@@ -25,11 +25,14 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: taken[-1] if taken else 0)
     assert choose_device("auto") == torch.device("cuda", 0)
     assert choose_device("cpu") == torch.device("cpu")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose_device("cuda") == torch.device("cuda", 1)
     assert taken == [0, 1]
+    monkeypatch.delenv("LOCAL_RANK")
+    assert choose_device("auto") == torch.device("cuda", 1), "the one that this process has chosen"
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(UserError, match="device: 3 processes on this host, but 2 CUDA devices; start fewer"):
         choose_device("auto")

@@ -4,64 +4,23 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch
-from torch import Tensor, nn
-
+from selfattn.claims.attention.labelling import LONGEST, SYMBOLS, Labeller, labelled, permuted_difference
 from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.drawing import at, chart, percent, table
 from selfattn.claims.rules import MARGIN, contrast, exact
-from selfattn.claims.sequences import BOS, FIRST, forced_accuracy, held_out, loss_of, random_symbols, stream, vocabulary
+from selfattn.claims.sequences import forced_accuracy, held_out, loss_of, stream, vocabulary
 from selfattn.claims.training import train_for
-from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast, Need
-from selfattn.layers import initialise
-from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import number_scale, power_of_ten
-from selfattn.streams import generator
 
-SYMBOLS, SHORTEST, LONGEST, TEST = 12, 5, 20, (10, 20, 40, 80)
+SHORTEST, TEST = 5, (10, LONGEST, 40, 80)
 ITEMS, RATES = 400, (3e-3, 1e-2, 3e-2)
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "t5")
 SHOWN = (("order", 20), ("order", 40), ("order", 80), ("set", 20), ("set", 80))  # in the table
 SAME, MOVED = 1e-10, 1e-3  # relative difference, in float64, that counts as none, and that counts as one
-
-
-class Labeller(Seq2Seq):
-    """An encoder that writes one token at each position of its source: no mask hides anything, so none leaks order."""
-
-    def __init__(self, config: TransformerConfig, vocab_size: int, seed: int) -> None:
-        super().__init__()
-        self.encoder = config.make_encoder(nn.Embedding(vocab_size, config.dim, padding_idx=0))
-        self.output = nn.Linear(config.dim, vocab_size)
-        initialise(self, generator(seed, "init"))
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
-        """Run the encoder."""
-        memory: EncoderMemory = self.encoder(source, source_mask)
-        return memory
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b s v]``; what stands in the target is not read."""
-        logits: Tensor = self.output(self.encode(source, source_mask).states)
-        return logits
-
-
-def labelled(task: str, rows: int, shortest: int, longest: int, draws: torch.Generator) -> Batch:
-    """Draw sequences of one length; a label is the symbol before (order), or the next larger one anywhere (set)."""
-    length = int(torch.randint(shortest, longest + 1, (1,), generator=draws))
-    x = random_symbols(rows, length, symbols=SYMBOLS, generator=draws)
-    if task == "order":
-        labels = x.roll(1, dims=1).index_fill(1, torch.tensor([0]), BOS)
-    else:
-        end = FIRST + SYMBOLS
-        larger = x[:, None, :].expand(-1, length, -1)
-        next_one = torch.where(larger > x[:, :, None], larger, end).amin(dim=-1)
-        labels = next_one.masked_fill(next_one == end, BOS)
-    everywhere = torch.ones_like(x, dtype=torch.bool)
-    return Batch(x, everywhere, x, labels, everywhere, list(range(rows)))
 
 
 @register.claim("order")
@@ -121,14 +80,3 @@ class Order(Claim):
             cells += (percent(found.mean(f"{p}-{task}", f"right@{length}")) for task, length in SHOWN)
         plot = chart(self, "order-by-length", lines, of="position", across=number_scale(TEST))
         return plot, table(self, "order-positions", heads, rows, of="position")
-
-
-@torch.inference_mode()
-def permuted_difference(model: Labeller, seed: int) -> float:
-    """Return how far logits of permuted symbols are from permuted logits, at most, relative to the largest logit."""
-    draws = generator(seed, "claims/permutation")
-    x = random_symbols(8, LONGEST, symbols=SYMBOLS, generator=draws)
-    places = torch.randperm(LONGEST, generator=draws)
-    mask = torch.ones_like(x, dtype=torch.bool)
-    straight, permuted = model.eval()(x, x, source_mask=mask), model(x[:, places], x, source_mask=mask)
-    return float((permuted - straight[:, places]).abs().max() / straight.abs().max())

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
 from functools import partial
 from statistics import median
 
 import torch
-from torch import Tensor
 
-from selfattn.attention import MultiHeadAttention
+from selfattn.claims.attention.timed_layers import WAYS, layers, longest_chain, seconds
 from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.drawing import at, chart, table
 from selfattn.claims.rules import contrast, exact
 from selfattn.evaluation.cost.decoding import peak_memory
 from selfattn.figures.claims import Contrast
-from selfattn.layers import RecurrentStack
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import number_scale
@@ -25,9 +21,6 @@ from selfattn.report.drawing.scale import number_scale
 WIDTH, TOKENS, TURNS = 64, 2048, 3
 COUNTED, LENGTHS = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)
 SHORT, LONG = 16, 1024  # between these the two have to cross
-WAYS = ("rnn", "rnn-unfused", "attention", "attention-unfused")
-
-Layer = Callable[[Tensor], Tensor]
 
 
 @register.claim("parallelism")
@@ -46,7 +39,7 @@ class Parallelism(Claim):
         self, arm: Arm, *, seed: int, rate: float | None, quick: bool, tokens: int = TOKENS
     ) -> dict[str, float]:
         """Count ``steps@N``, take ``ms@N`` by turns in processor time and ``bytes@N`` of one sequence, for each way."""
-        ways, draws = layers(seed), torch.Generator().manual_seed(seed)
+        ways, draws = layers(WIDTH, seed), torch.Generator().manual_seed(seed)
         found: dict[str, float] = {}
         lengths, turns = [n for n in LENGTHS if n <= tokens], 1 if quick else TURNS
         for n in COUNTED:
@@ -94,55 +87,6 @@ class Parallelism(Claim):
         across = number_scale(LENGTHS, powers=True)
         plot = chart(self, "step-time", lines, of="way", scale="powers", across=across)
         return plot, table(self, "steps-counted", heads, rows, of="way")
-
-
-def layers(seed: int) -> dict[str, Layer]:
-    """Make an LSTM layer and a self-attention layer; each in one kernel, and in pieces."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        rnn, attention = RecurrentStack(WIDTH, WIDTH), MultiHeadAttention(WIDTH, num_heads=4)
-
-    def one_by_one(x: Tensor) -> Tensor:
-        state, outputs = None, []
-        for symbol in torch.split(x, 1, dim=1):
-            output, state = rnn(symbol, state)
-            outputs.append(output)
-        return torch.cat(outputs, dim=1)
-
-    made: tuple[Layer, ...] = (
-        lambda x: rnn(x)[0],
-        one_by_one,
-        lambda x: attention(x).output,
-        lambda x: attention(x, need_weights=True).output,  # scores, softmax and sum written out
-    )
-    return dict(zip(WAYS, made, strict=True))
-
-
-def seconds(layer: Layer, x: Tensor) -> float:
-    """Take the processor time of a training step: forward and backward."""
-    started = time.process_time()
-    layer(x).square().mean().backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-    return max(time.process_time() - started, 1e-6)
-
-
-def longest_chain(output: Tensor) -> int:
-    """Count the operations of the longest chain in which each waits for the one before, in the gradient's graph.
-
-    Example:
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> longest_chain((x + 1) * 2)  # the leaf, a sum, a product
-        3
-    """
-    depth: dict[object, int] = {}
-    stack = [(output.grad_fn, False)]
-    while stack:
-        node, is_done = stack.pop()
-        before = [one for one, _ in getattr(node, "next_functions", ()) if one is not None]
-        if is_done:
-            depth[node] = 1 + max((depth[one] for one in before), default=0)
-        elif node not in depth:
-            stack += [(node, True), *((one, False) for one in before)]
-    return depth[output.grad_fn]
 
 
 def doublings(found: Found, figure: str, other: str) -> list[float]:

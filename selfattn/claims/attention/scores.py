@@ -13,18 +13,8 @@ from selfattn.attention import attend, scores
 from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.drawing import at, chart, table
 from selfattn.claims.rules import contrast
-from selfattn.claims.sequences import (
-    FIRST,
-    batch_of,
-    exact_share,
-    loss_of,
-    random_symbols,
-    stream,
-    validation_and_test,
-    vocabulary,
-)
+from selfattn.claims.sequences import exact_share, lookups, loss_of, stream, validation_and_test, vocabulary
 from selfattn.claims.training import resized, train_for
-from selfattn.data.batches import Batch
 from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.registry import register
@@ -36,17 +26,6 @@ WIDTHS, KEYS, QUERIES = (8, 32, 128, 512, 2048), 32, 512
 SOFTMAX = {"unscaled": scores.dot, "scaled": scores.scaled_dot}
 LEARNED = ("dot", "scaled_dot", "general", "concat", "additive", "location")
 HIDDEN, PAIRS, NAMES, VALUES, RATES = 32, 6, 12, 8, (3e-3, 1e-2, 3e-2)
-
-
-def lookups(draws: torch.Generator, rows: int = 64) -> Batch:
-    """Make sources of names, each followed by its value, whose target is the values in the order of the names.
-
-    Where to look depends on what stands there, not on the place.
-    """
-    order = torch.rand(rows, NAMES, generator=draws).argsort(dim=1)[:, :PAIRS]
-    values = random_symbols(rows, PAIRS, symbols=VALUES, generator=draws)
-    source = torch.stack([order + FIRST + VALUES, values], dim=2).flatten(1)
-    return batch_of(source, values.gather(1, order.argsort(dim=1)))
 
 
 def slope(values: tuple[float, ...]) -> float:
@@ -76,10 +55,11 @@ class Scores(Claim):
         config = resized("luong-dot", {"decoder.score": arm.settings["score"]}, hidden_dim=HIDDEN)
         model = build(config, vocab_size=vocabulary(NAMES + VALUES), seed=seed)
         steps = 200 if quick else steps
+        made = partial(lookups, pairs=PAIRS, names=NAMES, values=VALUES)
         begun = time.process_time()
-        train_for(model, stream(lookups, seed=seed), steps=steps, lr=rate, seed=seed)
+        train_for(model, stream(lambda draws: made(64, generator=draws), seed=seed), steps=steps, lr=rate, seed=seed)
         spent = (time.process_time() - begun) / steps
-        valid, test = validation_and_test(partial(lookups, rows=500), seed=seed)
+        valid, test = validation_and_test(lambda draws: made(500, generator=draws), seed=seed)
         return {"valid": loss_of(model, valid), "exact": exact_share(model, test), "milliseconds": 1000 * spent}
 
     def contrasts(self, found: Found) -> tuple[Contrast, ...]:

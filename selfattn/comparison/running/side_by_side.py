@@ -15,14 +15,15 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from functools import lru_cache
-from multiprocessing import current_process
 from pathlib import Path
+from platform import node
 from typing import Any
 
 import cloudpickle
 import torch
+from filelock import FileLock, Timeout
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from selfattn.comparison.plan import CompareOptions
@@ -264,8 +265,25 @@ def _do_in_worker(parcel: bytes, job: Job, folder: str, *, notes: bool) -> None:
     logs = Logs(jobs.options.out)
     if logs.stop.exists():
         return
-    if _on_gpus(jobs.options):
-        number = re.search(r"\d+$", current_process().name)
-        torch.cuda.set_device(int(number[0] if number else 0) % torch.cuda.device_count())
-    with threads(jobs.options.thread_count), reported(logs, job, raises=False) as reporter:
+    with ExitStack() as stack:
+        if _on_gpus(jobs.options):
+            _take_gpu(logs.path, stack)
+        stack.enter_context(threads(jobs.options.thread_count))
+        reporter = stack.enter_context(reported(logs, job, raises=False))
         jobs.train_and_test(job, [reporter], notes=notes)
+
+
+def _take_gpu(folder: Path, stack: ExitStack) -> None:
+    """Compute on a GPU of this host that no other worker has taken, the last one again where it is free.
+
+    Where there are more workers than GPUs, the last one is shared.
+
+    Args:
+        folder: where a file is locked for each GPU that is taken.
+        stack: gives it back.
+    """
+    for number in (torch.cuda.current_device(), *range(torch.cuda.device_count())):
+        with suppress(Timeout):
+            stack.enter_context(FileLock(folder / f".{node()}-gpu{number}.lock", timeout=0))
+            torch.cuda.set_device(number)
+            return

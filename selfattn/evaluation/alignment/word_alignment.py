@@ -160,7 +160,8 @@ def report_alignment(
 def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) -> ModelAlignment | None:
     """Hold attention, read as links between words, against hand-made links.
 
-    The best head is the one with the lowest error on the first half of the pairs; figures are of the second half.
+    The best head, for either step, is the one with the lowest error on the first half of the pairs; figures are of the
+    second half.
 
     Args:
         model: any of the protocol.
@@ -183,12 +184,15 @@ def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) 
         return HeadAlignment(way.layer, way.head, aer=reported[way], shifted_aer=reported[way._replace(shifted=True)])
 
     ways = [way for way in links if not way.shifted]
-    best = min((way for way in ways if way.head is not None), key=error)
+    heads = [way for way in ways if way.head is not None]
+    best = min(heads, key=error)
+    best_shifted = min(heads, key=lambda way: error(way._replace(shifted=True)))
     along = [diagonal(len(pair.source), len(pair.target)) for pair in gold[half:]]
     return ModelAlignment(
-        heads=tuple(row(way) for way in ways if way.head is not None),
+        heads=tuple(map(row, heads)),
         means=tuple(row(way) for way in ways if way.head is None),
         best=(best.layer, best.head or 0),
+        best_shifted=(best_shifted.layer, best_shifted.head or 0),
         diagonal_aer=count_alignment(along, right[half:]).aer,
     )
 

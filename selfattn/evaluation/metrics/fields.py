@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -63,7 +63,9 @@ def span_fields(prediction: str, target: str, spans: Sequence[Span]) -> dict[str
     return found
 
 
-def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair]) -> list[Bucket]:
+def score_fields(
+    outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence[Pair], clusters: Sequence[Hashable] | None = None
+) -> list[Bucket]:
     """Estimate how often each field is right.
 
     Where every target is an ISO date, fields are judged by `date_fields`, else by `span_fields`.
@@ -71,6 +73,7 @@ def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence
     Args:
         outputs: for each model the outputs of each of its runs.
         pairs: the test items.
+        clusters: a label for each, which those share that repeat one another; default none do.
 
     Returns:
         For each field its quality, over the pairs that have it; fields in the order in which they first occur.
@@ -102,7 +105,10 @@ def score_fields(outputs: Mapping[str, Sequence[Sequence[str]]], pairs: Sequence
             field,
             len(some),
             {
-                model: estimate(np.array([[run[place][field] for place in some] for run in runs], dtype=np.float64))
+                model: estimate(
+                    np.array([[run[place][field] for place in some] for run in runs], dtype=np.float64),
+                    None if clusters is None else [clusters[place] for place in some],
+                )
                 for model, runs in judged.items()
             },
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,6 +113,7 @@ def score_groups(
     metric: Metric,
     *,
     resamples: int = 500,
+    clusters: Sequence[Hashable] | None = None,
 ) -> tuple[Bucket, ...]:
     """Estimate each model's score on each group, over seeds and the items of the group.
 
@@ -122,6 +123,7 @@ def score_groups(
         references: one for each test item.
         metric: any.
         resamples: how often to draw the items of a group again, where the score is no mean; default 500.
+        clusters: a label for each test item, which those share that repeat one another; default none do.
 
     Raises:
         ValueError: not as many outputs as references.
@@ -137,7 +139,8 @@ def score_groups(
 
     def score(places: Sequence[int]) -> Mapping[str, Estimate]:
         of_group = {model: values[:, list(places)] for model, values in counts.items()}
-        return estimate_counts(of_group, metric, resamples=resamples)
+        labels = None if clusters is None else [clusters[place] for place in places]
+        return estimate_counts(of_group, metric, resamples=resamples, clusters=labels)
 
     return tuple(Bucket(group.name, len(group.places), score(group.places)) for group in groups)
 

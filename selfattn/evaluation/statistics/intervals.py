@@ -19,17 +19,19 @@ _METHODS: dict[Over, str] = {
 _Z = 1.959963984540054  # the normal quantile of (1 + _LEVEL) / 2
 
 
-def interval_method(over: Over) -> IntervalMethod:
+def interval_method(over: Over, repeated: int = 0) -> IntervalMethod:
     """Say how intervals are made.
 
     Args:
         over: what varies in them.
+        repeated: how many items repeat another one; default 0.
 
     Example:
         >>> interval_method("items").level
         0.95
     """
-    return IntervalMethod(_LEVEL, _METHODS[over], over)
+    method = _METHODS[over] + (f"; {repeated:,} items repeat another and are drawn with it" if repeated else "")
+    return IntervalMethod(_LEVEL, method, over)
 
 
 def bootstrap_share(

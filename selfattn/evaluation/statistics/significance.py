@@ -6,7 +6,7 @@ items, `k` counts an item, `r` runs of all models together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -16,7 +16,15 @@ import numpy.typing as npt
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
 from selfattn.evaluation.statistics.p_values import holm, sign_flip_p
-from selfattn.evaluation.statistics.variances import ALPHA, Variances, average_covariance, corpus_covariance, variances
+from selfattn.evaluation.statistics.variances import (
+    ALPHA,
+    Clusters,
+    Variances,
+    average_covariance,
+    cluster_sums,
+    corpus_covariance,
+    variances,
+)
 from selfattn.figures.pairs import Comparison, PairTest, Word
 from selfattn.figures.quality import Better, Estimate
 
@@ -25,7 +33,7 @@ RESAMPLES = 2000
 _ROUNDING = 1e-12  # of the scores' size
 
 
-def estimate(scores: npt.ArrayLike) -> Estimate:
+def estimate(scores: npt.ArrayLike, clusters: Sequence[Hashable] | None = None) -> Estimate:
     """Estimate a model's score and its 95 % interval over seeds and items.
 
     The half-width is that of `variances.Variances`. Where all scores are 0 or 1 it is laid out as Wilson's interval is,
@@ -34,6 +42,7 @@ def estimate(scores: npt.ArrayLike) -> Estimate:
 
     Args:
         scores: ``[s i]``, the score of each run on each item.
+        clusters: see `compare_scores`.
 
     Raises:
         ValueError: not two axes, nothing in it, or a value that is not finite.
@@ -45,15 +54,23 @@ def estimate(scores: npt.ArrayLike) -> Estimate:
         >>> estimate([[0.5, 0.7, 0.3]]).over
         'items'
     """
-    return _of_means({"model": scores}).estimates()["model"]
+    return _of_means({"model": scores}, clusters).estimates()["model"]
 
 
-def compare_scores(scores: Mapping[str, npt.ArrayLike], metric: str = "mean", better: Better = "higher") -> Comparison:
+def compare_scores(
+    scores: Mapping[str, npt.ArrayLike],
+    metric: str = "mean",
+    better: Better = "higher",
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    primary: tuple[str, str] | None = None,
+) -> Comparison:
     """Estimate every model's mean score, and test every pair of models.
 
     A pair's interval and p come from `variances.Variances`; p is never below that of the exact test over items alone,
     `p_values.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
-    over items takes its place. Holm's correction is over all pairs.
+    over items takes its place. Holm's correction is over all pairs but
+    a primary one.
 
     Runs of one number are not taken for pairs: the same seed gives two architectures the same order of data, but
     unrelated first weights. If they do share luck, the test is stricter, not laxer.
@@ -62,6 +79,10 @@ def compare_scores(scores: Mapping[str, npt.ArrayLike], metric: str = "mean", be
         scores: for each model ``[s i]``, the score of each run on each item; the same items in the same order for all.
         metric: what to call the score; default ``mean``.
         better: which of two scores is the better one; default the higher.
+        clusters: a label for each item: items of one label repeat one another, and are drawn together; default each
+            stands for itself.
+        primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of all
+            other pairs is, and these are exploratory; default all are corrected.
 
     Raises:
         ValueError: no model, not two axes, nothing in them, a value that is not finite, or different numbers of items.
@@ -72,11 +93,16 @@ def compare_scores(scores: Mapping[str, npt.ArrayLike], metric: str = "mean", be
         >>> found.between("b", "a").word, found.between("b", "c").word
         ('worse', 'no difference seen')
     """
-    return _of_means(scores).comparison(metric, better)
+    return _of_means(scores, clusters).comparison(metric, better, primary)
 
 
 def compare_outputs(
-    outputs: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], metric: Metric
+    outputs: Mapping[str, Sequence[Sequence[str]]],
+    references: Sequence[str],
+    metric: Metric,
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    primary: tuple[str, str] | None = None,
 ) -> Comparison:
     """Compare models by what they wrote: `compare_counts` of what a metric counts.
 
@@ -84,6 +110,8 @@ def compare_outputs(
         outputs: for each model the outputs of each of its runs.
         references: one for each item.
         metric: such as ``make_metric("bleu", "de")``.
+        clusters: see `compare_scores`.
+        primary: see `compare_scores`.
 
     Raises:
         ValueError: no model, no run, or not as many outputs as references.
@@ -96,16 +124,25 @@ def compare_outputs(
         >>> found.between("a", "b").word
         'better'
     """
-    return compare_counts(metric.count_runs(outputs, references), metric)
+    return compare_counts(metric.count_runs(outputs, references), metric, clusters=clusters, primary=primary)
 
 
-def compare_counts(counts: Mapping[str, npt.ArrayLike], metric: Metric, *, resamples: int = RESAMPLES) -> Comparison:
+def compare_counts(
+    counts: Mapping[str, npt.ArrayLike],
+    metric: Metric,
+    *,
+    resamples: int = RESAMPLES,
+    clusters: Sequence[Hashable] | None = None,
+    primary: tuple[str, str] | None = None,
+) -> Comparison:
     """Do what `compare_scores` does for any metric: also one that is no mean over items, such as BLEU or an error rate.
 
     Args:
         counts: for each model ``[s i k]``: what the metric counts on each item, in each run.
         metric: makes scores of them.
         resamples: how often to draw the items again, where the score is no mean; default 2000.
+        clusters: see `compare_scores`.
+        primary: see `compare_scores`.
 
     Raises:
         ValueError: no model, not three axes, nothing in them, a value or a score that is not finite, or different
@@ -119,14 +156,18 @@ def compare_counts(counts: Mapping[str, npt.ArrayLike], metric: Metric, *, resam
         >>> found.between("a", "b").word
         'better'
     """
-    return _measured(counts, metric, resamples).comparison(metric.name, metric.better)
+    return _measured(counts, metric, resamples, clusters).comparison(metric.name, metric.better, primary)
 
 
 def estimate_counts(
-    counts: Mapping[str, npt.ArrayLike], metric: Metric, *, resamples: int = RESAMPLES
+    counts: Mapping[str, npt.ArrayLike],
+    metric: Metric,
+    *,
+    resamples: int = RESAMPLES,
+    clusters: Sequence[Hashable] | None = None,
 ) -> dict[str, Estimate]:
     """Estimate every model's score as `compare_counts` does, which describes the arguments, and test nothing."""
-    return _measured(counts, metric, resamples).estimates()
+    return _measured(counts, metric, resamples, clusters).estimates()
 
 
 def word_for(low: float, high: float, p_holm: float, *, seeds: int, apart: bool, better: Better = "higher") -> Word:
@@ -168,14 +209,16 @@ class _Measured:
     Attributes:
         runs: for each model ``[s]``.
         covariance: ``[r r]``, of all runs in their order.
-        items: how many there are.
+        items: how many there are that do not repeat one another.
         right: for each model ``[s i]`` of 0 and 1, where the scores are shares of right answers; None where not.
+        clusters: which items repeat one another; None where none do.
     """
 
     runs: Mapping[str, Array]
     covariance: Array
     items: int
     right: Mapping[str, Array] | None
+    clusters: Clusters | None = None
 
     def estimates(self) -> dict[str, Estimate]:
         return {name: self._estimate(name) for name in self.runs}
@@ -183,16 +226,17 @@ class _Measured:
     def _estimate(self, name: str) -> Estimate:
         values = self.runs[name]
         mean, runs = float(values.mean()), tuple(map(float, values))
-        if self.right is not None and len(values) == 1:
+        if self.right is not None and len(values) == 1 and self.clusters is None:
             return replace(bootstrap_share(self.right[name] > 0), mean=mean, runs=runs)
         half = self._variances(name).half_width()
         ends = (mean - half, mean + half) if self.right is None else _share_interval(mean, half, self.items)
         return Estimate(mean, *ends, runs)
 
-    def comparison(self, metric: str, better: Better) -> Comparison:
+    def comparison(self, metric: str, better: Better, primary: tuple[str, str] | None) -> Comparison:
         pairs = [self._pair(first, second, metric) for first, second in combinations(self.runs, 2)]
-        corrected = holm([pair.p for pair in pairs])
-        with_words = (self._with_word(pair, p, better) for pair, p in zip(pairs, corrected, strict=True))
+        pairs = [replace(pair, primary={pair.first, pair.second} == set(primary or ())) for pair in pairs]
+        corrected = iter(holm([pair.p for pair in pairs if not pair.primary]))
+        with_words = (self._with_word(pair, pair.p if pair.primary else next(corrected), better) for pair in pairs)
         return Comparison(self.estimates(), tuple(with_words))
 
     def _variances(self, *names: str) -> Variances:
@@ -216,7 +260,7 @@ class _Measured:
             low, high = max(-1.0, low), min(1.0, high)
             # In whole numbers, also where one model has more runs than the other.
             sums = self.right[first].sum(axis=0) * len(other) - self.right[second].sum(axis=0) * len(one)
-            p_items = sign_flip_p(sums.astype(np.int64))
+            p_items = sign_flip_p(cluster_sums(sums, self.clusters).astype(np.int64))
         p = max(p_items, found.p_seeds(difference))
         return PairTest(first, second, metric, difference, low, high, p, p, "no difference seen", p_items)
 
@@ -229,21 +273,36 @@ class _Measured:
         return replace(pair, p_holm=p_holm, word=word)
 
 
-def _measured(counts: Mapping[str, npt.ArrayLike], metric: Metric, resamples: int) -> _Measured:
+def _measured(
+    counts: Mapping[str, npt.ArrayLike], metric: Metric, resamples: int, labels: Sequence[Hashable] | None
+) -> _Measured:
     runs = _checked(counts, axes=3)
     if metric.is_mean:
-        return _of_means({name: metric.score(one) for name, one in runs.items()})
+        return _of_means({name: metric.score(one) for name, one in runs.items()}, labels)
     joined = np.concatenate(list(runs.values()))
     scores = {name: metric.score(one.sum(axis=1)) for name, one in runs.items()}
+    joined = cluster_sums(joined.swapaxes(1, 2), _numbered(labels, joined.shape[1])).swapaxes(1, 2)
     return _Measured(scores, corpus_covariance(joined, metric.score, resamples=resamples), joined.shape[1], None)
 
 
-def _of_means(scores: Mapping[str, npt.ArrayLike]) -> _Measured:
+def _of_means(scores: Mapping[str, npt.ArrayLike], labels: Sequence[Hashable] | None = None) -> _Measured:
     runs = _checked(scores, axes=2)
     joined = np.concatenate(list(runs.values()))
+    clusters = _numbered(labels, joined.shape[1])
+    items = joined.shape[1] if clusters is None else int(clusters.max()) + 1
     right = runs if bool(np.isin(joined, (0.0, 1.0)).all()) else None
     means = {name: one.mean(axis=1) for name, one in runs.items()}
-    return _Measured(means, average_covariance(joined), joined.shape[1], right)
+    return _Measured(means, average_covariance(joined, clusters), items, right, clusters)
+
+
+def _numbered(labels: Sequence[Hashable] | None, items: int) -> Clusters | None:
+    """The number of each item's label; None where no two items have the same."""
+    if labels is None:
+        return None
+    if len(labels) != items:
+        raise ValueError(f"clusters: expected a label for each of {items} items, got {len(labels)}")
+    places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    return None if len(places) == items else np.array([places[label] for label in labels])
 
 
 def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 
 from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
@@ -23,6 +24,8 @@ ALPHA = 0.05  # of intervals and tests
 _AT_ONCE = 256  # resamples held in memory together
 _Z = t_quantile(math.inf, ALPHA)
 _NORMAL = NormalDist()
+
+Clusters = npt.NDArray[np.int64]  # the number, from 0 on, of what each item repeats
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,28 @@ def variances(groups: Sequence[Array], covariance: Array, items: int, *, extra: 
     )
 
 
-def average_covariance(scores: Array) -> Array:
+def cluster_sums(values: Array, clusters: Clusters | None) -> Array:
+    """Add up over items that repeat one another.
+
+    Args:
+        values: ``[... i]``.
+        clusters: ``[i]``; None where no item repeats another.
+
+    Returns:
+        ``[... g]``.
+
+    Example:
+        >>> cluster_sums(np.array([[1.0, 2.0, 4.0]]), np.array([0, 1, 0])).tolist()
+        [[5.0, 2.0]]
+    """
+    if clusters is None:
+        return values
+    found = np.zeros((*values.shape[:-1], int(clusters.max()) + 1))
+    np.add.at(found.T, clusters, values.T)
+    return found
+
+
+def average_covariance(scores: Array, clusters: Clusters | None = None) -> Array:
     r"""Covariances of the runs' average scores under resampling of the items, in closed form.
 
     All runs answer the same items, so that a hard draw pulls all of them down. For averages the bootstrap's covariance
@@ -117,8 +141,12 @@ def average_covariance(scores: Array) -> Array:
 
     .. math:: \frac{1}{n (n - 1)} \sum_i (x_{ri} - \bar x_r)(x_{qi} - \bar x_q)
 
+    Where items repeat one another their deviations are added up first, and groups are what is drawn (Liang and Zeger
+    1986): of :math:`g` groups, :math:`\frac{g}{g - 1} \frac{1}{n^2}` stands in front of the sum over groups.
+
     Args:
         scores: ``[r i]``, the score of each run on each item. One item alone shows no spread: all zeros.
+        clusters: see `cluster_sums`.
 
     Returns:
         ``[r r]``.
@@ -128,8 +156,9 @@ def average_covariance(scores: Array) -> Array:
         [[0.111, 0.056], [0.056, 0.111]]
     """
     count = scores.shape[1]
-    apart = scores - scores.mean(axis=1, keepdims=True)
-    found: Array = apart @ apart.T / (count * max(1, count - 1))
+    apart = cluster_sums(scores - scores.mean(axis=1, keepdims=True), clusters)
+    groups = apart.shape[1]
+    found: Array = apart @ apart.T / (count * max(1, groups - 1) * (count / groups))
     return found
 
 

@@ -35,8 +35,9 @@ class TransformerEncoder(Encoder):
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
         """Encode ids ``[b s]`` with mask ``[b s]``."""
-        # Of a device the answer would have to be waited for.
-        mask, bias = hide_keys(source_mask) if source_mask.is_cpu else (key_mask(source_mask), None)
+        # Of a device the answer would have to be waited for, and a graph that is exported has none.
+        is_known = source_mask.is_cpu and not torch.compiler.is_exporting()
+        mask, bias = hide_keys(source_mask) if is_known else (key_mask(source_mask), None)
         x = self.embed(source)
         if mask is not None or bias is not None:
             x = x.masked_fill(~source_mask[..., None], 0.0)  # what stands at padding is felt nowhere

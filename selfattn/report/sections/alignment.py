@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.figures.record import Record
 from selfattn.registry import register
@@ -49,10 +51,21 @@ def _chosen(found: ModelAlignment) -> list[tuple[Message, HeadAlignment]]:
     """The best head, then the mean of each layer that has more than one."""
     if len(found.heads) == 1:
         return [(message("alignment.only"), found.heads[0])]
-    best = [one for one in found.heads if (one.layer, one.head) == found.best][:1]
+    by_place = {(one.layer, one.head): one for one in found.heads}
+    if found.best_shifted is None or found.best_shifted == found.best:
+        key = "alignment.best" if found.best_shifted is None else "alignment.best.both"
+        best = [(_at(key, by_place[found.best]), by_place[found.best])] if found.best else []
+    else:  # each with the figures of the step that it was chosen for
+        reads = by_place[found.best_shifted]
+        shown = replace(reads, gold_share=None, aer=None)
+        best = [(_at("alignment.best.shifted", reads), shown)]
+        if found.best:
+            writes = by_place[found.best]
+            shown = replace(writes, shifted_gold_share=None, shifted_aer=None)
+            best.insert(0, (_at("alignment.best", writes), shown))
     layers = [one.layer for one in found.heads]
     means = [one for one in found.means if layers.count(one.layer) > 1]
-    return [(_at("alignment.best", one), one) for one in best] + [(_at("alignment.mean", one), one) for one in means]
+    return best + [(_at("alignment.mean", one), one) for one in means]
 
 
 def _at(key: str, one: HeadAlignment) -> Message:

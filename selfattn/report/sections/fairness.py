@@ -180,7 +180,17 @@ def _tuning(record: Record) -> tuple[b.Block, ...]:
     trials = (_trials(record, model, f"trials-{k}") for k, model in enumerate(tuned))
     names = (message("tuning.all", model=model.name) for model in tuned)
     folded = (b.Folded(name, one.name, (one,)) for name, one in zip(names, trials, strict=True))
-    return b.Paragraph(message("tuning.text", space=tuning_space(record))), table, *folded
+    edge = ", ".join(model.name for model in tuned if _at_edge(model))
+    said = message("tuning.edge", names=edge) if edge else None
+    return b.Paragraph(message("tuning.text", space=tuning_space(record)), said), table, *folded
+
+
+def _at_edge(model: Model) -> bool:
+    """Whether the chosen learning rate is the lowest or the highest that was tried."""
+    rates = [
+        (float(rate), trial.chosen) for trial in model.tuning if isinstance(rate := trial.settings.get("lr"), float)
+    ]
+    return len(rates) > 2 and (min(rates)[1] or max(rates)[1])
 
 
 def tuning_space(record: Record) -> str:

@@ -55,12 +55,19 @@ def _pair(record: Record, test: PairTest) -> Row:
     p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
     models = (model for model in record.models if model.name in (test.first, test.second))
     key = f"word.{OUTCOMES[test.word].value}" if comparable(record, *models) else "standing.stopped"
-    return Row((test.first, test.second, difference, p, p_holm, message(key)), test.first)
+    word = message(key)
+    if any(other.primary for other in record.pairs):
+        word = message("word.primary" if test.primary else "word.exploratory", word=word)
+    return Row((test.first, test.second, difference, p, p_holm, word), test.first)
 
 
 def method_note(record: Record) -> Message:
     """How pairs were tested, in one sentence, and what the intervals are."""
     pairs = sum(test.metric == record.pairs[0].metric for test in record.pairs) if record.pairs else 0
+    primary = next((test for test in record.pairs if test.primary), None)
+    if primary and pairs > 1:
+        names, rest = {"first": primary.first, "second": primary.second}, pairs - 1
+        return message("statistics.method.primary", **names, count=rest, intervals=interval_note(record))
     key = "statistics.none" if not pairs else "statistics.method.alone" if pairs == 1 else "statistics.method"
     return message(key, count=pairs, intervals=interval_note(record))
 

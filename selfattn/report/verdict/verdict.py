@@ -25,6 +25,7 @@ from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair
 from selfattn.report.words.messages import Message, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
+_GOOD = 0.99  # of a share: nothing of a run so good has failed
 LISTED = 4  # obstacles that the verdict spells out
 
 
@@ -52,6 +53,7 @@ def verdict(record: Record) -> Verdict:
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
     others: list[Message] = [*_test_sentence(record, test), *budget_sentence(record)]
     if pair:
+        others += _saturated_sentence(record, pair)
         others += [*open_budgets(record, pair), *_time_sentence(record, pair)]
     others += [*_baseline_sentence(record), *below_floor(record), *_ceiling_sentence(record)]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
@@ -151,8 +153,8 @@ def _test_sentence(record: Record, test: PairTest | None) -> list[Message]:
     kind = record.headline.kind
     of, unit = {"first": test.first, "second": test.second}, message(f"difference.{kind}")
     difference, p = difference_text(test, kind), p_text(test.p_holm)
-    key = "verdict.test" if pairs > 1 else "verdict.test.alone"
-    return [message(key, **of, difference=difference, unit=unit, p=p, pairs=pairs)]
+    key = "verdict.test.alone" if pairs == 1 else "verdict.test.primary" if test.primary else "verdict.test"
+    return [message(key, **of, difference=difference, unit=unit, p=p, pairs=pairs - test.primary)]
 
 
 def _time_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
@@ -180,18 +182,34 @@ def _baseline_sentence(record: Record) -> list[Message]:
     return [message(key, other=other.name, scores=scores(record, without) or NONE), *why]
 
 
-def _ceiling_sentence(record: Record) -> list[Message]:
-    """What runs that are all perfect leave open: trainings that fail, of which so few may show none."""
-    perfect = {
-        model.name: len(found.runs)
-        for model in sound(record)
-        if (found := quality(record, model)) and found.runs and set(found.runs) == {1.0}
-    }
-    if record.headline.kind != "share" or record.headline.better != "higher" or not perfect:
+def _saturated_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
+    """That two models which cannot be told apart leave a test nothing to tell them by, where parts of it ask more."""
+    found = [one for model in pair if (one := quality(record, model))]
+    share = record.headline.kind == "share" and record.headline.better == "higher"
+    if not share or len(found) < 2 or min(one.mean for one in found) < _GOOD:
         return []
-    fewest = min(perfect.values())
+    parts = [
+        part.models for group in record.buckets if group.metric == record.headline.metric for part in group.buckets
+    ]
+    names = {model.name for model in pair}
+    harder = any(names <= set(part) and max(part[name].mean for name in names) < _GOOD for part in parts)
+    undecided = relation(record, *pair).outcome is PairOutcome.SAME
+    return [message("verdict.saturated")] if harder and undecided else []
+
+
+def _ceiling_sentence(record: Record) -> list[Message]:
+    """What runs that are all good leave open: trainings that fail, of which so few may show none."""
+    if record.headline.kind != "share" or record.headline.better != "higher":
+        return []
+    runs = {model.name: one.runs for model in sound(record) if (one := quality(record, model)) and one.runs}
+    good = {name: own for name, own in runs.items() if len(own) > 1 and min(own) >= _GOOD}
+    if not good:
+        return []
+    perfect = [name for name, own in good.items() if min(own) == 1.0]
+    fewest = min(map(len, good.values()))
     percent = amount(100 * (1 - 0.05 ** (1 / fewest)))
-    return [message("verdict.ceiling", names=", ".join(perfect), count=fewest, percent=percent)]
+    found = [message("verdict.ceiling", names=", ".join(good), count=fewest, percent=percent)]
+    return found + ([message("verdict.ceiling.items", names=", ".join(perfect))] if perfect else [])
 
 
 def _seed_sentence(record: Record) -> Message:

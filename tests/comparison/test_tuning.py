@@ -1,0 +1,96 @@
+"""Tuning gives every model the same chance: wide rates, wider at an edge, and seeds that no comparison has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from selfattn.comparison import tuning
+from selfattn.comparison.plan import MOST_SEEDS, CompareOptions, Plan, Planned
+from selfattn.models.config import config_to_dict
+from selfattn.models.presets import PRESETS
+from selfattn.training.config import TrainingConfig
+
+RECIPE = TrainingConfig(lr=0.004)
+
+
+@pytest.mark.parametrize("count", [8, 16])
+def test_rates_are_searched_over_a_factor_of_thirty_evenly(count: int) -> None:
+    rates = sorted(choice.training.get("lr", RECIPE.lr) for choice in tuning.choices(count, RECIPE))
+    low, high = (factor * RECIPE.lr for factor in tuning.LR_FACTORS)
+    assert high / low >= 30
+    assert low <= rates[0]
+    assert rates[-1] <= high
+    assert rates[-1] / rates[0] > 30 ** (1 - 2 / count)
+    gaps = [log(b / a) for a, b in pairwise(rates)]
+    assert max(gaps) < 3 * log(high / low) / count  # nowhere is much left out
+
+
+def tuned(best: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, count: int = 8) -> tuple[Plan, list[Any]]:
+    """Tune two models, of each of which a trial is the better the nearer its rate is to the best."""
+    models = {name: Planned(name, config_to_dict(PRESETS[name].config)) for name in best}
+    plan = Plan("dates", "", quick=False, seeds=3, models=models, few=(), tuned=False)
+    asked: list[Any] = []
+    monkeypatch.setattr(tuning, "do_all", lambda jobs, some: asked.extend(some))
+
+    def directory(path: Path) -> Any:
+        job = next(job for job in asked if path == Path("out") / job.path)
+        name = next(name for name in best if job.label.startswith(name))
+        apart = abs(log(job.model.training.get("lr", RECIPE.lr) / best[name]))
+        report = SimpleNamespace(measures={"exact_match": max(0.0, 1 - apart / 10)}, valid_loss=apart)
+        return SimpleNamespace(metrics=lambda: [report], record=lambda: SimpleNamespace(train_seconds=1.0))
+
+    monkeypatch.setattr(tuning, "RunDirectory", directory)
+    criterion = SimpleNamespace(value=lambda measures: measures["exact_match"])
+    options = CompareOptions(models=tuple(best), out=Path("out"), tune=count)
+    jobs: Any = SimpleNamespace(
+        options=options, recipe=RECIPE, training_set=lambda seed: SimpleNamespace(criterion=criterion)
+    )
+    return tuning.tune(plan, jobs), asked
+
+
+def test_a_best_rate_at_the_edge_widens_the_search_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Around the rate that one family likes, the other's lies outside."""
+    plan, _ = tuned({"rnn-attention": 0.004, "transformer": 0.1}, monkeypatch)
+    found = plan.models["transformer"].training["lr"]
+    assert found > 4 * RECIPE.lr
+    assert found == pytest.approx(0.1, rel=0.5)
+    trials = [[trial.settings for trial in model.trials] for model in plan.models.values()]
+    assert trials[0] == trials[1]
+    assert len(trials[0]) > 8
+    low, _ = tuned({"rnn-attention": 0.004, "transformer": 1e-4}, monkeypatch)
+    assert low.models["transformer"].training["lr"] < RECIPE.lr / 8
+    inside, _ = tuned({"rnn-attention": 0.004, "transformer": 0.003}, monkeypatch)
+    assert [len(model.trials) for model in inside.models.values()] == [8, 8]
+    assert inside.tuned
+
+
+def test_trials_have_a_seed_that_no_comparison_trains_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, asked = tuned({"rnn-attention": 0.004, "transformer": 0.1}, monkeypatch)
+    seeds = {job.seed for job in asked}
+    assert len(seeds) == 1
+    assert min(seeds) >= MOST_SEEDS
+    assert not seeds & {seed for _, seed, _ in plan.runs()}
+    assert not any(job.tested for job in asked)
+
+
+def test_of_equals_the_lower_loss_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all trials answer everything, the first of them would always be the recipe."""
+    real = tuning.TuningTrial
+    monkeypatch.setattr(tuning, "TuningTrial", lambda settings, valid, seconds: real(settings, 1.0, seconds))
+    plan, _ = tuned({"rnn-attention": 0.0015, "transformer": 0.01}, monkeypatch)
+    rates = [model.training.get("lr", RECIPE.lr) for model in plan.models.values()]
+    assert rates[0] < RECIPE.lr < rates[1]
+
+
+def test_few_trials_have_no_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = tuned({"rnn-attention": 0.1, "transformer": 0.1}, monkeypatch, count=3)
+    assert [len(model.trials) for model in plan.models.values()] == [3, 3]
+    assert replace(plan, tuned=True) == plan

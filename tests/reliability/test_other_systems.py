@@ -1,0 +1,169 @@
+"""What can be seen here of Windows and macOS: what they refuse is refused, what they do not have is taken away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from small_runs import Cli
+
+import selfattn
+from selfattn.files import write_text
+from selfattn.runs.run import Run
+from selfattn.runs.sharing.exported import format_of
+
+pytest.importorskip("fcntl", reason="simulates what it does not have")
+if not Path("/proc/self/maps").exists():
+    pytest.skip("needs /proc", allow_module_level=True)
+
+from like_windows import held, like_windows, refused_names
+
+TINY = ("--epochs", 1, "--items-per-epoch", 64, "--validation-items", 4)
+SMALL = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
+
+
+@pytest.fixture(autouse=True)
+def windows() -> Iterator[None]:
+    with like_windows():
+        yield
+
+
+def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:
+    import mmap
+    import os
+
+    path = tmp_path / "a"
+    path.write_bytes(b"1234")
+    with path.open("rb") as file:
+        with pytest.raises(OSError, match="fsync"):
+            os.fsync(file.fileno())
+        with pytest.raises(PermissionError, match="replace"):
+            write_text(path, "new")
+        mapped = mmap.mmap(file.fileno(), 4, access=mmap.ACCESS_READ)
+    with pytest.raises(PermissionError, match="rename"):
+        tmp_path.rename(tmp_path.with_name("b"))
+    assert held(str(path))
+    mapped.close()
+    write_text(path, "new")
+    path.unlink()
+    (tmp_path / "a:b").touch()
+    (tmp_path / "x").touch()
+    (tmp_path / "X").touch()
+    assert len(refused_names(tmp_path)) == 2
+
+
+def test_a_comparison_begun_and_gone_on_with(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = (
+        "compare",
+        "dates",
+        "--models",
+        "a=rnn-plain,b=rnn-attention",
+        "--apart",
+        "--quick",
+        "--test-items",
+        4,
+        *TINY,
+        *SMALL,
+    )
+    done = cli(*options, "--out", out)
+    assert done.code == 0, done.err
+    loaded = selfattn.load(out / "runs" / "a-seed0")  # may be held by a user's program
+    (out / "runs" / "b-seed0" / "test.json").unlink()
+    assert cli(*options, "--out", out, "--resume").code == 0
+    assert cli("report", out, "--out", out, "--figures", "svg", "--tables", "csv,tex").code == 0
+    assert loaded.predict(["1 May 1999"])
+    assert refused_names(tmp_path) == []
+
+
+def test_a_training_that_is_refused_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
+    run = ("train", "dates", "--model", "rnn-plain", *TINY, *SMALL, "--out", tmp_path / "run")
+    refused = cli(*run, "--warmup-steps", 10**6)
+    assert refused.code == 2
+    assert "give fewer" in refused.err
+    assert list(tmp_path.iterdir()) == []
+    assert cli(*run).code == 0
+    assert cli(*run).code == 2
+    assert cli(*run, "--resume").code == 2
+
+
+def test_a_corpus_is_cleaned_and_mapped(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    lines = [f"number {one} and {two}\t{two} {one}" for one in range(20) for two in range(20)]
+    write_text(tmp_path / "pairs.tsv", "\n".join([*lines, *lines[:9]]) + "\n")
+    options = ("--data", tmp_path / "pairs.tsv", "--vocab-size", 290, "--model", "rnn-attention", *TINY, *SMALL)
+    done = cli("train", "translation", *options, "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    assert len(list((tmp_path / "cache").rglob("*.arrow"))) == 3
+    assert not list((tmp_path / "cache").rglob("building-*"))
+    assert cli("evaluate", tmp_path / "run").code == 0
+    assert refused_names(tmp_path) == []
+
+
+def test_a_run_leaves(runs: dict[str, Run], tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
+    out = tmp_path / "out"
+    out.mkdir()  # an empty directory may be there
+    assert format_of(runs["transformer"].export("ctranslate2", out)) == "ctranslate2"
+    assert refused_names(tmp_path) == []
+
+
+WITHOUT = """
+import os, signal, sys
+import datasets, joblib.externals.loky, multiprocess, torch  # they ask what system this is, and are tried elsewhere
+
+for name in ("pwd", "grp", "resource", "termios", "tty"):
+    sys.modules[name] = None
+for name in ("fork", "geteuid", "killpg", "mkfifo", "sched_getaffinity", "sysconf"):
+    delattr(os, name)
+for name in ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "alarm", "pthread_sigmask", "setitimer"):
+    delattr(signal, name)
+"""
+
+
+def test_a_training_where_posix_is_not(tmp_path: Path) -> None:
+    program = WITHOUT + (
+        "import importlib, pkgutil, selfattn\n"
+        "for found in pkgutil.walk_packages(selfattn.__path__, 'selfattn.'):\n"
+        "    if not found.name.endswith('__main__'):\n"
+        "        importlib.import_module(found.name)\n"
+        "from selfattn.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    command = [*("train", "dates", "--model", "rnn-plain"), *TINY, *SMALL, "--out", tmp_path / "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, command)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])
+
+
+@pytest.mark.slow
+def test_the_tests_are_read_where_posix_is_not(tmp_path: Path) -> None:
+    (tmp_path / "without.py").write_text(WITHOUT, encoding="utf-8")
+    tests = Path(__file__).parents[1]
+    own = (Path(__file__), tests / "fixtures" / "like_windows.py")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--co",
+        "-p",
+        "without",
+        "-p",
+        "no:cacheprovider",
+        tests,
+        *(f"--ignore={one}" for one in own),
+    ]
+    done = subprocess.run(
+        command, cwd=tests.parent, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
