@@ -23,7 +23,7 @@ from benchmarks.measure import ROOT, Bench, Row, spread, told
 from benchmarks.page import page
 
 GROUPS = ("processes", "training", "decoding", "attention", "program")
-NAMED = ("torch", "numpy", "transformers", "x-transformers", "ctranslate2", "joeynmt", "yoyodyne")
+NAMED = ("torch", "numpy", "transformers", "x-transformers", "ctranslate2", "joeynmt")
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -109,7 +109,8 @@ def main() -> None:
         return
     args.out.parent.mkdir(parents=True, exist_ok=True)
     kept: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {"groups": {}}
-    command = " ".join(["python -m benchmarks", *(a for a in sys.argv[1:] if not a.startswith("--page"))])
+    how = f"--{'all' if args.all else 'quick'}{f' --turns {args.turns}' if args.turns else ''}"
+    where = (f" --threads {args.threads}" if args.threads > 1 else "") + " --device cuda" * (args.device == "cuda")
     for group in () if args.page_only else args.only:
         print(group, flush=True)
         part, started = args.out.with_name(f"benchmarks-{group}.json"), time.monotonic()
@@ -134,7 +135,7 @@ def main() -> None:
         rows = json.loads(part.read_text()) if part.exists() else []
         part.unlink(missing_ok=True)
         kept["groups"][group] = {
-            "command": command,
+            "command": f"python -m benchmarks {how}{where} --only {group}",
             "device": args.device,
             "threads": args.threads,
             "seconds": time.monotonic() - started,
