@@ -128,7 +128,8 @@ class Claim(ABC):
     Its words stand in catalogues (`words/LANG/MODULE.po` of this room) or, in a stranger's file, in the class attribute
     `words`, by key: ``sentence``, ``explanation`` (one paragraph; each term explained where it first stands),
     ``varied``, ``held``, ``rule``, ``arm.NAME``, ``contrast.NAME``, ``condition.KEY``, captions of its plot; and where
-    the figures may contradict the textbook ``finding.VERDICT`` (with a hyphen for a space), which says why.
+    the figures may contradict the textbook ``finding.VERDICT`` (with a hyphen for a space), which says why
+    on the page of a full run.
 
     Attributes:
         name: under which it is registered.

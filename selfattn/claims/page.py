@@ -222,7 +222,7 @@ class _Shown:
         ]
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
-        if judgement and self.claim.says(f"finding.{_key(judgement.verdict)}"):
+        if judgement and not self.found.quick and self.claim.says(f"finding.{_key(judgement.verdict)}"):
             facts.append((words("fact.finding"), say(f"finding.{_key(judgement.verdict)}")))
         yield Facts(tuple(facts), wide=True)
         if result.failed:

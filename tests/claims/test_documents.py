@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from selfattn.figures.claims import ClaimsRecord
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Linked, Table
 from selfattn.report.render.html import html_of
+from selfattn.report.render.markdown import markdown_of
 from selfattn.report.words.messages import said
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +46,12 @@ def test_the_pages_are_made_of_the_record() -> None:
     for path, text in made.items():
         assert path.read_text("utf-8") == text, f"{path}: make it again: python docs/results/claims/write.py"
     assert (RESULTS / "claims.html").read_text("utf-8") == html_of(document_of(record()))
+
+
+def test_what_the_figures_say_is_said_of_full_runs_alone() -> None:
+    head = "What the figures say"
+    assert head in markdown_of(document_of(record()), "en")
+    assert head not in markdown_of(document_of(replace(record(), quick=True)), "en")
 
 
 def rows(lang: str) -> dict[str, tuple[str, str, str]]:
