@@ -40,8 +40,8 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
         UserError: a package is missing, or the model computes something that ONNX cannot say.
     """
     try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
+        import onnx  # noqa: F401  # whether it is there
+        import onnxscript  # noqa: F401  # likewise
     except ImportError as error:
         raise UserError(f"onnx: the package {error.name} is missing; pip install 'selfattn[onnx]'") from None
     # With gradients a cache is joined, without them it grows in place, which a graph cannot say.

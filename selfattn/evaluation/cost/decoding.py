@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -144,10 +145,12 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
         self._watched: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with self:  # in inference mode composite operations come whole: what happens inside them counts
-            inside = func.decompose(*args, **(kwargs or {}))
-        if inside is not NotImplemented:
-            return inside
+        whole = DispatchKey.CompositeImplicitAutograd
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
+            # In inference mode composite operations come whole: what happens inside them counts. `func.decompose` would
+            # take PyTorch's Python forms of them, whose dropout of nothing makes a copy that is never made.
+            with self:
+                return func._op_dk(whole, *args, **(kwargs or {}))
         given = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
         returned = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(returned):
