@@ -37,7 +37,7 @@ class Alignment(Claim):
 
     name = "alignment"
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
-    seconds = (40.0, 300.0)
+    seconds = (40.0, 330.0)
     points = tuple(f"{name}-{floor}" for name in READERS for floor in FLOORS)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:

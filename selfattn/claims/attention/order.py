@@ -29,7 +29,7 @@ class Order(Claim):
 
     name = "order"
     source = "Vaswani et al. 2017, section 3.5; Press et al. 2022, sections 1 and 3 (lengths never trained on)"
-    seconds = (25.0, 190.0)
+    seconds = (25.0, 250.0)
     points = tuple(f"{p}-{task}" for task in ("order", "set") for p in POSITIONS)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:

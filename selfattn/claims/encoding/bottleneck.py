@@ -29,7 +29,7 @@ class Bottleneck(Claim):
 
     name = "bottleneck"
     source = "Cho et al. 2014 (SSST-8), section 4; Bahdanau et al. 2015, sections 1 and 5.2.2"
-    seconds = (25.0, 180.0)
+    seconds = (25.0, 250.0)
     points = ("lead", "lead-wide")
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:

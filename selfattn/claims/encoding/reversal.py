@@ -29,7 +29,7 @@ class Reversal(Claim):
 
     name = "reversal"
     source = "Sutskever et al. 2014, section 3.3"
-    seconds = (30.0, 280.0)
+    seconds = (30.0, 330.0)
     points = ("plain-monotone", "attention-monotone", "attention-reversed", "by-task", "by-model")
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
