@@ -35,7 +35,8 @@ def rich() -> Record:
 
 def said(record: Record, lang: str = "en") -> str:
     found = verdict(record)
-    return " ".join(one.say(lang) for one in (found.lead, *found.others, *found.aside, *limits(record))).replace("\u00a0", " ")
+    sentences = (found.lead, *found.others, *found.aside, *limits(record))
+    return " ".join(one.say(lang) for one in sentences).replace("\u00a0", " ")
 
 
 def test_a_model_under_a_floor_stays_in_the_verdict(rich: Record) -> None:
