@@ -279,7 +279,7 @@ class Module:
                 function.__kwdefaults__[name.arg] = eval(compile(ast.Expression(one), "", "eval"), vars(self.module))
 
 
-class Tester:
+class Mutating:
     """The plugin that takes over once pytest has collected."""
 
     def __init__(self, modules: list[str], asked: argparse.Namespace) -> None:
@@ -463,8 +463,8 @@ def main() -> None:
         if names and not (child := os.fork()):
             import pytest
 
-            plugin = Tester(names, asked)
-            Tester.pytest_fixture_setup = pytest.hookimpl(wrapper=True)(Tester.pytest_fixture_setup)
+            plugin = Mutating(names, asked)
+            Mutating.pytest_fixture_setup = pytest.hookimpl(wrapper=True)(Mutating.pytest_fixture_setup)
             paths = [*(str(ROOT / "tests" / test) for test in tests), *(str(PACKAGE / name) for name in names)]
             base = Path(f"/tmp/selfattn-mutation-{os.getpid()}")
             code = pytest.main(["-s", "-q", "-p", "no:cacheprovider", f"--basetemp={base}", *paths], [plugin])
