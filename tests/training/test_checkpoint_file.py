@@ -15,7 +15,11 @@ from selfattn.errors import UserError
 from selfattn.training.checkpoints import checkpoint as module
 from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.checkpoints.progress import Progress
+from selfattn.training.checkpoints.state import TrainingState
+from selfattn.training.distributed.parallel import Replica
 from selfattn.training.observer import EpochReport
+from selfattn.training.optim.averaging import ExponentialAverage
+from selfattn.training.optim.weights import named_weights
 
 
 class Clock:
@@ -120,3 +124,44 @@ def test_progress_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     again = progress.report(0, 1.5, {})
     assert (again.step, again.tokens, again.seconds, again.train_loss) == (3, 44, 7.0, 0.5)
     assert (again.tokens_per_second, again.padding) == (2.0, 3 / 14)
+
+
+def moved(seed: int, best: bool) -> TrainingState:
+    """The parts of a training after a few steps."""
+    model = torch.nn.Linear(2, 1)
+    torch.manual_seed(seed)
+    torch.nn.init.normal_(model.weight)
+    optimizer = torch.optim.AdamW([{"params": [model.weight]}, {"params": [model.bias]}], lr=0.5)
+    average = ExponentialAverage(model, 0.5)
+    state = TrainingState(Replica(model), optimizer, average, torch.Generator().manual_seed(seed))  # type: ignore[arg-type]  # any module will do
+    for _ in range(seed):
+        model(torch.randn(3, 2)).sum().backward()
+        optimizer.step()
+        average.stepped()
+        state.progress.step += 1
+    torch.rand(seed, generator=state.coins)
+    if best:
+        state.best_weights = {name: tensor + 1 for name, tensor in named_weights(model).items()}
+    return state
+
+
+@pytest.mark.parametrize("best", [True, False])
+def test_everything_that_moves_is_taken_over(best: bool) -> None:
+    kept, other = moved(3, best), moved(2, not best)
+    torch.manual_seed(7)
+    checkpoint = kept.checkpoint()
+    drawn = torch.rand(3)
+    other.restore(checkpoint)
+    other.restore_weights(checkpoint)
+    other.restore_chance(checkpoint)
+    assert torch.equal(torch.rand(3), drawn)
+    assert torch.equal(torch.rand(3, generator=other.coins), torch.rand(3, generator=kept.coins))
+    assert other.progress.step == 3
+    assert (other.best_weights is None) == (not best)
+    again, before = other.checkpoint().tensors, checkpoint.tensors
+    moments = {f"optimizer/{place}/{name}" for place in (0, 1) for name in ("step", "exp_avg", "exp_avg_sq")}
+    assert moments | {"model/weight", "average/mean/weight", "average/steps", "rng/cpu", "rng/coins"} <= before.keys()
+    assert ("best/weight" in before) == best
+    assert again.keys() == before.keys()
+    assert all(torch.equal(again[name], before[name]) for name in before.keys() - {"rng/cpu", "rng/coins"})
+    assert before["optimizer/1/step"].item() == 3.0
