@@ -21,11 +21,12 @@ from selfattn.registry import METRICS
 from selfattn.report.words.catalogue import SOURCE, catalogue
 from selfattn.report.words.messages import message
 from selfattn.runs.run import Run
+from selfattn.settings import as_declared
 
 
 def evaluate_run(
     run: Run,
-    data: Sequence[Path] = (),
+    data: Path | Sequence[Path] = (),
     options: DecodingOptions = GREEDY,
     *,
     columns: tuple[str, str] | None = None,
@@ -44,7 +45,7 @@ def evaluate_run(
     """
     if columns is not None and not data:
         raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
-    return run.task.evaluate(run, data, options, columns)
+    return run.task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns)
 
 
 def evaluation_lines(found: Mapping[str, Any], lang: str = SOURCE) -> Iterator[str]:
