@@ -99,8 +99,8 @@ def measure_costs(jobs: Jobs, plan: Plan) -> None:
         return
     say("trainings are done; steps and decoding are timed by turns, alone")
     found: dict[str, RunTimes] = {}
-    for seed in range(plan.seeds):
-        found |= _times_of(jobs, [job for job in jobs_of(plan) if job.seed == seed and job.few is None])
+    for seed in plan.seed_numbers:
+        found |= _times_of(jobs, [job for job in jobs_of(plan) if (job.seed, job.variant) == (seed, plan.main)])
     with writing(path):
         codec.write(path, Costs(found), checksum=True)
 
@@ -296,7 +296,7 @@ def _times_of(jobs: Jobs, asked: Sequence[Job]) -> dict[str, RunTimes]:
         )
         for name in runs
     }
-    thorough = {job.label: runs[job.label].model for job in asked if job.thorough}
+    thorough = {job.label: runs[job.label].model for job in asked if job.leading and not jobs.options.quick}
     if thorough:
         peak = machine_peak(device=choose_device(jobs.options.device).type)
         decoding = _decoding(thorough, len(data.tokenizer), shape.source)

@@ -10,7 +10,7 @@ from typing import Any
 from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.costs import RunTimes, read_costs
 from selfattn.comparison.gates import make_gates
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import Plan, Variant, primary_pair
 from selfattn.comparison.testing import Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -35,27 +35,25 @@ _NOT_DATA = ("kind", "validation_items")
 
 
 def make_record(
-    models: Mapping[str, Sequence[Tested]],
+    trained: Mapping[Variant, Mapping[str, Sequence[Tested]]],
     plan: Plan,
-    few: Mapping[int, Mapping[str, Tested]] | None = None,
 ) -> Record:
     """Put runs together.
 
     Args:
-        models: for each model its runs, seed after seed; all tested on the same pairs.
+        trained: by how much they were trained, for each model its runs, seed after seed; all tested on the same pairs.
         plan: of the comparison; its models may be left open.
-        few: runs that were trained on so few pairs only, by their number and the model's name.
 
     Raises:
         UserError: runs were not tested on the same pairs.
     """
+    models = trained[plan.main]
     firsts = {name: runs[0] for name, runs in models.items()}
     first = next(iter(firsts.values()))
     pairs = first.pairs
-    for runs in models.values():
-        for run in runs:
-            if run.config.task != first.config.task or run.pairs != pairs:
-                raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
+    for run in (run for own in trained.values() for runs in own.values() for run in runs):
+        if run.config.task != first.config.task or run.pairs != pairs:
+            raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
     shared = _shared([_training(run) for run in firsts.values()])
     predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
     task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
@@ -66,9 +64,7 @@ def make_record(
     # Beside the metric that decides, others: two scores that agree are worth more than one.
     tested = [metric, *(make_metric(name, language) for name in metric.beside)]
     labels = [task.repeats(pair) for pair in pairs]
-    asked = task.subject().pair
-    names = asked if asked and set(asked) <= set(models) else tuple(models)
-    primary = (names[0], names[1]) if len(names) == 2 else None
+    primary = primary_pair(task, list(models))
     comparison, *further = [
         compare_outputs(predictions, references, one, clusters=labels, primary=primary if one is metric else None)
         for one in tested
@@ -92,11 +88,12 @@ def make_record(
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(models, plan),
         matching=plan.matching,
-        buckets=make_buckets(models, few or {}, metric, task),
+        buckets=make_buckets(models, {count: trained[Variant(count)] for count in plan.few}, metric, task),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
         subject=task.subject(),
         units={name: one.unit for name, one in metrics.items()},
+        budgets=_budgets(trained, plan, metric, primary, labels) if len(plan.budgets) > 1 else None,
     )
 
 
