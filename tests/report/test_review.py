@@ -21,7 +21,7 @@ from selfattn.report.sections.fairness import Fairness
 from selfattn.report.sections.items import Buckets
 from selfattn.report.sections.statistics import Statistics, pair_table
 from selfattn.report.verdict.comparability import badges, obstacles, set_aside
-from selfattn.report.verdict.verdict import verdict
+from selfattn.report.verdict.verdict import limits, verdict
 from selfattn.report.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
@@ -35,7 +35,8 @@ def rich() -> Record:
 
 def said(record: Record, lang: str = "en") -> str:
     found = verdict(record)
-    return " ".join(one.say(lang) for one in (found.lead, *found.others, *found.aside)).replace("\u00a0", " ")
+    sentences = (found.lead, *found.others, *found.aside, *limits(record))
+    return " ".join(one.say(lang) for one in sentences).replace("\u00a0", " ")
 
 
 def test_a_model_under_a_floor_stays_in_the_verdict(rich: Record) -> None:
@@ -141,7 +142,7 @@ def test_the_primary_contrast_is_named_and_the_rest_is_exploratory(rich: Record)
     asked = {"transformer", "rnn-attention"}
     pairs = tuple(dataclasses.replace(pair, primary={pair.first, pair.second} == asked) for pair in rich.pairs)
     named = dataclasses.replace(rich, pairs=pairs)
-    assert "This is the primary contrast; what is said of the other 5 pairs is exploratory." in said(named)
+    assert "what is said of the other 5 pairs is exploratory." in said(named)
     assert "나머지 5쌍에 대한 판정은 탐색적" in said(named, "ko")
     assert "primary" not in said(rich)
     table = pair_table(named, "exact_match")

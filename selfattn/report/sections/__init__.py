@@ -2,5 +2,5 @@
 
 from importlib import import_module
 
-for _name in ("learning", "attention", "items", "statistics", "cost", "alignment", "fairness", "reproduce"):
+for _name in ("limits", "learning", "attention", "items", "statistics", "cost", "alignment", "fairness", "reproduce"):
     import_module(f"{__name__}.{_name}")

@@ -12,7 +12,7 @@ from selfattn.report.sections.statistics import interval_note, pair_table
 from selfattn.report.verdict.comparability import comparable, obstacles
 from selfattn.report.verdict.names import headline_name, headline_unit, metric_name
 from selfattn.report.verdict.ranking import quality, ranked, record_scale, relation
-from selfattn.report.verdict.verdict import LISTED, best_of, standing, verdict
+from selfattn.report.verdict.verdict import LISTED, best_of, limits, standing, verdict
 from selfattn.report.words.messages import Message, Said, message
 
 TIMES = tuple(field.name for field in fields(Timing))
@@ -36,6 +36,8 @@ def brief(record: Record) -> tuple[Block, ...]:
         note,
         Paragraph(message("terminal.pairs") if tests else None),
         Items(tests),
+        Paragraph(message("terminal.limits") if limits(record) else None),
+        Items(limits(record)),
         Items(obstacles(record)[LISTED:], "bad"),
         Items(gaps(record), "gaps"),
     )

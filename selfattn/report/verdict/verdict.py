@@ -55,9 +55,21 @@ def verdict(record: Record) -> Verdict:
     if pair:
         others += _saturated_sentence(record, pair)
         others += [*open_budgets(record, pair), *_time_sentence(record, pair)]
-    others += [*_baseline_sentence(record), *below_floor(record), *_ceiling_sentence(record)]
+    others += [*below_floor(record), *([] if _several_seeds(record) else [_seed_sentence(record)])]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
-    return Verdict(asks, lead, (*others, _seed_sentence(record)), False, _listed(aside), facts, source)
+    return Verdict(asks, lead, tuple(others), False, _listed(aside), facts, source)
+
+
+def limits(record: Record) -> tuple[Message, ...]:
+    """What else belongs to the answer, and what it leaves open; nothing where there is no answer."""
+    if obstacles(record):
+        return ()
+    pair = judged_pair(record)
+    test = relation(record, *pair).test if pair else None
+    exploratory = sum(other.metric == test.metric for other in record.pairs) - 1 if test and test.primary else 0
+    found = [message("verdict.primary", **_names(test), pairs=exploratory)] if test and exploratory else []
+    seeds = [_seed_sentence(record)] if _several_seeds(record) else []
+    return (*found, *seeds, *_ceiling_sentence(record), *_baseline_sentence(record))
 
 
 def _listed(reasons: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -151,10 +163,13 @@ def _test_sentence(record: Record, test: PairTest | None) -> list[Message]:
         return []
     pairs = sum(other.metric == test.metric for other in record.pairs)
     kind = record.headline.kind
-    of, unit = {"first": test.first, "second": test.second}, message(f"difference.{kind}")
-    difference, p = difference_text(test, kind), p_text(test.p_holm)
-    key = "verdict.test.alone" if pairs == 1 else "verdict.test.primary" if test.primary else "verdict.test"
-    return [message(key, **of, difference=difference, unit=unit, p=p, pairs=pairs - test.primary)]
+    unit, p = message(f"difference.{kind}"), p_text(test.p_holm)
+    key = "verdict.test.alone" if pairs == 1 or test.primary else "verdict.test"
+    return [message(key, **_names(test), difference=difference_text(test, kind), unit=unit, p=p, pairs=pairs)]
+
+
+def _names(test: PairTest) -> dict[str, str]:
+    return {"first": test.first, "second": test.second}
 
 
 def _time_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
@@ -212,9 +227,13 @@ def _ceiling_sentence(record: Record) -> list[Message]:
     return found + ([message("verdict.ceiling.items", names=", ".join(perfect))] if perfect else [])
 
 
+def _several_seeds(record: Record) -> bool:
+    return max(len(model.seeds) for model in record.models) > 1
+
+
 def _seed_sentence(record: Record) -> Message:
     counts = sorted({len(model.seeds) for model in record.models})
-    if counts[-1] > 1:
+    if _several_seeds(record):
         span = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
         if record.interval is None:
             return message("verdict.seeds", count=span)
