@@ -1,4 +1,4 @@
-"""Where p-values come from: Student's t, exact randomisation of pairs, and what many tests at once do to them."""
+"""Where p-values come from: Student's t, Fisher's F, exact randomisation of pairs; many tests at once."""
 
 from __future__ import annotations
 
@@ -38,6 +38,26 @@ def t_tail(t: float, df: float) -> float:
     square = t * t
     x, other = df / (df + square), square / (df + square)
     return _incomplete_beta(x, other, df / 2, 0.5)
+
+
+def f_tail(f: float, between: float, within: float) -> float:
+    r"""Return how probable a ratio of variances of at least ``f`` is where both estimate the same one (Fisher 1925).
+
+    .. math:: P(F \ge f) = I_{\nu_2 / (\nu_2 + \nu_1 f)}(\nu_2 / 2, \nu_1 / 2)
+
+    Args:
+        f: at least 0; infinite gives 0.
+        between: degrees of freedom of the variance above the line, above 0.
+        within: of the one below it.
+
+    Example:
+        >>> round(f_tail(4.0, 1, 7), 6) == round(t_tail(2.0, 7), 6)  # with one degree above it is t squared
+        True
+    """
+    if f == math.inf:
+        return 0.0
+    total = within + between * f
+    return _incomplete_beta(within / total, between * f / total, within / 2, between / 2)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -18,6 +18,7 @@ from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
 from selfattn.evaluation.statistics.p_values import holm, sign_flip_p
 from selfattn.evaluation.statistics.variances import (
     ALPHA,
+    LEVEL,
     Clusters,
     Variances,
     average_covariance,
@@ -64,6 +65,7 @@ def compare_scores(
     *,
     clusters: Sequence[Hashable] | None = None,
     primary: tuple[str, str] | None = None,
+    level: float = LEVEL,
 ) -> Comparison:
     """Estimate every model's mean score, and test every pair of models.
 
@@ -83,6 +85,7 @@ def compare_scores(
             stands for itself.
         primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of all
             other pairs is, and these are exploratory; default all are corrected.
+        level: of the intervals of pairs, on which their words rest too; default 0.95. Intervals of scores have 0.95.
 
     Raises:
         ValueError: no model, not two axes, nothing in them, a value that is not finite, or different numbers of items.
@@ -93,7 +96,7 @@ def compare_scores(
         >>> found.between("b", "a").word, found.between("b", "c").word
         ('worse', 'no difference seen')
     """
-    return _of_means(scores, clusters).comparison(metric, better, primary)
+    return _of_means(scores, clusters).comparison(metric, better, primary, level)
 
 
 def compare_outputs(
@@ -103,6 +106,7 @@ def compare_outputs(
     *,
     clusters: Sequence[Hashable] | None = None,
     primary: tuple[str, str] | None = None,
+    level: float = LEVEL,
 ) -> Comparison:
     """Compare models by what they wrote: `compare_counts` of what a metric counts.
 
@@ -112,6 +116,7 @@ def compare_outputs(
         metric: such as ``make_metric("bleu", "de")``.
         clusters: see `compare_scores`.
         primary: see `compare_scores`.
+        level: see `compare_scores`.
 
     Raises:
         ValueError: no model, no run, or not as many outputs as references.
@@ -124,7 +129,8 @@ def compare_outputs(
         >>> found.between("a", "b").word
         'better'
     """
-    return compare_counts(metric.count_runs(outputs, references), metric, clusters=clusters, primary=primary)
+    counts = metric.count_runs(outputs, references)
+    return compare_counts(counts, metric, clusters=clusters, primary=primary, level=level)
 
 
 def compare_counts(
@@ -134,6 +140,7 @@ def compare_counts(
     resamples: int = RESAMPLES,
     clusters: Sequence[Hashable] | None = None,
     primary: tuple[str, str] | None = None,
+    level: float = LEVEL,
 ) -> Comparison:
     """Do what `compare_scores` does for any metric: also one that is no mean over items, such as BLEU or an error rate.
 
@@ -143,6 +150,7 @@ def compare_counts(
         resamples: how often to draw the items again, where the score is no mean; default 2000.
         clusters: see `compare_scores`.
         primary: see `compare_scores`.
+        level: see `compare_scores`.
 
     Raises:
         ValueError: no model, not three axes, nothing in them, a value or a score that is not finite, or different
@@ -156,7 +164,7 @@ def compare_counts(
         >>> found.between("a", "b").word
         'better'
     """
-    return _measured(counts, metric, resamples, clusters).comparison(metric.name, metric.better, primary)
+    return run_scores(counts, metric, resamples, clusters).comparison(metric.name, metric.better, primary, level)
 
 
 def estimate_counts(
@@ -167,7 +175,7 @@ def estimate_counts(
     clusters: Sequence[Hashable] | None = None,
 ) -> dict[str, Estimate]:
     """Estimate every model's score as `compare_counts` does, which describes the arguments, and test nothing."""
-    return _measured(counts, metric, resamples, clusters).estimates()
+    return run_scores(counts, metric, resamples, clusters).estimates()
 
 
 def word_for(low: float, high: float, p_holm: float, *, seeds: int, apart: bool, better: Better = "higher") -> Word:
@@ -203,7 +211,7 @@ def word_for(low: float, high: float, p_holm: float, *, seeds: int, apart: bool,
 
 
 @dataclass(frozen=True)
-class _Measured:
+class RunScores:
     """Run scores of all models, and how they vary together when the items are drawn again.
 
     Attributes:
@@ -221,6 +229,7 @@ class _Measured:
     clusters: Clusters | None = None
 
     def estimates(self) -> dict[str, Estimate]:
+        """Return every model's score with its interval."""
         return {name: self._estimate(name) for name in self.runs}
 
     def _estimate(self, name: str) -> Estimate:
@@ -232,8 +241,11 @@ class _Measured:
         ends = (mean - half, mean + half) if self.right is None else _share_interval(mean, half, self.items)
         return Estimate(mean, *ends, runs)
 
-    def comparison(self, metric: str, better: Better, primary: tuple[str, str] | None) -> Comparison:
-        pairs = [self._pair(first, second, metric) for first, second in combinations(self.runs, 2)]
+    def comparison(
+        self, metric: str, better: Better, primary: tuple[str, str] | None, level: float = LEVEL
+    ) -> Comparison:
+        """Return the estimates, and the test of every pair."""
+        pairs = [self._pair(first, second, metric, level) for first, second in combinations(self.runs, 2)]
         pairs = [replace(pair, primary={pair.first, pair.second} == set(primary or ())) for pair in pairs]
         corrected = iter(holm([pair.p for pair in pairs if not pair.primary]))
         with_words = (self._with_word(pair, pair.p if pair.primary else next(corrected), better) for pair in pairs)
@@ -248,11 +260,11 @@ class _Measured:
         covariance = self.covariance[np.ix_(places, places)]
         return variances([self.runs[name] for name in names], covariance, self.items, extra=extra)
 
-    def _pair(self, first: str, second: str, metric: str) -> PairTest:
+    def _pair(self, first: str, second: str, metric: str, level: float) -> PairTest:
         """Figures of a pair; the correction for other pairs and the word are still to come."""
         one, other = self.runs[first], self.runs[second]
         found, difference = self._variances(first, second), _difference(one, other)
-        half = found.half_width()
+        half = found.half_width(level)
         low, high = difference - half, difference + half
         if self.right is None:
             p_items = found.p_items(difference)
@@ -273,26 +285,36 @@ class _Measured:
         return replace(pair, p_holm=p_holm, word=word)
 
 
-def _measured(
-    counts: Mapping[str, npt.ArrayLike], metric: Metric, resamples: int, labels: Sequence[Hashable] | None
-) -> _Measured:
+def run_scores(
+    counts: Mapping[str, npt.ArrayLike],
+    metric: Metric,
+    resamples: int = RESAMPLES,
+    clusters: Sequence[Hashable] | None = None,
+) -> RunScores:
+    """Score every run, and see how the scores vary together; `compare_counts` describes the arguments.
+
+    Example:
+        >>> from selfattn.evaluation.metrics.metric import make_metric
+        >>> run_scores({"a": [[[1.0, 1.0], [0.0, 1.0]]]}, make_metric("exact_match")).runs["a"].tolist()
+        [0.5]
+    """
     runs = _checked(counts, axes=3)
     if metric.is_mean:
-        return _of_means({name: metric.score(one) for name, one in runs.items()}, labels)
+        return _of_means({name: metric.score(one) for name, one in runs.items()}, clusters)
     joined = np.concatenate(list(runs.values()))
     scores = {name: metric.score(one.sum(axis=1)) for name, one in runs.items()}
-    joined = cluster_sums(joined.swapaxes(1, 2), _numbered(labels, joined.shape[1])).swapaxes(1, 2)
-    return _Measured(scores, corpus_covariance(joined, metric.score, resamples=resamples), joined.shape[1], None)
+    joined = cluster_sums(joined.swapaxes(1, 2), _numbered(clusters, joined.shape[1])).swapaxes(1, 2)
+    return RunScores(scores, corpus_covariance(joined, metric.score, resamples=resamples), joined.shape[1], None)
 
 
-def _of_means(scores: Mapping[str, npt.ArrayLike], labels: Sequence[Hashable] | None = None) -> _Measured:
+def _of_means(scores: Mapping[str, npt.ArrayLike], labels: Sequence[Hashable] | None = None) -> RunScores:
     runs = _checked(scores, axes=2)
     joined = np.concatenate(list(runs.values()))
     clusters = _numbered(labels, joined.shape[1])
     items = joined.shape[1] if clusters is None else int(clusters.max()) + 1
     right = runs if bool(np.isin(joined, (0.0, 1.0)).all()) else None
     means = {name: one.mean(axis=1) for name, one in runs.items()}
-    return _Measured(means, average_covariance(joined, clusters), items, right, clusters)
+    return RunScores(means, average_covariance(joined, clusters), items, right, clusters)
 
 
 def _numbered(labels: Sequence[Hashable] | None, items: int) -> Clusters | None:

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
 
-ALPHA = 0.05  # of intervals and tests
+ALPHA = 0.05  # of tests
+LEVEL = 1 - ALPHA  # of intervals
 _AT_ONCE = 256  # resamples held in memory together
-_Z = t_quantile(math.inf, ALPHA)
 _NORMAL = NormalDist()
 
 Clusters = npt.NDArray[np.int64]  # the number, from 0 on, of what each item repeats
@@ -52,12 +52,14 @@ class Variances:
     items: float
     item_df: int
 
-    def half_width(self) -> float:
-        """Return half the width of the 95 % interval."""
-        alone = t_quantile(self.item_df, ALPHA) * math.sqrt(self.items)
+    def half_width(self, level: float = LEVEL) -> float:
+        """Return half the width of the interval of this level, default 95 %."""
+        tail = round(1 - level, 12)
+        alone = t_quantile(self.item_df, tail) * math.sqrt(self.items)
         if self.seeds is None:
             return alone
-        return max(alone, math.sqrt(t_quantile(self.seed_df, ALPHA) ** 2 * self.seeds + _Z**2 * self.common))
+        t, z = t_quantile(self.seed_df, tail), t_quantile(math.inf, tail)
+        return max(alone, math.sqrt(t**2 * self.seeds + z**2 * self.common))
 
     def p_items(self, difference: float) -> float:
         """Return the two-sided p of a difference for these very runs: Student's t over items."""
