@@ -25,9 +25,7 @@ Outputs = Mapping[str, Sequence[Sequence[str]]]
 Labels = Sequence[Hashable]  # which items repeat one another
 
 
-def make_buckets(
-    models: Models, few: Mapping[int, Models], metric: Metric, task: Task
-) -> tuple[BucketGroup, ...]:
+def make_buckets(models: Models, few: Mapping[int, Models], metric: Metric, task: Task) -> tuple[BucketGroup, ...]:
     """Divide the test and measure every model on every part.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from selfattn.comparison.plan import (
     read_to_resume,
     run_name,
 )
-from selfattn.comparison.protocol import hold_against_plan, sealed
+from selfattn.comparison.protocol import hold_against_plan, seal_of
 from selfattn.comparison.record import make_record
 from selfattn.comparison.running.jobs import Jobs, jobs_of, threads
 from selfattn.comparison.running.side_by_side import do_all
@@ -82,8 +82,9 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
         with in_use(options.out):
             if is_new:
                 check_out(options.out)  # that nobody was faster
-                plan = sealed(plan, jobs).save(options.out)
-                begin_ledger(options.out, plan.seal, plan.command)
+                seal = seal_of(plan, jobs)
+                plan = replace(plan, seal=seal).save(options.out)
+                begin_ledger(options.out, seal, plan.command)
             if not plan.tuned:
                 plan = tune(plan, jobs).save(options.out)
             do_all(jobs, jobs_of(plan))
@@ -127,7 +128,10 @@ def _prepared(task: str | Task, settings: Mapping[str, Any]) -> tuple[Jobs, dict
 def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
     """Size the chosen models, and return the plan of the comparison."""
     task, options, data = jobs.task, jobs.options, jobs.training_set(0)
-    examples = data.epoch(0) if options.few or options.budgets != (1.0,) else ()
+    in_parts = options.budgets != (1.0,)
+    examples = data.epoch(0) if options.few or in_parts else ()
+    if options.budget_in == "examples" and not isinstance(examples, list | tuple):
+        raise SettingError("`budget_in` examples: the data are a stream, whose length nobody knows; take steps")
     for few in options.few:
         if isinstance(examples, list | tuple) and few > len(examples):  # a stream has no length
             raise SettingError(f"`few` {few}: an epoch has {len(examples):,} pairs, so these would be all; give fewer")
@@ -147,7 +151,8 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         first_seed=options.first_seed,
         budgets=tuple(sorted(options.budgets)),
         budget_in=options.budget_in,
-        steps=steps_of(data, jobs.recipe) if options.budgets != (1.0,) else 0,
+        steps=steps_of(data, jobs.recipe) if in_parts else 0,
+        examples=_different(examples, jobs.recipe) if options.budget_in == "examples" else 0,
         pilot=options.pilot,
         primary=primary_pair(task, list(chosen)),
         models={name: model.resized(sized[name]) for name, model in chosen.items()},
@@ -158,6 +163,11 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         tuned=not options.tune,
         threads=options.thread_count,
     )
+
+
+def _different(epoch: Iterable[object], recipe: TrainingConfig) -> int:
+    """How many different pairs a training sees: a file's once, of endless data those of all epochs."""
+    return len(list(epoch)) * (1 if recipe.items_per_epoch is None else recipe.epochs)
 
 
 def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:

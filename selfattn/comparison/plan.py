@@ -145,7 +145,7 @@ class CompareOptions:
             raise SettingError(f"`few` {min(self.few)}: expected whole numbers of at least 1, separated by commas")
         for share in self.budgets or (0.0,):
             if not 0 < share <= 1 or self.budgets.count(share) > 1:
-                raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once, between commas")
+                raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once")
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,8 @@ class Plan(Plain):
 
     def runs(self) -> list[tuple[str, int, Variant]]:
         """List every run: model, seed, and how much it is trained; seed after seed."""
-        which = [*product(self.seed_numbers, self.variants.values()), *product([self.first_seed], map(Variant, self.few))]
+        few = product([self.first_seed], map(Variant, self.few))
+        which = [*product(self.seed_numbers, self.variants.values()), *few]
         return [(name, seed, variant) for seed, variant in dict.fromkeys(which) for name in self.models]
 
     def save(self, out: Path) -> Plan:

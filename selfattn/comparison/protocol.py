@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from selfattn.codec import encode, fingerprint
-from selfattn.comparison.plan import Plan, Variant
+from selfattn.codec import decode, encode, fingerprint
+from selfattn.comparison.plan import PLAN, Plan, Variant
 from selfattn.comparison.running.jobs import Jobs
-from selfattn.comparison.testing import Tested
+from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.figures.protocol import Departure, Look, Protocol, Seal
 from selfattn.runs.ledger import read_looks
+from selfattn.training.config import TrainingConfig
 
-Runs = Mapping[Variant, Mapping[str, Sequence[Tested]]]
-
+_ADVICE = "compare again"
 _FOUND_LATER = ("command", "seal", "matching", "tuned", "plugins", "declared")  # no decisions, or made by the rest
 
 
-def sealed(plan: Plan, jobs: Jobs) -> Plan:
-    """Return a plan with all that it decides, the settings and the test set among it, and the SHA-256 of that.
+def seal_of(plan: Plan, jobs: Jobs) -> Seal:
+    """Return what a plan decides, settings and test set among it, with the SHA-256 of all that.
 
     Args:
         plan: of which nothing is done yet.
@@ -37,7 +36,7 @@ def sealed(plan: Plan, jobs: Jobs) -> Plan:
         "test": {"items": len(pairs), "sha256": _sha256(pairs)},
     }
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    return replace(plan, seal=Seal(fingerprint(decides), created, decides))
+    return Seal(fingerprint(decides), created, decides)
 
 
 def _decided(plan: Plan) -> dict[str, Any]:
@@ -88,14 +87,19 @@ def _departures(plan: Plan, seal: Seal, runs: Runs, looks: Sequence[Look]) -> It
     asked = [look.run for look in looks]
     yield "again", tuple(name for name in dict.fromkeys(asked) if name and asked.count(name) > 1)
     answers = {(look.run, look.answers) for look in looks}
-    yield "unrecorded", tuple(
-        name for name, (_, run) in zip(names, tested, strict=True) if (name, run.result.answers_sha256) not in answers
+    yield (
+        "unrecorded",
+        tuple(
+            name
+            for name, (_, run) in zip(names, tested, strict=True)
+            if (name, run.result.answers_sha256) not in answers
+        ),
     )
 
 
 def _as_planned(plan: Plan, seal: Seal, variant: Variant, run: Tested) -> bool:
     """Whether a run has the settings that the plan gives it, those that its model was tuned for among them."""
     planned = plan.models[run.name]
-    recipe = replace(run.config.training, **dict(seal.decides["recipe"]), **planned.training)  # type: ignore[call-overload]  # plain values
-    training = variant.applied_to(recipe, plan.steps)
-    return encode(training) == encode(run.config.training) and run.config.model == planned.model
+    settings = {**dict(seal.decides["recipe"]), "seed": run.seed, **planned.training}  # type: ignore[call-overload]  # plain values
+    recipe = decode(TrainingConfig, settings, file=PLAN, advice=_ADVICE)
+    return run.config.training == variant.applied_to(recipe, plan.steps) and run.config.model == planned.model

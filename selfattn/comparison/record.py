@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,15 +12,18 @@ from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.costs import RunTimes, read_costs
 from selfattn.comparison.gates import make_gates
 from selfattn.comparison.plan import Plan, Variant, primary_pair
-from selfattn.comparison.testing import Tested
+from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.metrics.metric import Metric, make_metric
+from selfattn.evaluation.statistics.convergence import converged
+from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
 from selfattn.evaluation.statistics.intervals import interval_method
-from selfattn.evaluation.statistics.significance import compare_outputs
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, estimate_counts
 from selfattn.figures.attention import Attention, AttentionExample, ModelAttention
 from selfattn.figures.cost import MeanOverRuns, Timing
 from selfattn.figures.pairs import Comparison
+from selfattn.figures.protocol import AtBudget, Budgets
 from selfattn.figures.quality import Estimate
 from selfattn.figures.record import SCHEMA, Difference, Model, Record
 from selfattn.models.config import config_to_dict
@@ -35,7 +39,7 @@ _NOT_DATA = ("kind", "validation_items")
 
 
 def make_record(
-    trained: Mapping[Variant, Mapping[str, Sequence[Tested]]],
+    trained: Runs,
     plan: Plan,
 ) -> Record:
     """Put runs together.
@@ -93,8 +97,44 @@ def make_record(
         differences=_differences(firsts, pairs),
         subject=task.subject(),
         units={name: one.unit for name, one in metrics.items()},
-        budgets=_budgets(trained, plan, metric, primary, labels) if len(plan.budgets) > 1 else None,
+        budgets=_budgets(trained, plan, metric, labels),
     )
+
+
+def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashable]) -> Budgets | None:
+    """What every budget's own trainings reach, and what may be said of the two models that the comparison is about."""
+    if len(plan.budgets) == 1:
+        return None
+    references = [pair.target for pair in next(iter(trained[plan.main].values()))[0].pairs]
+    cells = {share: trained[plan.variants[share]] for share in plan.budgets}
+    counts = {
+        share: metric.count_runs({name: [run.outputs for run in own] for name, own in models.items()}, references)
+        for share, models in cells.items()
+    }
+    pair = primary_pair(TASKS[plan.task], list(plan.models))
+    differences = budget_differences(counts, metric, pair, clusters=labels) if pair else ()
+    by_budget = {one.budget: one for one in differences}
+    found = []
+    for share, models in cells.items():
+        last = [run.metrics[-1] for own in models.values() for run in own]
+        found.append(
+            AtBudget(
+                share,
+                estimate_counts(counts[share], metric, clusters=labels),
+                last[0].step,
+                round(statistics.mean(report.tokens for report in last)),
+                round(share * plan.examples) or None,
+                by_budget.get(share),
+            )
+        )
+    *_, less, most = plan.budgets
+    over = (
+        {}
+        if not math.isclose(most, 2 * less)
+        else {name: converged(counts[less][name], counts[most][name], metric, clusters=labels) for name in plan.models}
+    )
+    crossing = locate(differences) if differences and plan.seeds >= MIN_SEEDS else None
+    return Budgets(plan.budget_in, tuple(found), pair, crossing, LEVEL, over)
 
 
 def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:

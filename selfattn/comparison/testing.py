@@ -29,6 +29,7 @@ from selfattn.comparison.diagnostics import (
     measure_cost,
     show_attention,
 )
+from selfattn.comparison.plan import Variant
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
@@ -197,6 +198,9 @@ class Tested:
     def outputs(self) -> list[str]:
         """What the model wrote, in the order of the pairs."""
         return [answer.output for answer in self.answers]
+
+
+Runs = Mapping[Variant, Mapping[str, Sequence[Tested]]]  # of a comparison, by how much they were trained and by model
 
 
 def is_tested(path: Path) -> bool:

@@ -10,7 +10,7 @@ from annotated_types import Ge, MinLen
 
 from selfattn.codec import Plain
 from selfattn.figures.budgets import Budget, BudgetDifference, Convergence, Crossing
-from selfattn.figures.quality import Estimate
+from selfattn.figures.quality import Estimate, Share
 
 DepartureKind = Literal["plan", "settings", "test", "before", "again", "unrecorded"]
 
@@ -109,7 +109,8 @@ class Budgets(Plain):
         unit: what the budgets are shares of: `steps`, on the same pairs, or different `examples`, in as many steps.
         found: the smallest budget first.
         pair: the primary contrast: differences are the first minus the second; None where there is none.
-        crossing: where the order of these two changes.
+        crossing: where the order of these two changes; None where fewer than three seeds leave that open.
+        level: of the intervals of all differences together.
         convergence: of each model, between the two largest budgets where one is twice the other.
     """
 
@@ -117,4 +118,5 @@ class Budgets(Plain):
     found: Annotated[tuple[AtBudget, ...], MinLen(2)]
     pair: tuple[str, str] | None = None
     crossing: Crossing | None = None
+    level: Share = 0.95
     convergence: Mapping[str, Convergence] = field(default_factory=dict)
