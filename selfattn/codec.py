@@ -241,6 +241,29 @@ def read_json(path: Path, *, advice: str) -> Any:
     return values
 
 
+def refuse_newer(values: object, known: int, *, file: str | Path, key: str = "schema") -> None:
+    """Refuse what a later version wrote, before a field of it is called unknown.
+
+    Args:
+        values: of the file.
+        known: the newest schema that this version reads.
+        file: what to call the place.
+        key: under which the file says its schema; default ``schema``.
+
+    Raises:
+        UserError: it is of a newer one.
+
+    Example:
+        >>> refuse_newer({"schema": 3}, 2, file="a.json")
+        Traceback (most recent call last):
+        selfattn.errors.UserError: a.json: schema 3, this version reads 2: a newer selfattn wrote it; update selfattn
+    """
+    found = values.get(key) if isinstance(values, Mapping) else None
+    if type(found) is int and found > known:
+        said = f"{key} {short(found)}, this version reads {known}"
+        raise UserError(f"{file}: {said}: a newer selfattn wrote it; update selfattn")
+
+
 def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
     """Read a file with one JSON value a line as checked values.
 

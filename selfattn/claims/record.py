@@ -10,7 +10,7 @@ from pathlib import Path
 from selfattn.claims.claim import Claim, Found
 from selfattn.claims.rules import claim_p, judge
 from selfattn.claims.units import TUNING_SEED, Work, code_of
-from selfattn.codec import read
+from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.evaluation.statistics.p_values import holm
 from selfattn.figures.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast
@@ -127,7 +127,9 @@ def read_record(path: Path) -> ClaimsRecord:
         UserError: it cannot be read, or is of another version.
     """
     file = path / RECORD if path.is_dir() else path
-    record = read(ClaimsRecord, file, advice=_ADVICE)
+    data = read_json(file, advice=_ADVICE)
+    refuse_newer(data, CLAIMS_SCHEMA, file=file)
+    record = decode(ClaimsRecord, data, file=file, advice=_ADVICE)
     if record.schema != CLAIMS_SCHEMA:
         raise UserError(f"{file}: schema: expected {CLAIMS_SCHEMA}, found {record.schema}; {_ADVICE}")
     return record

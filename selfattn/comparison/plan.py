@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, MinLen
 
-from selfattn.codec import Plain, decode, encode, read_json, short, write
+from selfattn.codec import Plain, decode, encode, read_json, refuse_newer, short, write
 from selfattn.errors import SettingError, UserError, option
 from selfattn.figures.gates import Floor
 from selfattn.figures.protocol import Seal
@@ -302,6 +302,7 @@ def read_plan(out: Path) -> Plan:
     """
     path = out / PLAN
     data = read_json(path, advice=_ADVICE)
+    refuse_newer(data, SCHEMA, file=path)
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise UserError(f"{path}: not the plan of a comparison that this version can read; {_ADVICE}")
     check_plugins(decode(tuple[str, ...], data.get("plugins", []), file=path, advice=_ADVICE), str(path))

@@ -142,6 +142,7 @@ class Tested:
             raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
         file = path / RESULT
         data = codec.read_json(file, advice=_ADVICE)
+        codec.refuse_newer(data, _SCHEMA, file=file)
         found = data.get("schema") if isinstance(data, dict) else None
         if found != _SCHEMA:
             raise UserError(f"{file}: schema {found!r}, this version reads {_SCHEMA}; {_ADVICE}")

@@ -59,6 +59,7 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
         ...
         selfattn.errors.UserError: results.json: task: is missing; the fields are listed in docs/results-json.md
     """
+    codec.refuse_newer(data, SCHEMA, file=file)
     try:
         if isinstance(data, dict) and data.get("schema", SCHEMA) != SCHEMA:
             found = f"found {data['schema']!r}, and this version reads {SCHEMA} only"

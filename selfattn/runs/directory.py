@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
-from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, short, write, write_jsonl
+from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, short, write, write_jsonl
 from selfattn.errors import UserError
 from selfattn.files import LOCK, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
@@ -192,6 +192,7 @@ class RunDirectory:
         if not self.path.is_dir():
             raise UserError(f"{self.path}: no such run directory; make one with selfattn train")
         data = read_json(path, advice="is this a run directory, made by selfattn train?")
+        refuse_newer(data, SCHEMA, file=path)
         schema = data.pop("schema", None) if isinstance(data, dict) else SCHEMA
         if schema != SCHEMA:
             raise UserError(f"{path}: schema {short(schema)}, this version reads {SCHEMA}; {_ADVICE}")

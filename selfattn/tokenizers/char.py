@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from selfattn.codec import read_json
+from selfattn.codec import read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.files import write_text
 from selfattn.tokenizers.protocol import SPECIALS, Tokenizer, printable
@@ -148,7 +148,9 @@ class CharTokenizer:
             UserError: no such file, or not one that `save` wrote.
         """
         path = Path(directory) / FILE_NAME
-        match read_json(path, advice=_ADVICE):
+        values = read_json(path, advice=_ADVICE)
+        refuse_newer(values, 1, file=path, key="version")
+        match values:
             case {"tokenizer": "char", "version": 1, "characters": str(characters)}:
                 tokenizer = cls(characters)
                 if tokenizer.characters == characters:

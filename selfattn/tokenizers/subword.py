@@ -245,7 +245,9 @@ class SubwordTokenizer:
             UserError: a file is missing, is not one that `save` wrote, or the two do not belong together.
         """
         path, model_path = Path(directory) / FILE_NAME, Path(directory) / MODEL_NAME
-        file = codec.read(SubwordFile, path, advice=_ADVICE)
+        values = codec.read_json(path, advice=_ADVICE)
+        codec.refuse_newer(values, 1, file=path, key="version")
+        file = codec.decode(SubwordFile, values, file=path, advice=_ADVICE)
         model = read_bytes(model_path, advice=_ADVICE)
         if hashlib.sha256(model).hexdigest() != file.sha256:
             # Other pieces than the model was trained with would give nonsense without a word.

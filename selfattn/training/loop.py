@@ -304,8 +304,11 @@ class _Loop:
 
     def _save(self) -> None:
         if self.checkpoints is not None and self.replica.is_needed:
-            checkpoint = self.state.checkpoint()
+            checkpoint, progress = self.state.checkpoint(), self.state.progress
             if self.processes.is_main:
+                for name, tensor in checkpoint.part("model").items():  # the last one that can be gone on from stays
+                    size, precision = float(tensor.abs().sum()), self.config.precision
+                    check_finite(f"size of {name}", size, progress.step, progress.epoch, progress.lr, precision)
                 self.checkpoints.write(checkpoint)
 
     def _resume(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from heapq import nlargest
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ from selfattn.training.distributed.parallel import Replica
 from selfattn.training.objective.loss import batch_loss, logits_loss
 from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
 from selfattn.training.optim.optimizer import lr_factor
+
+_NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
@@ -79,7 +82,8 @@ class Stepper:
             value += loss.item() * share
             (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
         value = self.processes.sum(value)
-        check_finite("loss", value, number, epoch, lr, config.precision)
+        if not math.isfinite(value):
+            check_finite("loss", value, number, epoch, lr, config.precision, self._seen(group))
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.replica.trained.parameters(), config.clip_norm)
         self.optimizer.step()
@@ -101,6 +105,21 @@ class Stepper:
             raise UserError(f"warmup_steps: {steps}, but the whole training has {total_steps} steps; give fewer")
         return steps
 
+    def _seen(self, group: Sequence[Batch]) -> str:
+        """Name the examples of a step by their places in the epoch, from 1, and the three largest gradients.
+
+        A gradient is as large as its largest absolute value; one that is no number counts as infinite.
+        """
+        places = sorted(place + 1 for batch in group for place in batch.indices)
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        sizes = {}
+        for name, parameter in self.replica.trained.named_parameters():
+            if parameter.grad is not None:
+                own = getattr(parameter.grad, "to_local", parameter.grad.detach)()  # of a part, where it is in parts
+                sizes[name] = float(own.abs().nan_to_num(math.inf, math.inf).max()) if own.numel() else 0.0
+        largest = ", ".join(f"{name} {sizes[name]:.2g}" for name in nlargest(3, sizes, key=sizes.__getitem__))
+        return f", of examples {', '.join(map(str, places[:_NAMED]))}{more} of the epoch; largest gradients: {largest}"
+
     def _loss(self, batch: Batch, number: int, total_steps: int, model: Seq2Seq) -> Tensor:
         config = self.config
         if config.r_drop:
@@ -121,8 +140,17 @@ class Stepper:
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
 
-def check_finite(name: str, value: float, step: int, epoch: int, lr: float, precision: str) -> None:
-    """Refuse a loss that is no number.
+def check_finite(name: str, value: float, step: int, epoch: int, lr: float, precision: str, seen: str = "") -> None:
+    """Refuse a loss, or weights, that are no number.
+
+    Args:
+        name: of what is looked at.
+        value: of it.
+        step: of the training.
+        epoch: counted from 0.
+        lr: the learning rate of the step.
+        precision: of the training.
+        seen: what else is known of the step; default nothing.
 
     Raises:
         UserError: it is NaN or infinite.
@@ -130,6 +158,6 @@ def check_finite(name: str, value: float, step: int, epoch: int, lr: float, prec
     if not math.isfinite(value):
         other = "" if precision == "float32" else ", or train anew in float32"
         raise UserError(
-            f"training: the {name} became {value} at step {step} (epoch {epoch + 1}); lower the learning rate (`lr`, "
-            f"now {lr:g}), with `resume` from the last checkpoint{other}"
+            f"training: the {name} became {value} at step {step} (epoch {epoch + 1}){seen}; "
+            f"lower the learning rate (`lr`, now {lr:g}), with `resume` from the last checkpoint{other}"
         )

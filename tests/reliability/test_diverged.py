@@ -44,3 +44,26 @@ def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path: Pa
     assert (directory.record().status, directory.config().training.lr) == ("finished", 0.001)
     assert [report.epoch for report in directory.metrics()] == [1, 2, 3, 4]
     assert directory.metrics()[-1].lr <= 0.001
+
+
+def test_weights_that_are_no_numbers_are_never_gone_on_from(tmp_path: Path) -> None:
+    """The step is too large for float32; the loss of the next step would tell, behind the checkpoint of this one."""
+    config = replace(CONFIG, lr=1e39, warmup=0.0, schedule="constant")
+    with pytest.raises(
+        UserError, match=r"the size of \S+ became (inf|nan) at step 1 \(epoch 1\); lower the learning rate"
+    ):
+        parts.fit_small(tmp_path / "run", config, save_every=1)
+    parts.fit_small(tmp_path / "run", replace(config, lr=0.001), resume=True, save_every=1)
+    assert RunDirectory(tmp_path / "run").record().status == "finished"
+
+
+@pytest.mark.parametrize("model", list(parts.MODELS))
+def test_bfloat16_learns_what_float32_learns(tmp_path: Path, model: str) -> None:
+    """Within half a percent of the loss at every validation."""
+    curves = []
+    for precision in ("float32", "bfloat16"):
+        config = replace(CONFIG, precision=precision)
+        parts.fit_small(tmp_path / precision, config, model=model)
+        curves.append([report.valid_loss for report in RunDirectory(tmp_path / precision).metrics()])
+    assert curves[0] != curves[1]
+    assert curves[1] == pytest.approx(curves[0], rel=0.005)

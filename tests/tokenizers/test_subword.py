@@ -325,7 +325,7 @@ def _edit(**changes: object) -> Callable[[Path], object]:
         (_drop("subword.model"), "subword.model: no such file; restore"),
         (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
         (_write("subword.json", b"[]"), "subword.json: content: expected an object, found []; restore"),
-        (_edit(version=2), "subword.json: version: expected one of 1, found 2; restore"),
+        (_edit(version=2), "subword.json: version 2, this version reads 1: a newer selfattn wrote it; update selfattn"),
         (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected one of unigram, bpe, found"),
         (_edit(settings={"colour": 1}), "subword.json: settings.colour: is not a field of this schema; restore"),
         (_edit(settings={"user_symbols": 3}), "subword.json: settings.user_symbols: expected a list, found 3"),

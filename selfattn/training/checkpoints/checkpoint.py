@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from selfattn.codec import Plain, decode, encode, parse
+from selfattn.codec import Plain, decode, encode, parse, refuse_newer
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically, writing
 from selfattn.training.checkpoints.progress import Progress
@@ -126,6 +126,7 @@ class CheckpointFile:
                 raise ValueError("its checksum differs: it was changed or damaged after it was written")
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{self.path}: not a whole checkpoint ({error}); {_ADVICE}") from None
+        refuse_newer(values, VERSION, file=self.path, key="version")
         if version != VERSION:
             raise UserError(f"{self.path}: version {version!r}, this program reads {VERSION}; train again")
         found = decode(_Metadata, values, file=self.path, advice=_ADVICE)
