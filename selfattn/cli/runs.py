@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
 from selfattn.console import all_visible, say, visible
-from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.options import DecodingOptions, WeightPrecision
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
 from selfattn.report.words.catalogue import LANGS, SOURCE
@@ -68,6 +68,7 @@ def evaluate(
     columns: Names = (),
     beam: Whole = 1,
     length_penalty: float = 0.0,
+    precision: WeightPrecision = "float32",
     lang: Lang = SOURCE,
     json_: Json = False,
 ) -> None:
@@ -81,6 +82,8 @@ def evaluate(
         columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
         beam: beam search with so many hypotheses at each step; 1 is greedy.
         length_penalty: alpha of the beam's length penalty; see `selfattn predict --help`.
+        precision: of the weights: bfloat16 where the processor computes in it, or int8 in large linear layers. Faster
+            where those are most of the work, with nearly the same outputs.
         lang: language of what is printed.
         json_: print everything as one JSON object.
     """
@@ -89,13 +92,14 @@ def evaluate(
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
     from selfattn.runs.run import load
 
-    found = evaluate_run(load(run), data, options, columns=chosen_columns(columns))
+    found = evaluate_run(load(run, precision=precision), data, options, columns=chosen_columns(columns))
     _print(found if json_ else evaluation_lines(found, lang))
 
 
 def predict(
     *runs: Path,
     decoding: Decoding = AS_THEY_ARE,
+    precision: WeightPrecision = "float32",
     max_input: MaybeWhole = None,
     too_long: Literal["empty", "cut"] = "empty",
     check: Annotated[bool, Parameter(negative="--no-check")] = True,
@@ -112,6 +116,8 @@ def predict(
     Args:
         runs: run directories.
         decoding: how.
+        precision: of the weights: bfloat16 where the processor computes in it, or int8 in large linear layers. Faster
+            where those are most of the work, with nearly the same outputs.
         max_input: most tokens of a line, its end counted. Longer ones are told on standard error, with their numbers.
             Where not given, 1,024, of a language model 65,536, or as many as the model can read where that is less.
         too_long: what becomes of a longer line: its output is empty, or it is cut to the tokens that fit.
@@ -128,12 +134,21 @@ def predict(
     from selfattn.runs.run import load
 
     given, taken, numbered = sys.stdin.buffer, sys.stdout.buffer, decoding.n_best is not None
+    loaded = load(*runs, precision=precision)
     predict_stream(
-        load(*runs), given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
+        loaded, given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
     )
 
 
-def score(run: Path, /, *, data: Files, columns: Names = (), json_: Json = False) -> None:
+def score(
+    run: Path,
+    /,
+    *,
+    data: Files,
+    columns: Names = (),
+    precision: WeightPrecision = "float32",
+    json_: Json = False,
+) -> None:
     """Say how probable given targets are: for each pair a line with three figures, tabs between.
 
     They are the natural log-probability of the whole target, its number of tokens (its end counted), and the
@@ -143,13 +158,14 @@ def score(run: Path, /, *, data: Files, columns: Names = (), json_: Json = False
         run: the run directory.
         data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz.
         columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
+        precision: see `selfattn predict --help`.
         json_: print a summary of all pairs, with the perplexity, as one JSON object instead.
     """
     from selfattn.data.readers.pair_files import chosen_columns, read_pairs
     from selfattn.runs.evaluate import score_lines, score_summary
     from selfattn.runs.run import load
 
-    loaded = load(run)
+    loaded = load(run, precision=precision)
     scores = loaded.score(read_pairs(*data, columns=chosen_columns(columns)))
     _print(score_summary(loaded, data, scores) if json_ else score_lines(scores))
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from selfattn.errors import UserError
 from selfattn.settings import check
+
+WeightPrecision = Literal["float32", "bfloat16", "int8"]
+"""What a loaded model's weights are kept in."""
 
 _MOST, _MOST_HYPOTHESES = 2**31, 1000
 

@@ -50,15 +50,15 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         (tensor([[7., 7., 5.]]), tensor([[1, 3, 2]]))
     """
     if count >= scores.shape[-1]:
-        values, ids = scores.sort(dim=-1, descending=True, stable=True)
+        values, ids = scores.sort(descending=True, stable=True)
         return values, ids
     values, ids = _largest(scores, count + 1)
     tied = values[:, -1] == values[:, -2]
-    ids = ids[:, :-1].sort(dim=-1).values
-    values, order = scores.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
+    ids = ids[:, :-1].sort().values
+    values, order = scores.gather(-1, ids).sort(descending=True, stable=True)
     ids = ids.gather(-1, order)
     if tied.any():
-        every_value, every_id = scores[tied].sort(dim=-1, descending=True, stable=True)
+        every_value, every_id = scores[tied].sort(descending=True, stable=True)
         values[tied], ids[tied] = every_value[:, :count], every_id[:, :count]
     return values, ids
 
@@ -67,12 +67,12 @@ def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the ``count`` largest of each row; which of equal ones, and at which end of the count, is left open."""
     blocks = scores.shape[-1] // BLOCK
     if len(scores) == 1 or blocks < 2 * count:
-        return scores.topk(count, dim=-1)
+        return scores.topk(count)
     cut = scores[:, : blocks * BLOCK].reshape(-1, blocks, BLOCK)
-    best = cut.amax(dim=-1).topk(count, dim=-1).indices  # every number that is not here has as many at least as large
+    best = cut.amax(dim=-1).topk(count).indices  # every number that is not here has as many at least as large
     inside = torch.arange(BLOCK, device=scores.device)
     ids = (best[..., None] * BLOCK + inside).flatten(1)
     rest = torch.arange(blocks * BLOCK, scores.shape[-1], device=scores.device)
     ids = torch.cat([ids, rest.expand(len(ids), -1)], dim=-1)
-    values, places = scores.gather(-1, ids).topk(count, dim=-1)
+    values, places = scores.gather(-1, ids).topk(count)
     return values, ids.gather(-1, places)

@@ -16,7 +16,7 @@ import torch
 from selfattn.data.examples import encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link, align_examples
-from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
 from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
@@ -27,6 +27,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, WEIGHTS, RunConfig, RunDirectory
+from selfattn.runs.precision import reduce_precision
 from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
@@ -282,7 +283,12 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
     return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
 
 
-def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: DeviceName = "cpu") -> Run:
+def load(
+    path: str | os.PathLike[str],
+    *others: str | os.PathLike[str],
+    device: DeviceName = "cpu",
+    precision: WeightPrecision = "float32",
+) -> Run:
     """Load a trained model.
 
     Args:
@@ -291,15 +297,16 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: 
         others: further ones of the same task and vocabulary, of any family: they write together, by the mean of their
             probabilities.
         device: where it computes; ``auto`` takes a GPU where there is one.
+        precision: of the weights; see :func:`selfattn.runs.precision.reduce_precision`.
 
     Raises:
-        UserError: a file is missing or broken, or the device is not there; the message names it. Or runs do not go
-            together.
+        UserError: a file is missing or broken, the device is not there, or it does not compute in that precision; the
+            message names it. Or runs do not go together.
     """
     if others:
         from selfattn.runs.sharing.together import together
 
-        runs = [load(one, device=device) for one in (path, *others)]
+        runs = [load(one, device=device, precision=precision) for one in (path, *others)]
         return Run(runs[0].path, *together(runs), runs[0].tokenizer)
     from selfattn.runs.sharing.exported import format_of, open_exported
     from selfattn.runs.sharing.hub import fetch, is_address
@@ -310,6 +317,10 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: 
         if choose_device(device).type != "cpu":
             raise UserError(
                 f"{directory.path}: an exported run computes on the CPU; load the run, or leave `device` out"
+            )
+        if precision != "float32":
+            raise UserError(
+                f"{directory.path}: an exported run has the precision that it was exported with; load the run"
             )
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
     count = directory.count_weights()
@@ -323,6 +334,7 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str], device: 
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
     model.to(choose_device(device)).eval()
+    reduce_precision(model, precision)
     return Run(directory.path, config, model, tokenizer)
 
 

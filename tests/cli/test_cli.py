@@ -164,7 +164,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path, number: int)
 def test_an_error_that_nobody_expected_keeps_its_traceback(
     cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*arguments: object) -> None:
+    def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr("selfattn.runs.run.load", broken)
