@@ -313,21 +313,16 @@ def read_plan(out: Path) -> Plan:
     return plan
 
 
-def read_to_resume(out: Path, command: str) -> Plan | None:
-    """Read the plan of a comparison that was stopped, to go on with it.
+def read_to_resume(out: Path, command: str) -> Plan:
+    """Read the plan of a comparison that was stopped, to go on with it: by whoever holds its directory.
 
     Args:
         out: its directory.
         command: what is asked for now; must be what the comparison was begun with, but for the language.
 
-    Returns:
-        None where nothing has begun yet.
-
     Raises:
-        UserError: there is another comparison, or its plan is broken.
+        UserError: there is another comparison, or its plan is missing or broken.
     """
-    if not (out / PLAN).exists():
-        return None
     plan = read_plan(out)
     if _what_it_decides(plan.command, plan.task) != _what_it_decides(command, plan.task):
         raise SettingError(
