@@ -68,11 +68,12 @@ def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     blocks = scores.shape[-1] // BLOCK
     if len(scores) == 1 or blocks < 2 * count:
         return scores.topk(count, dim=-1)
-    cut = scores[:, : blocks * BLOCK].reshape(-1, blocks, BLOCK)
-    best = cut.amax(dim=-1).topk(count, dim=-1).indices  # every number that is not here has as many at least as large
-    inside = torch.arange(BLOCK, device=scores.device)
-    ids = (best[..., None] * BLOCK + inside).flatten(1)
-    rest = torch.arange(blocks * BLOCK, scores.shape[-1], device=scores.device)
-    ids = torch.cat([ids, rest.expand(len(ids), -1)], dim=-1)
-    values, places = scores.gather(-1, ids).topk(count, dim=-1)
-    return values, ids.gather(-1, places)
+    n, rest = len(scores), scores[:, blocks * BLOCK :]
+    cut = scores[:, : blocks * BLOCK].reshape(-1, BLOCK)
+    # Every number in another block has as many in these that are at least as large.
+    best = cut.view(n, blocks, BLOCK).amax(dim=-1).topk(count, dim=-1).indices
+    rows = best + torch.arange(0, n * blocks, blocks, device=scores.device)[:, None]
+    values, places = torch.cat([cut[rows.flatten()].view(n, -1), rest], dim=-1).topk(count, dim=-1)
+    # Behind the best blocks stands the rest, which is the last one, cut short.
+    best = torch.cat([best, best.new_full((n, -(-rest.shape[1] // BLOCK)), blocks)], dim=-1)
+    return values, best.gather(-1, places // BLOCK) * BLOCK + places % BLOCK
