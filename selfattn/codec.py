@@ -236,7 +236,7 @@ def read_json(path: Path, *, advice: str) -> Any:
         raise UserError(f"{path}:{error.lineno}: is not JSON ({error.msg}); {advice}") from None
     except ValueError as error:
         raise UserError(f"{path}: is not JSON that can be read ({error}); {advice}") from None
-    if isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != _digest(values):
+    if isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != fingerprint(values):
         raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {advice}")
     return values
 
@@ -283,8 +283,12 @@ def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
 
 def write_jsonl(path: Path, values: Iterable[Any]) -> None:
     """Write values as JSON, one a line, the whole file or nothing; raises as :func:`write` does."""
-    lines = (json.dumps(encode(value), ensure_ascii=False, allow_nan=False) + "\n" for value in values)
-    write_text(path, "".join(lines))
+    write_text(path, "".join(map(line_of, values)))
+
+
+def line_of(value: Any) -> str:
+    """Return a value as a line of JSON, its end included."""
+    return json.dumps(encode(value), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write(path: Path, value: Any, *, checksum: bool = False) -> None:
@@ -301,11 +305,12 @@ def write(path: Path, value: Any, *, checksum: bool = False) -> None:
     """
     values = encode(value)
     if checksum:
-        values |= {_CHECKSUM: _digest(values)}
+        values |= {_CHECKSUM: fingerprint(values)}
     write_text(path, json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _digest(values: Mapping[str, Any]) -> str:
+def fingerprint(values: Any) -> str:
+    """Return the SHA-256 of plain values as JSON with sorted keys, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

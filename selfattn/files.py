@@ -47,6 +47,17 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file in one go, so that processes which do so at once do not mix theirs.
+
+    Raises:
+        OSError: the disk does not take it.
+    """
+    with path.open("ab", buffering=0) as file:
+        file.write(line.encode())
+        os.fsync(file.fileno())
+
+
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
     """Hold a directory for this process alone, made where there is none; whoever only reads it does not ask.

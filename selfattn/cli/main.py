@@ -206,7 +206,7 @@ def _default_text(value: Any) -> str | None:
     """Write a default as the user would type it; say nothing of flags and empty lists."""
     if isinstance(value, bool) or value in ((), None):
         return None
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def fail(message: str) -> None:

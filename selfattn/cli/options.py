@@ -34,6 +34,14 @@ def _whole_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:
     return tuple(int(text) for text in texts)
 
 
+def _numbers(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
+    texts = _split_commas(type_, tokens)
+    try:
+        return tuple(map(float, texts))
+    except ValueError:
+        raise ValueError(f"expected numbers, separated by commas; got {','.join(texts)}") from None
+
+
 # Without the converter cyclopts would round 1.5 to 2.
 Whole = Annotated[int, Parameter(converter=_whole_number)]
 MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
@@ -47,6 +55,7 @@ _TYPES: dict[Any, Any] = {
     int | None: MaybeWhole,
     tuple[str, ...]: Names,
     tuple[int, ...]: Annotated[tuple[int, ...], Parameter(converter=_whole_numbers, n_tokens=1)],
+    tuple[float, ...]: Annotated[tuple[float, ...], Parameter(converter=_numbers, n_tokens=1)],
     tuple[Path, ...]: Files,
 }
 _FIRST_GROUP = 6  # of the named groups, behind the parameters that have none

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from selfattn.comparison.compare import with_demo, write_comparison
-from selfattn.comparison.plan import PLAN, Lang, Plan, Planned, read_plan, run_name
+from selfattn.comparison.plan import PLAN, WHOLE, Lang, Plan, Planned, read_plan, run_name
 from selfattn.comparison.record import make_record
 from selfattn.comparison.testing import Tested
 from selfattn.errors import SettingError, UserError
@@ -69,7 +69,7 @@ def report(
         space=space,
         declared=tuple(declared),
     )
-    record = make_record(runs, plan)
+    record = make_record({WHOLE: runs}, plan)
     # The runs lie elsewhere than beside this report.
     placed = [replace(one, run_dirs=tuple(str(run.path) for run in runs[one.name])) for one in record.models]
     record = with_demo(replace(record, models=tuple(placed)), runs, out, lang)
@@ -80,7 +80,7 @@ def _runs(path: Path) -> list[Tested]:
     if not (path / PLAN).is_file():
         return [Tested(path)]
     plan = read_plan(path)
-    return [Tested(path / run_name(name, seed, few), name) for name, seed, few in plan.runs() if few is None]
+    return [Tested(path / run_name(name, seed, one), name) for name, seed, one in plan.runs() if one == plan.main]
 
 
 def _tuned(models: Mapping[str, Sequence[Tested]]) -> tuple[dict[str, Planned], Mapping[str, str]]:

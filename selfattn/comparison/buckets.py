@@ -25,9 +25,7 @@ Outputs = Mapping[str, Sequence[Sequence[str]]]
 Labels = Sequence[Hashable]  # which items repeat one another
 
 
-def make_buckets(
-    models: Models, few: Mapping[int, Mapping[str, Tested]], metric: Metric, task: Task
-) -> tuple[BucketGroup, ...]:
+def make_buckets(models: Models, few: Mapping[int, Models], metric: Metric, task: Task) -> tuple[BucketGroup, ...]:
     """Divide the test and measure every model on every part.
 
     Args:
@@ -90,10 +88,10 @@ def _probe(models: Models, name: str, metric: Metric, task: Task) -> tuple[Bucke
     return score_groups([every], outputs, references, metric, clusters=labels)
 
 
-def _few(few: Mapping[int, Mapping[str, Tested]], metric: Metric, task: Task) -> Iterator[Bucket]:
+def _few(few: Mapping[int, Models], metric: Metric, task: Task) -> Iterator[Bucket]:
     """One bucket for each number of pairs."""
     for count, runs in sorted(few.items()):
-        pairs = next(iter(runs.values())).pairs
+        pairs = next(iter(runs.values()))[0].pairs
         references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
-        counts = metric.count_runs({name: [run.outputs] for name, run in runs.items()}, references)
+        counts = metric.count_runs({name: [own[0].outputs] for name, own in runs.items()}, references)
         yield Bucket(f"{count:,} pairs", len(pairs), estimate_counts(counts, metric, clusters=labels))

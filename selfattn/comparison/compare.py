@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from selfattn.comparison.costs import Forecast, forecast_of, measure_costs
+from selfattn.comparison.costs import Forecast, forecast_of, measure_costs, steps_of
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.matching import match_models
 from selfattn.comparison.plan import (
@@ -16,11 +16,14 @@ from selfattn.comparison.plan import (
     CompareOptions,
     Plan,
     Planned,
+    Variant,
     choose,
+    primary_pair,
     read_plan,
     read_to_resume,
     run_name,
 )
+from selfattn.comparison.protocol import hold_against_plan, seal_of
 from selfattn.comparison.record import make_record
 from selfattn.comparison.running.jobs import Jobs, jobs_of, threads
 from selfattn.comparison.running.side_by_side import do_all
@@ -35,6 +38,7 @@ from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
+from selfattn.runs.ledger import begin_ledger
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
@@ -78,7 +82,9 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
         with in_use(options.out):
             if is_new:
                 check_out(options.out)  # that nobody was faster
-                plan.save(options.out)
+                seal = seal_of(plan, jobs)
+                plan = replace(plan, seal=seal).save(options.out)
+                begin_ledger(options.out, seal, plan.command)
             if not plan.tuned:
                 plan = tune(plan, jobs).save(options.out)
             do_all(jobs, jobs_of(plan))
@@ -122,7 +128,10 @@ def _prepared(task: str | Task, settings: Mapping[str, Any]) -> tuple[Jobs, dict
 def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
     """Size the chosen models, and return the plan of the comparison."""
     task, options, data = jobs.task, jobs.options, jobs.training_set(0)
-    examples = data.epoch(0) if options.few else ()
+    in_parts = options.budgets != (1.0,)
+    examples = data.epoch(0) if options.few or in_parts else ()
+    if options.budget_in == "examples" and not isinstance(examples, list | tuple):
+        raise SettingError("`budget_in` examples: the data are a stream, whose length nobody knows; take steps")
     for few in options.few:
         if isinstance(examples, list | tuple) and few > len(examples):  # a stream has no length
             raise SettingError(f"`few` {few}: an epoch has {len(examples):,} pairs, so these would be all; give fewer")
@@ -139,6 +148,13 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         quick=options.quick,
         seeds=options.seed_count,
         few=options.few,
+        first_seed=options.first_seed,
+        budgets=tuple(sorted(options.budgets)),
+        budget_in=options.budget_in,
+        steps=steps_of(data, jobs.recipe) if in_parts else 0,
+        examples=_different(examples, jobs.recipe) if options.budget_in == "examples" else 0,
+        pilot=options.pilot,
+        primary=primary_pair(task, list(chosen)),
         models={name: model.resized(sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,
@@ -147,6 +163,11 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         tuned=not options.tune,
         threads=options.thread_count,
     )
+
+
+def _different(epoch: Iterable[object], recipe: TrainingConfig) -> int:
+    """How many different pairs a training sees: a file's once, of endless data those of all epochs."""
+    return len(list(epoch)) * (1 if recipe.items_per_epoch is None else recipe.epochs)
 
 
 def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
@@ -161,18 +182,14 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
         UserError: a run is missing or broken, or the report cannot be written.
     """
     plan = read_plan(comparison)
-    models: dict[str, list[Tested]] = {name: [] for name in plan.models}
-    trained_on_few: dict[int, dict[str, Tested]] = {}
-    for name, seed, few in plan.runs():
-        path = comparison / run_name(name, seed, few)
+    runs: dict[Variant, dict[str, list[Tested]]] = {}
+    for name, seed, variant in plan.runs():
+        path = comparison / run_name(name, seed, variant)
         if not is_tested(path):
             raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
-        tested = Tested(path, name)
-        if few is None:
-            models[name].append(tested)
-        else:
-            trained_on_few.setdefault(few, {})[name] = tested
-    record = with_demo(make_record(models, plan, trained_on_few), models, out, lang)
+        runs.setdefault(variant, {}).setdefault(name, []).append(Tested(path, name))
+    made = replace(make_record(runs, plan), protocol=hold_against_plan(comparison, plan, runs))
+    record = with_demo(made, runs[plan.main], out, lang)
     return record, write_report(record, out, lang)
 
 

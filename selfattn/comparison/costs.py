@@ -37,6 +37,7 @@ from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.run import Run, load
+from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
 from selfattn.training.config import DeviceName, TrainingConfig
 from selfattn.training.device import choose_device
@@ -99,8 +100,8 @@ def measure_costs(jobs: Jobs, plan: Plan) -> None:
         return
     say("trainings are done; steps and decoding are timed by turns, alone")
     found: dict[str, RunTimes] = {}
-    for seed in range(plan.seeds):
-        found |= _times_of(jobs, [job for job in jobs_of(plan) if job.seed == seed and job.few is None])
+    for seed in plan.seed_numbers:
+        found |= _times_of(jobs, [job for job in jobs_of(plan) if (job.seed, job.variant) == (seed, plan.main)])
     with writing(path):
         codec.write(path, Costs(found), checksum=True)
 
@@ -131,15 +132,13 @@ class Forecast:
     """What a comparison is going to take.
 
     Attributes:
-        runs: trainings, those of tuning among them, by model.
-        steps: of each training.
+        steps: of each training of a model, those of tuning among them.
         step_seconds: of each model, alone.
         jobs: trainings side by side.
         disk: bytes, once all is done: weights, what is needed to go on, and answers.
     """
 
-    runs: Mapping[str, int]
-    steps: int
+    steps: tuple[int, ...]
     step_seconds: Mapping[str, float]
     jobs: int
     disk: int
@@ -147,21 +146,37 @@ class Forecast:
     @property
     def hours(self) -> float:
         """Of training, where neighbours do not slow each other down."""
-        return sum(count * self.steps * self.step_seconds[name] for name, count in self.runs.items()) / self.jobs / 3600
+        return sum(self.steps) * sum(self.step_seconds.values()) / self.jobs / 3600
 
     def lines(self) -> list[str]:
         """Say it in words."""
+        ends = " to ".join(f"{steps:,}" for steps in dict.fromkeys((min(self.steps), max(self.steps))))
         found = [
-            f"{name}: {count} trainings of {self.steps:,} steps, {1000 * self.step_seconds[name]:.1f} ms a step"
-            for name, count in self.runs.items()
+            f"{name}: {len(self.steps)} trainings of {ends} steps, {1000 * seconds:.1f} ms a step"
+            for name, seconds in self.step_seconds.items()
         ]
-        all_runs, time = sum(self.runs.values()), span(3600 * self.hours)
+        all_runs, time = len(self.steps) * len(found), span(3600 * self.hours)
         total = f"{all_runs} trainings, {self.jobs} side by side: about {time}"
         return [
             *found,
             f"{total}; validation, tests and report come on top",
             f"about {self.disk / 1e6:,.0f} MB of disk",
         ]
+
+
+def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
+    """Return how many steps a training has.
+
+    Raises:
+        UserError: the data are a stream, and ``max_steps`` does not say how many steps there are.
+    """
+    if recipe.max_steps:
+        return recipe.max_steps
+    special = {"pad_id": data.tokenizer.pad_id, "bos_id": data.tokenizer.bos_id}
+    _, count = cut_epoch(data.epoch(0), recipe, **special, generator=generator(recipe.seed, "data/0"))
+    if count is None:
+        raise UserError("max_steps: the data are a stream, whose length nobody knows; say how many steps to train")
+    return count * recipe.epochs
 
 
 def forecast_of(jobs: Jobs, plan: Plan) -> Forecast:
@@ -175,25 +190,20 @@ def forecast_of(jobs: Jobs, plan: Plan) -> Forecast:
         UserError: the data are a stream, and ``max_steps`` does not say how many steps there are.
     """
     data, recipe, options = jobs.training_set(0), jobs.recipe, jobs.options
-    special = data.tokenizer.pad_id, data.tokenizer.bos_id
     models = {name: planned.model for name, planned in plan.models.items()}
-    steps = recipe.max_steps or 0
-    if not steps:
-        order = generator(recipe.seed, "data/0")
-        _, count = cut_epoch(data.epoch(0), recipe, pad_id=special[0], bos_id=special[1], generator=order)
-        if count is None:
-            raise UserError("max_steps: the data are a stream, whose length nobody knows; say how many steps to train")
-        steps = count * recipe.epochs
+    whole = steps_of(data, recipe)
+    runs = [variant.applied_to(recipe, whole).max_steps or whole for _, _, variant in plan.runs()[:: len(models)]]
+    runs += [whole] * (0 if plan.tuned else options.tune)
     size = len(data.tokenizer)
     shape = batch_shape(data.validation, recipe.batch_size)
     seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)
-    trainings = len(plan.runs()) // len(models) + (0 if plan.tuned else options.tune)
+    trainings = len(runs)
     with torch.device("meta"):
         weights = sum(count_parameters(build(one, vocab_size=size, pad_id=0, seed=0))[0] for one in models.values())
     items = options.test_items or jobs.task.test_items(options.quick) or 0
     with reached(options, trainings * len(models)) as (_, side_by_side):
         disk = trainings * (_COPIES * 4 * weights + _ANSWER * items * len(models))
-        return Forecast(dict.fromkeys(models, trainings), steps, seconds, side_by_side, disk)
+        return Forecast(tuple(runs), seconds, side_by_side, disk)
 
 
 def by_turns(asked: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, list[float]]:
@@ -296,7 +306,7 @@ def _times_of(jobs: Jobs, asked: Sequence[Job]) -> dict[str, RunTimes]:
         )
         for name in runs
     }
-    thorough = {job.label: runs[job.label].model for job in asked if job.thorough}
+    thorough = {job.label: runs[job.label].model for job in asked if job.leading and not jobs.options.quick}
     if thorough:
         peak = machine_peak(device=choose_device(jobs.options.device).type)
         decoding = _decoding(thorough, len(data.tokenizer), shape.source)

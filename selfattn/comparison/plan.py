@@ -12,11 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Le, MinLen
+from annotated_types import Ge, Gt, Le, MinLen
 
 from selfattn.codec import Plain, decode, encode, read_json, refuse_newer, short, write
 from selfattn.errors import SettingError, UserError, option
 from selfattn.figures.gates import Floor
+from selfattn.figures.protocol import Seal
 from selfattn.figures.quality import Headline
 from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
 from selfattn.files import writing
@@ -27,7 +28,7 @@ from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
 from selfattn.settings import check
-from selfattn.training.config import DeviceName
+from selfattn.training.config import DeviceName, TrainingConfig
 
 if TYPE_CHECKING:
     Lang = str
@@ -35,6 +36,7 @@ else:
     Lang = Literal[LANGS]
 
 Backend = Literal["local", "dask", "ray"]
+BudgetIn = Literal["steps", "examples"]
 NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # settings that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
 MOST_SEEDS = 10_000
@@ -59,6 +61,11 @@ class CompareOptions:
         test_items: unseen pairs that every model is tested on; of a file, at most its test part.
         set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
         few: train also on so few pairs, with the first seed, and report it: numbers separated by commas.
+        first_seed: the seeds are this one and those after it: fresh ones for what a pilot has suggested.
+        budgets: shares of the training, such as 0.125,0.25,0.5,1: each with all models and seeds, in a training of its
+            own whose whole schedule it has; the report says for which of them which model is better.
+        budget_in: what they are shares of: the steps, on the same pairs, or the different pairs, in as many steps.
+        pilot: this comparison explores: its report says so, and its runs are never put together with others.
         match: give the models widths with which they have the same of it: parameters (outside embeddings), body
             (without any axis over the vocabulary: an output matrix of its own left out, too), training FLOPs for each
             target token, or wall seconds of a training step, measured here.
@@ -80,6 +87,7 @@ class CompareOptions:
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
+        "Budgets": ("budgets", "budget_in", "first_seed", "pilot"),
         "Side by side": ("jobs", "backend", "address", "threads", "device"),
     }
 
@@ -92,6 +100,10 @@ class CompareOptions:
     test_items: int | None = None
     set: tuple[str, ...] = ()
     few: tuple[int, ...] = ()
+    first_seed: int = 0
+    budgets: tuple[float, ...] = (1.0,)
+    budget_in: BudgetIn = "steps"
+    pilot: bool = False
     metric: str | None = None
     match: Budget | None = None
     budget: float | None = None
@@ -118,8 +130,8 @@ class CompareOptions:
 
     def __post_init__(self) -> None:
         check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "tune", int, lambda x: x >= 0, "a whole number of at least 0")
-        check(self, "seeds", int, lambda x: x <= MOST_SEEDS, f"at most {MOST_SEEDS}")
+        check(self, "tune first_seed", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "seeds", int, lambda x: x <= MOST_SEEDS - self.first_seed, f"seeds below {MOST_SEEDS}")
         check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
         check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
         if self.budget is not None and self.match is None:
@@ -131,6 +143,9 @@ class CompareOptions:
             raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")
         if min(self.few, default=1) < 1:
             raise SettingError(f"`few` {min(self.few)}: expected whole numbers of at least 1, separated by commas")
+        for share in self.budgets or (0.0,):
+            if not 0 < share <= 1 or self.budgets.count(share) > 1:
+                raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once")
 
 
 @dataclass(frozen=True)
@@ -161,6 +176,34 @@ class Planned(Plain):
 
 
 @dataclass(frozen=True)
+class Variant:
+    """How much a run is trained.
+
+    Attributes:
+        few: on so many different pairs only, again and again; default all there are.
+        share: of the recipe's steps, with a whole schedule over them; default all.
+    """
+
+    few: int | None = None
+    share: float = 1.0
+
+    def applied_to(self, recipe: TrainingConfig, steps: int) -> TrainingConfig:
+        """Return how a run is trained: the share of all steps, and of a warm-up that is a number of steps.
+
+        Example:
+            >>> Variant(share=0.25).applied_to(TrainingConfig(warmup_steps=100), 2000).max_steps
+            500
+        """
+        if self.share == 1:
+            return recipe
+        warmup = None if recipe.warmup_steps is None else round(self.share * recipe.warmup_steps)
+        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup)
+
+
+WHOLE = Variant()
+
+
+@dataclass(frozen=True)
 class Plan(Plain):
     """A comparison.
 
@@ -171,6 +214,14 @@ class Plan(Plain):
         seeds: how many.
         models: by name, in their order.
         few: further trainings on so few pairs.
+        first_seed: the seeds are this one and those after it.
+        budgets: shares of the training.
+        budget_in: what they are shares of.
+        steps: of the whole training; 0 where that is not known before it begins.
+        examples: different pairs that it sees; 0 where nobody has to know.
+        pilot: whether it explores.
+        primary: the two models that the comparison is about; None where it is about all.
+        seal: what was fixed before training; None in a plan of before there was one.
         headline: what the verdict is about.
         matching: what the models were sized for.
         space: what tuning searches, setting by setting; empty where nothing is tuned.
@@ -187,6 +238,14 @@ class Plan(Plain):
     seeds: Annotated[int, Ge(1), Le(MOST_SEEDS)]
     models: Annotated[Mapping[str, Planned], MinLen(1)]
     few: tuple[Annotated[int, Ge(1)], ...]
+    first_seed: Annotated[int, Ge(0)] = 0
+    budgets: Annotated[tuple[Annotated[float, Gt(0), Le(1)], ...], MinLen(1)] = (1.0,)
+    budget_in: BudgetIn = "steps"
+    steps: int = 0
+    examples: int = 0
+    pilot: bool = False
+    primary: tuple[str, str] | None = None
+    seal: Seal | None = None
     headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
@@ -203,10 +262,29 @@ class Plan(Plain):
                     f"the name of a model is made of at most 100 letters, digits, - and _, found {short(name)}"
                 )
 
-    def runs(self) -> list[tuple[str, int, int | None]]:
-        """List every run: model, seed, and on how few pairs; seed after seed."""
-        which: list[tuple[int, int | None]] = [*product(range(self.seeds), [None]), *product([0], self.few)]
-        return [(name, seed, few) for seed, few in which for name in self.models]
+    @property
+    def seed_numbers(self) -> range:
+        """All seeds."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    @property
+    def variants(self) -> dict[float, Variant]:
+        """What is trained for each budget, the largest first: the figures of the report are about that one."""
+        shares = sorted(self.budgets, reverse=True)
+        if self.budget_in == "steps":
+            return {share: Variant(share=share) for share in shares}
+        return {share: WHOLE if share == 1 else Variant(max(1, round(share * self.examples))) for share in shares}
+
+    @property
+    def main(self) -> Variant:
+        """What is trained for the largest budget."""
+        return self.variants[max(self.budgets)]
+
+    def runs(self) -> list[tuple[str, int, Variant]]:
+        """List every run: model, seed, and how much it is trained; seed after seed."""
+        few = product([self.first_seed], map(Variant, self.few))
+        which = [*product(self.seed_numbers, self.variants.values()), *few]
+        return [(name, seed, variant) for seed, variant in dict.fromkeys(which) for name in self.models]
 
     def save(self, out: Path) -> Plan:
         """Write the plan, and return it."""
@@ -275,14 +353,17 @@ def _what_it_decides(command: str, task: str) -> list[list[str]]:
     return [options[0] + plugins, *sorted(one for one in options[1:] if one[0] not in ("--lang", "--plugin"))]
 
 
-def run_name(name: str, seed: int, few: int | None) -> str:
+def run_name(name: str, seed: int, variant: Variant = WHOLE) -> str:
     """Return the directory of a run, seen from the comparison.
 
     Example:
-        >>> run_name("transformer", 0, None), run_name("transformer", 0, 300)
+        >>> run_name("transformer", 0), run_name("transformer", 0, Variant(300))
         ('runs/transformer-seed0', 'runs/transformer-seed0-first300')
+        >>> run_name("transformer", 1, Variant(share=0.25))
+        'runs/transformer-seed1-budget0.25'
     """
-    return f"runs/{name}-seed{seed}" + ("" if few is None else f"-first{few}")
+    few = "" if variant.few is None else f"-first{variant.few}"
+    return f"runs/{name}-seed{seed}{few}" + ("" if variant.share == 1 else f"-budget{variant.share!r}")
 
 
 def choose(task: Task, options: CompareOptions) -> dict[str, Planned]:
@@ -314,6 +395,14 @@ def choose(task: Task, options: CompareOptions) -> dict[str, Planned]:
         task.check_model(config, preset)
         found[name] = Planned(preset, config_to_dict(config))
     return found
+
+
+def primary_pair(task: Task, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two models that a comparison is about: those that the task asks about, or the only two."""
+    asked = task.subject().pair
+    if asked and set(asked) <= set(names):
+        return asked
+    return (names[0], names[1]) if len(names) == 2 else None
 
 
 def _named(text: str) -> tuple[str, str]:

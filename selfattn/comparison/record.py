@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.costs import RunTimes, read_costs
 from selfattn.comparison.gates import make_gates
-from selfattn.comparison.plan import Plan
-from selfattn.comparison.testing import Tested
+from selfattn.comparison.plan import Plan, Variant, primary_pair
+from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.metrics.metric import Metric, make_metric
+from selfattn.evaluation.statistics.convergence import converged
+from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
 from selfattn.evaluation.statistics.intervals import interval_method
-from selfattn.evaluation.statistics.significance import compare_outputs
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, estimate_counts
 from selfattn.figures.attention import Attention, AttentionExample, ModelAttention
 from selfattn.figures.cost import MeanOverRuns, Timing
 from selfattn.figures.pairs import Comparison
+from selfattn.figures.protocol import AtBudget, Budgets
 from selfattn.figures.quality import Estimate
 from selfattn.figures.record import SCHEMA, Difference, Model, Record
 from selfattn.models.config import config_to_dict
@@ -35,27 +39,25 @@ _NOT_DATA = ("kind", "validation_items")
 
 
 def make_record(
-    models: Mapping[str, Sequence[Tested]],
+    trained: Runs,
     plan: Plan,
-    few: Mapping[int, Mapping[str, Tested]] | None = None,
 ) -> Record:
     """Put runs together.
 
     Args:
-        models: for each model its runs, seed after seed; all tested on the same pairs.
+        trained: by how much they were trained, for each model its runs, seed after seed; all tested on the same pairs.
         plan: of the comparison; its models may be left open.
-        few: runs that were trained on so few pairs only, by their number and the model's name.
 
     Raises:
         UserError: runs were not tested on the same pairs.
     """
+    models = trained[plan.main]
     firsts = {name: runs[0] for name, runs in models.items()}
     first = next(iter(firsts.values()))
     pairs = first.pairs
-    for runs in models.values():
-        for run in runs:
-            if run.config.task != first.config.task or run.pairs != pairs:
-                raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
+    for run in (run for own in trained.values() for runs in own.values() for run in runs):
+        if run.config.task != first.config.task or run.pairs != pairs:
+            raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
     shared = _shared([_training(run) for run in firsts.values()])
     predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
     task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
@@ -66,9 +68,7 @@ def make_record(
     # Beside the metric that decides, others: two scores that agree are worth more than one.
     tested = [metric, *(make_metric(name, language) for name in metric.beside)]
     labels = [task.repeats(pair) for pair in pairs]
-    asked = task.subject().pair
-    names = asked if asked and set(asked) <= set(models) else tuple(models)
-    primary = (names[0], names[1]) if len(names) == 2 else None
+    primary = primary_pair(task, list(models))
     comparison, *further = [
         compare_outputs(predictions, references, one, clusters=labels, primary=primary if one is metric else None)
         for one in tested
@@ -92,12 +92,49 @@ def make_record(
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(models, plan),
         matching=plan.matching,
-        buckets=make_buckets(models, few or {}, metric, task),
+        buckets=make_buckets(models, {count: trained[Variant(count)] for count in plan.few}, metric, task),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
         subject=task.subject(),
         units={name: one.unit for name, one in metrics.items()},
+        budgets=_budgets(trained, plan, metric, labels),
     )
+
+
+def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashable]) -> Budgets | None:
+    """What every budget's own trainings reach, and what may be said of the two models that the comparison is about."""
+    if len(plan.budgets) == 1:
+        return None
+    references = [pair.target for pair in next(iter(trained[plan.main].values()))[0].pairs]
+    cells = {share: trained[plan.variants[share]] for share in plan.budgets}
+    counts = {
+        share: metric.count_runs({name: [run.outputs for run in own] for name, own in models.items()}, references)
+        for share, models in cells.items()
+    }
+    pair = primary_pair(TASKS[plan.task], list(plan.models))
+    differences = budget_differences(counts, metric, pair, clusters=labels) if pair else ()
+    by_budget = {one.budget: one for one in differences}
+    found = []
+    for share, models in cells.items():
+        last = [run.metrics[-1] for own in models.values() for run in own]
+        found.append(
+            AtBudget(
+                share,
+                estimate_counts(counts[share], metric, clusters=labels),
+                last[0].step,
+                round(statistics.mean(report.tokens for report in last)),
+                round(share * plan.examples) or None,
+                by_budget.get(share),
+            )
+        )
+    *_, less, most = plan.budgets
+    over = (
+        {}
+        if not math.isclose(most, 2 * less)
+        else {name: converged(counts[less][name], counts[most][name], metric, clusters=labels) for name in plan.models}
+    )
+    crossing = locate(differences) if differences and plan.seeds >= MIN_SEEDS else None
+    return Budgets(plan.budget_in, tuple(found), pair, crossing, LEVEL, over)
 
 
 def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:

@@ -29,6 +29,7 @@ from selfattn.comparison.diagnostics import (
     measure_cost,
     show_attention,
 )
+from selfattn.comparison.plan import Variant
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
@@ -200,18 +201,22 @@ class Tested:
         return [answer.output for answer in self.answers]
 
 
+Runs = Mapping[Variant, Mapping[str, Sequence[Tested]]]  # of a comparison, by how much they were trained and by model
+
+
 def is_tested(path: Path) -> bool:
     """Whether a run directory holds everything that a test leaves."""
     return (path / RESULT).is_file() and (path / ANSWERS).is_file()
 
 
-def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
+def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: bool) -> Tested:
     """Test a run and keep the results in its directory.
 
     Args:
         run: trained on the task.
         task: says how to decode and score.
         tests: of the run's seed.
+        leading: also hold attention against what the outputs depend on, which the report does for one run of a model.
         thorough: also measure cost, and whether a fresh model of its kind can learn at all.
     """
     directory, decoding = RunDirectory(run.path), task.decoding
@@ -228,9 +233,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, thorough: bool) -> Tested:
         gates=ask_gates(run, task, tests, outputs, thorough=thorough),
         cost=measure_cost(run, tests, metrics=directory.metrics(), thorough=thorough),
         alignment=align_with_gold(run, tests),
-        agreement=None
-        if run.config.training.seed
-        else hold_against_dependence(run, tests, outputs),  # the report's seed
+        agreement=hold_against_dependence(run, tests, outputs) if leading else None,
         attention=show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
         words=tests.seen.words,

@@ -88,7 +88,7 @@ def beam_search(
     found = [_Sentence(limit, n_best, length_penalty) for limit in limits]
     with stepping(model):
         state = model.start(model.encode(source, source_mask)).prepared()
-        token = torch.full((len(source),), bos_id, dtype=torch.int64, device=source.device)
+        token = torch.full((len(source),), bos_id, device=source.device)
         beam = _Beam(
             list(range(len(source))),
             torch.zeros(len(source), 1, dtype=torch.float64),
@@ -139,7 +139,7 @@ class _Beam:
         """
         (n, w), m = self.totals.shape, values.shape[-1]
         totals = (self.totals[:, :, None] + values.view(n, w, m)).flatten(1)
-        totals, order = totals.sort(dim=1, descending=True, stable=True)
+        totals, order = totals.sort(descending=True, stable=True)
         parents, tokens = order // m, ids.view(n, w * m).gather(1, order)
         ends = tokens == eos_id
         for row, place in ends[:, :beam_size].nonzero().tolist():

@@ -79,7 +79,7 @@ def greedy(
     scores = [0.0] * len(limits)
     with stepping(model):
         state = model.start(model.encode(source, source_mask)).prepared()
-        token = torch.full((len(limits),), bos_id, dtype=torch.int64, device=source.device)
+        token = torch.full((len(limits),), bos_id, device=source.device)
         living = list(range(len(limits)))  # which sentence each row of the state belongs to
         for step in range(max(limits)):
             logits, state = model.step(token, state)

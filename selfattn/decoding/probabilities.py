@@ -50,15 +50,15 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         (tensor([[7., 7., 5.]]), tensor([[1, 3, 2]]))
     """
     if count >= scores.shape[-1]:
-        values, ids = scores.sort(dim=-1, descending=True, stable=True)
+        values, ids = scores.sort(descending=True, stable=True)
         return values, ids
     values, ids = _largest(scores, count + 1)
     tied = values[:, -1] == values[:, -2]
-    ids = ids[:, :-1].sort(dim=-1).values
-    values, order = scores.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
+    ids = ids[:, :-1].sort().values
+    values, order = scores.gather(-1, ids).sort(descending=True, stable=True)
     ids = ids.gather(-1, order)
     if tied.any():
-        every_value, every_id = scores[tied].sort(dim=-1, descending=True, stable=True)
+        every_value, every_id = scores[tied].sort(descending=True, stable=True)
         values[tied], ids[tied] = every_value[:, :count], every_id[:, :count]
     return values, ids
 
@@ -67,13 +67,12 @@ def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the ``count`` largest of each row; which of equal ones, and at which end of the count, is left open."""
     blocks = scores.shape[-1] // BLOCK
     if len(scores) == 1 or blocks < 2 * count:
-        return scores.topk(count, dim=-1)
+        return scores.topk(count)
     n, rest = len(scores), scores[:, blocks * BLOCK :]
     cut = scores[:, : blocks * BLOCK].reshape(-1, BLOCK)
     # Every number in another block has as many in these that are at least as large.
-    best = cut.view(n, blocks, BLOCK).amax(dim=-1).topk(count, dim=-1).indices
+    best = cut.view(n, blocks, BLOCK).amax(dim=-1).topk(count).indices
     rows = best + torch.arange(0, n * blocks, blocks, device=scores.device)[:, None]
-    values, places = torch.cat([cut[rows.flatten()].view(n, -1), rest], dim=-1).topk(count, dim=-1)
-    # Behind the best blocks stands the rest, which is the last one, cut short.
-    best = torch.cat([best, best.new_full((n, -(-rest.shape[1] // BLOCK)), blocks)], dim=-1)
+    values, places = torch.cat([cut[rows.flatten()].view(n, -1), rest], dim=-1).topk(count)
+    best = torch.cat([best, best.new_full((n, 1), blocks)], dim=-1)  # behind them stands the rest, a shorter block
     return values, best.gather(-1, places // BLOCK) * BLOCK + places % BLOCK

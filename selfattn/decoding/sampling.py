@@ -73,7 +73,6 @@ def sample(
     """
     check_source(source, source_mask)
     limits = length_limits(max_length, len(source))
-    _check(temperature, top_k, top_p)
     streams = [generator] * len(source) if isinstance(generator, torch.Generator) else list(generator)
     if len(streams) != len(source):
         raise ValueError(f"generator: expected one, or one for each of {len(source)} sources, got {len(streams)}")

@@ -13,6 +13,7 @@ from selfattn.figures.attention import Agreement, Attention, ModelAlignment
 from selfattn.figures.cost import Cost, Timing
 from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
+from selfattn.figures.protocol import Budgets, Protocol
 from selfattn.figures.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Unit
 
 SCHEMA = 2
@@ -124,6 +125,8 @@ class Record(Plain):
         gates: all that were asked; the verdict is "not comparable" where one did not pass.
         subject: what is asked, in the words of the task.
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
+        budgets: what complete trainings of several budgets reach; None where there is one.
+        protocol: how far all was done as planned; None where there was no plan before training.
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
     """
 
@@ -146,6 +149,8 @@ class Record(Plain):
     subject: Subject = NO_SUBJECT
     units: Mapping[str, Unit] = field(default_factory=dict)
     demo: bool = False
+    budgets: Budgets | None = None
+    protocol: Protocol | None = None
 
     @property
     def times(self) -> str:

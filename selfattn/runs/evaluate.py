@@ -20,17 +20,19 @@ from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Direct
 from selfattn.registry import METRICS
 from selfattn.report.words.catalogue import SOURCE, catalogue
 from selfattn.report.words.messages import message
+from selfattn.runs.ledger import note_look
 from selfattn.runs.run import Run
+from selfattn.settings import as_declared
 
 
 def evaluate_run(
     run: Run,
-    data: Sequence[Path] = (),
+    data: Path | Sequence[Path] = (),
     options: DecodingOptions = GREEDY,
     *,
     columns: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Test a run on what it has not been trained on, as its task says.
+    """Test a run on what it has not been trained on, as its task says; a comparison's ledger says that it was.
 
     Args:
         run: of any task.
@@ -44,7 +46,10 @@ def evaluate_run(
     """
     if columns is not None and not data:
         raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
-    return run.task.evaluate(run, data, options, columns)
+    found = run.task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns)
+    if not data:
+        note_look(run.path, f"selfattn evaluate {run.path}")
+    return found
 
 
 def evaluation_lines(found: Mapping[str, Any], lang: str = SOURCE) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
@@ -127,9 +127,15 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
     """The training pairs of an epoch; where only the first are to be seen, those in ever new order."""
     if first is None:
         return splits.train(epoch, training.items_per_epoch)
-    few = list(islice(splits.train(0, training.items_per_epoch), first))
+    few = list(_first_pairs(splits, training, first))
     count = training.items_per_epoch or sum(1 for _ in splits.train(0, None))
     return repeated(few, count, start=epoch * count, seed=training.seed)
+
+
+def _first_pairs(splits: Splits, training: TrainingConfig, first: int) -> Iterator[Pair]:
+    """The first training pairs, from as many epochs as they fill; all of a file are one."""
+    epochs = range(1) if training.items_per_epoch is None else range(training.epochs)
+    return islice(chain.from_iterable(splits.train(epoch, training.items_per_epoch) for epoch in epochs), first)
 
 
 @dataclass(frozen=True)
@@ -210,8 +216,11 @@ def make_test_set(
     """
 
     def trained_on() -> Iterator[Pair]:
-        for epoch in range(1 if training.items_per_epoch is None or first is not None else training.epochs):
-            yield from islice(splits.train(epoch, training.items_per_epoch), first)
+        if first is not None:
+            yield from _first_pairs(splits, training, first)
+            return
+        for epoch in range(1 if training.items_per_epoch is None else training.epochs):
+            yield from splits.train(epoch, training.items_per_epoch)
 
     return TestSet(
         splits.test(items),

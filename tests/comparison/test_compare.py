@@ -54,7 +54,7 @@ def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
     reports = ["demo.html", "report.html", "report.md", "results.json"]
-    plans = [".lock", "comparison.json", "costs.json", "logs", "runs"]
+    plans = [".lock", "comparison.json", "costs.json", "ledger.jsonl", "logs", "runs"]
     assert {path.name for path in out.iterdir()} == {*plans, *reports}
     expected = [f"{model}-seed{seed}" for seed in ("0", "1", "0-first40") for model in MODELS]
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)

@@ -57,6 +57,9 @@ def without_times(out: Path) -> Any:
         for curve in model["curves"]:
             for point in curve["points"]:
                 del point["seconds"]
+    del data["protocol"]["seal"]["created"]
+    for look in data["protocol"]["looks"]:
+        del look["when"], look["command"]
     return data
 
 

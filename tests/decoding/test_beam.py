@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from selfattn.decoding.beam import beam_search
+from selfattn.decoding.beam import _Sentence, beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.probabilities import chosen_log_probabilities
@@ -239,6 +239,13 @@ def test_it_stops_as_soon_as_nothing_better_can_come(alpha: float, longest: int,
     model = Table(LATE)
     search(model, [0], max_length=longest, length_penalty=LengthPenalty(alpha, offset=0))
     assert model.rows == steps
+
+
+def test_what_can_only_become_as_good_is_not_looked_at() -> None:
+    sentence = _Sentence(limit=4, n_best=1, penalty=NO_PENALTY)
+    sentence.add([3], -1.0, finished=True)
+    assert not sentence.can_improve(-1.0, 2)
+    assert sentence.can_improve(-0.99, 2)
 
 
 def test_a_penalty_on_long_ones_does_not_stop_too_soon() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from selfattn.decoding.probabilities import chosen_log_probabilities, log_probabilities, top
+from selfattn.decoding.greedy import most_probable
+from selfattn.decoding.probabilities import BLOCK, chosen_log_probabilities, log_probabilities, top
 
 
 @settings(max_examples=150, deadline=None)
@@ -58,3 +61,45 @@ def test_log_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
     assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     torch.testing.assert_close(found[0, :3], torch.full((3,), -math.log(3), dtype=found.dtype))
     assert found[0, 3] == -math.inf
+
+
+class Called(TorchDispatchMode):
+    """The names of the operators that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "in_blocks"),
+    [
+        (2, 12 * BLOCK, True),
+        (2, 12 * BLOCK - 1, False),
+        (1, 12 * BLOCK, False),
+    ],  # six of each row: twice as many blocks
+)
+def test_long_rows_are_searched_in_blocks_and_one_row_is_not(rows: int, width: int, in_blocks: bool) -> None:
+    with Called() as called:
+        top(torch.arange(rows * width).float().view(rows, width), 5)
+    assert ("amax" in called.names) == in_blocks
+
+
+@pytest.mark.parametrize(("rows", "quick"), [(1, True), (2, False)])
+def test_the_most_probable_of_one_row_takes_one_operator(rows: int, quick: bool) -> None:
+    logits = torch.eye(rows, 7)
+    with Called() as called:
+        most_probable(logits, [*range(rows)], 0)
+    assert (called.names == {"argmax"}) == quick
+
+
+def test_a_row_wider_than_what_is_exponentiated_at_once() -> None:
+    logits = torch.zeros(2, 2**17 + 1)
+    assert (
+        chosen_log_probabilities(logits, torch.tensor([[0], [5]])).tolist()
+        == [[pytest.approx(-math.log(2**17 + 1), abs=1e-4)]] * 2
+    )

@@ -221,6 +221,17 @@ def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
     assert model.rows == [4, 2, 1]
 
 
+def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "rand", lambda count, **_: torch.zeros(count, dtype=torch.float64))
+    never_first = torch.tensor([[0.0, 0.0, 0.0, 0.5, 0.5]]).log()
+    (found,) = draw(never_first, [0], generator(0, "sampling"), max_length=2)
+    assert found.ids == [3, 3]
+
+
+def test_a_nucleus_is_full_when_it_reaches_the_share() -> None:
+    assert token_distribution(torch.zeros(1, 2), top_p=0.5).tolist() == [[1.0, 0.0]]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.alignment import alignments, to_pharaoh
-from selfattn.decoding.scoring import score_targets
+from selfattn.decoding.scoring import TargetScore, score_targets
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 EOS = 2
@@ -70,6 +70,15 @@ def test_scores_by_hand() -> None:
     torch.testing.assert_close(scores, -math.log(2) * halvings)
     assert scores.double().sum(dim=-1).tolist() == pytest.approx([-6 * math.log(2), -3 * math.log(2)], abs=1e-5)
     assert model.training
+
+
+def test_the_mean_of_a_token() -> None:
+    assert TargetScore(log_probability=-6.0, tokens=4).per_token == -1.5
+
+
+def test_a_bad_source_is_named() -> None:
+    with pytest.raises(ValueError, match=r"source_mask .* of torch.bool .*, got torch.int64"):
+        score_targets(ByHand(probabilities()), SOURCE, SOURCE, TARGET_IN, TARGET_OUT, TARGET_OUT != 0)
 
 
 def test_what_stands_at_padding_is_not_read() -> None:

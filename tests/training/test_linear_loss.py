@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from selfattn.data.batches import collate
 from selfattn.data.examples import Example
@@ -47,6 +49,30 @@ def test_equals_pytorch_whatever_the_chunks(n: int, d: int, v: int, smoothing: f
             found = linear_cross_entropy(*inputs, target, label_smoothing=smoothing)
             torch.testing.assert_close(found, expected)
             torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
+
+
+class Largest(TorchDispatchMode):
+    """How many elements the largest tensor has that any operator returns."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if isinstance(found, Tensor):
+            self.elements = max(self.elements, found.numel())
+        return found
+
+
+@pytest.mark.parametrize(("r_drop", "elements"), [(0.0, 100), (1.0, 200)])
+def test_the_logits_of_no_more_than_some_tokens_exist_at_once(
+    r_drop: float, elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 tokens of 50 logits, two tokens at a time; beside them as much to write into."""
+    monkeypatch.setattr(linear_loss._Tokens, "elements", elements)
+    states, weight, bias, target = drawn(64, 2, 50)
+    with Largest() as largest:
+        linear_cross_entropy(states, weight, bias, target, r_drop=r_drop).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+    assert largest.elements <= 2 * elements
 
 
 def test_numerical_gradients() -> None:

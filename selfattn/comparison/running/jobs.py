@@ -9,10 +9,12 @@ from pathlib import Path
 
 import torch
 
-from selfattn.comparison.plan import CompareOptions, Plan, Planned, run_name
+from selfattn.comparison.plan import WHOLE, CompareOptions, Plan, Planned, Variant, run_name
 from selfattn.comparison.testing import is_tested, test_run
+from selfattn.data.pairs import Pair
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
+from selfattn.runs.ledger import note_look
 from selfattn.runs.run import load
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet, TrainingSet, make_test_set
@@ -30,17 +32,21 @@ class Job:
         path: of the run's directory, seen from the comparison.
         model: what is trained.
         seed: of every random stream.
-        few: train on so many pairs only; default all there are.
+        variant: how much it is trained; default all of the recipe.
+        steps: of the whole recipe, where it is trained on a share of them.
         tested: whether it is tested afterwards; default yes.
-        thorough: whether the test asks what one run of a model can answer for all.
+        seal: SHA-256 of the plan that it is of, for the ledger.
+        leading: whether the test asks what one run of a model can answer for all.
     """
 
     path: str
     model: Planned
     seed: int = 0
-    few: int | None = None
+    variant: Variant = WHOLE
+    steps: int = 0
     tested: bool = True
-    thorough: bool = False
+    leading: bool = False
+    seal: str = ""
 
     @property
     def label(self) -> str:
@@ -51,8 +57,16 @@ class Job:
 def jobs_of(plan: Plan) -> list[Job]:
     """List the trainings of a plan, seed after seed."""
     return [
-        Job(run_name(name, seed, few), plan.models[name], seed, few, thorough=not (seed or few or plan.quick))
-        for name, seed, few in plan.runs()
+        Job(
+            run_name(name, seed, variant),
+            plan.models[name],
+            seed,
+            variant,
+            plan.steps,
+            leading=(seed, variant) == (plan.first_seed, plan.main),
+            seal=plan.seal.sha256 if plan.seal else "",
+        )
+        for name, seed, variant in plan.runs()
     ]
 
 
@@ -81,9 +95,13 @@ class Jobs:
         self.task, self.recipe, self.options, self.command = task, recipe, options, command
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}
 
-    def training_set(self, seed: int, few: int | None = None) -> TrainingSet:
+    def training_set(self, seed: int) -> TrainingSet:
         """Return what the models of a seed are trained on."""
-        return self._of_seed(seed, few)[0]
+        return self._of_seed(seed, None)[0]
+
+    def test_pairs(self, seed: int) -> Sequence[Pair]:
+        """Return what the models are tested on; the same for every seed."""
+        return self._of_seed(seed, None)[1].pairs
 
     def _of_seed(self, seed: int, few: int | None) -> tuple[TrainingSet, TestSet]:
         if (seed, few) not in self._data:
@@ -113,9 +131,10 @@ class Jobs:
             notes: whether to say what there is to be said of the data, which is the same for every job.
         """
         path = self.options.out / job.path
-        data, tests = self._of_seed(job.seed, job.few)
+        data, tests = self._of_seed(job.seed, job.variant.few)
         if not self.is_trained(job):
             model, training = job.model, replace(self.recipe, seed=job.seed, **job.model.training)
+            training = job.variant.applied_to(training, job.steps)
             config = RunConfig(self.task.name, model.preset, model.model, training, data.settings, data.max_length)
             fit(
                 config,
@@ -129,4 +148,6 @@ class Jobs:
                 notes=data.notes if notes else (),
             )
         if job.tested and not is_tested(path):
-            test_run(load(path), self.task, tests, thorough=job.thorough)
+            thorough = job.leading and not self.options.quick
+            tested = test_run(load(path), self.task, tests, leading=job.leading, thorough=thorough)
+            note_look(path, self.command, plan=job.seal, answers=tested.result.answers_sha256 or "")

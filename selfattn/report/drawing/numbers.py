@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
+from selfattn.figures.budgets import BudgetDifference
 from selfattn.figures.cost import MeanOverRuns
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.quality import Estimate, Unit
@@ -78,7 +79,7 @@ def estimate_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     return f"{mean_text(estimate, kind)}{sign}{_NBSP}{interval_text(estimate, kind)}"
 
 
-def difference_text(test: PairTest, kind: Unit = "share") -> str:
+def difference_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> str:
     """The difference of two models with its interval, signed: "+0.87 [+0.50, +1.24]", in percentage points or points.
 
     Example:

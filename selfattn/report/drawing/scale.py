@@ -29,6 +29,7 @@ class Scale:
         kind: what stands on it: a quality, or numbers that are shown as they are.
         low: where the axis begins; above 0 for an axis of powers.
         powers: whether equal steps are equal factors (a logarithmic axis); default no.
+        marks: what to mark with which labels; default round values.
     """
 
     floor: float | None = None
@@ -36,6 +37,7 @@ class Scale:
     kind: Unit | Literal["number"] = "share"
     low: float = 0.0
     powers: bool = False
+    marks: tuple[tuple[float, str], ...] = ()
 
     def place(self, quality: float) -> float:
         """Where a quality stands, 0 (start) to 1 (end); errors below the floor stand at the end.
@@ -62,6 +64,8 @@ class Scale:
             >>> [mark for _, mark in Scale(None, 1e2, "number", 1e-6, powers=True).ticks]
             ['10⁻⁶', '10⁻⁴', '0.01', '1', '100']
         """
+        if self.marks:
+            return self.marks
         if self.powers:
             first, last = round(math.log10(self.low)), round(math.log10(self.top))
             step = max(1, math.ceil((last - first) / 5))

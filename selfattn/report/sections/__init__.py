@@ -2,5 +2,6 @@
 
 from importlib import import_module
 
-for _name in ("limits", "learning", "attention", "items", "statistics", "cost", "alignment", "fairness", "reproduce"):
+_UNTIL_COST = ("limits", "budgets", "learning", "attention", "items", "statistics", "cost")
+for _name in (*_UNTIL_COST, "alignment", "fairness", "reproduce"):
     import_module(f"{__name__}.{_name}")

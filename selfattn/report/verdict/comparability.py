@@ -138,6 +138,9 @@ def badges(record: Record) -> tuple[Badge, ...]:
     found.append(tuning_badge(record))
     if isinstance(declared := record.settings.get("declared"), list):
         found.append(Badge("warn", message("badge.declared", settings=", ".join(map(str, declared)))))
+    if record.protocol:
+        kind = "pilot" if record.protocol.pilot else "departed" if record.protocol.departures else "planned"
+        found.append(Badge("ok" if kind == "planned" else "warn", message(f"badge.{kind}")))
     if record.settings.get("quick"):
         found.append(Badge("warn", message("badge.quick")))
     return tuple(found)

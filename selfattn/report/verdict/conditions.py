@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from selfattn.figures.record import Model, Record
-from selfattn.report.drawing.numbers import amount, compact, value_text
+from selfattn.report.drawing.numbers import amount, compact, share_text, value_text
 from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.ranking import PairOutcome, relation
 from selfattn.report.words.messages import Message, message
@@ -83,3 +83,56 @@ def _validated_at(model: Model, share: float) -> list[float]:
         part = (at - left[0]) / (right[0] - left[0]) if right[0] > left[0] else 0.0
         found.append(left[1] + part * (right[1] - left[1]))
     return found
+
+
+def budget_outcomes(record: Record) -> list[Message]:
+    """For which budgets which of the two models is better, and where their order changes; nothing for one budget.
+
+    Better is who is so for certain by simultaneous intervals: all that is said holds at once.
+    """
+    budgets = record.budgets
+    if budgets is None or budgets.pair is None:
+        return []
+    if budgets.crossing is None:
+        return [message("budgets.few")]
+    shares: dict[int, list[str]] = {1: [], -1: [], 0: []}
+    for one in budgets.found:
+        if one.difference:
+            side = (one.difference.low > 0) - (one.difference.high < 0)
+            shares[side if record.headline.better == "higher" else -side].append(share(one.budget))
+    found = [
+        message("budgets.better", model=model, budgets=", ".join(shares[side]))
+        for side, model in zip((1, -1), budgets.pair, strict=True)
+        if shares[side]
+    ]
+    found += [message("budgets.same", budgets=", ".join(shares[0]))] if shares[0] else []
+    ends = budgets.crossing.between or (budgets.found[0].budget, budgets.found[-1].budget)
+    return [*found, message(f"budgets.{budgets.crossing.kind}", a=share(ends[0]), b=share(ends[1]))]
+
+
+def convergences(record: Record) -> list[Message]:
+    """Which models have converged, where that was asked."""
+    found = []
+    for model, one in (record.budgets.convergence if record.budgets else {}).items():
+        if one.high is None or one.reduction is None:
+            found.append(message("converged.open", model=model))
+        else:
+            values = {"reduction": share_text(one.reduction, 0), "high": share_text(one.high, 0)}
+            found.append(message("converged.yes" if one.converged else "converged.no", model=model, **values))
+    return found
+
+
+def share(budget: float) -> str:
+    """A share of the training.
+
+    Example:
+        >>> share(0.125), share(1.0)
+        ('12.5\xa0%', '100\xa0%')
+    """
+    return f"{100 * budget:.3g}\u00a0%"
+
+
+def departures(record: Record) -> list[Message]:
+    """What was done otherwise than planned."""
+    found = record.protocol.departures if record.protocol else ()
+    return [message(f"departure.{one.kind}", what=", ".join(one.what)) for one in found]

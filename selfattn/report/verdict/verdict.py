@@ -19,7 +19,7 @@ from selfattn.report.verdict.comparability import (
     set_aside,
     sound,
 )
-from selfattn.report.verdict.conditions import budget_sentence, open_budgets
+from selfattn.report.verdict.conditions import budget_outcomes, budget_sentence, departures, open_budgets
 from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
@@ -47,11 +47,13 @@ def verdict(record: Record) -> Verdict:
     asks, facts, source, stops = question(record), badges(record), origin(record), obstacles(record)
     if stops:
         figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
-        rest = (*_listed(stops)[1:], figures, *below_floor(record), _seed_sentence(record))
+        rest = (*_listed(stops)[1:], figures, *departures(record), *below_floor(record), _seed_sentence(record))
         return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
-    others: list[Message] = [*_test_sentence(record, test), *budget_sentence(record)]
+    others: list[Message] = [*_test_sentence(record, test), *budget_sentence(record), *departures(record)]
+    if record.budgets and pair:
+        others[1:1] = budget_outcomes(record)
     if pair:
         others += _saturated_sentence(record, pair)
         others += [*open_budgets(record, pair), *_time_sentence(record, pair)]
@@ -69,7 +71,16 @@ def limits(record: Record) -> tuple[Message, ...]:
     exploratory = sum(other.metric == test.metric for other in record.pairs) - 1 if test and test.primary else 0
     found = [message("verdict.primary", **_names(test), pairs=exploratory)] if test and exploratory else []
     seeds = [_seed_sentence(record)] if _several_seeds(record) else []
-    return (*found, *seeds, *_ceiling_sentence(record), *_baseline_sentence(record))
+    return (*found, *seeds, *_ceiling_sentence(record), *_baseline_sentence(record), *_plan_sentence(record))
+
+
+def _plan_sentence(record: Record) -> list[Message]:
+    protocol = record.protocol
+    if protocol is None:
+        return []
+    runs = len({look.run for look in protocol.looks})
+    of = {"created": protocol.seal.created[:16].replace("T", "\u00a0"), "sha": protocol.seal.sha256[:12]}
+    return [message("protocol.plan", **of, looks=len(protocol.looks), runs=runs)]
 
 
 def _listed(reasons: tuple[Message, ...]) -> tuple[Message, ...]:

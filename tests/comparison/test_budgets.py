@@ -1,0 +1,253 @@
+"""Budgets and the plan: whole schedules, a ledger of the test, and every way to depart from what was fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfattn.codec import fingerprint
+from selfattn.comparison import costs
+from selfattn.comparison.compare import compare, write_comparison
+from selfattn.comparison.plan import Variant, read_plan, run_name
+from selfattn.comparison.running import jobs
+from selfattn.evaluation.statistics.crossings import locate
+from selfattn.figures.budgets import BudgetDifference
+from selfattn.figures.protocol import AtBudget, Budgets, Departure
+from selfattn.figures.reading import read_record
+from selfattn.figures.record import Record
+from selfattn.report.verdict.conditions import budget_outcomes
+from selfattn.report.verdict.verdict import verdict
+from selfattn.runs.directory import RunDirectory
+from selfattn.training.config import TrainingConfig
+
+Cli = Callable[..., Any]
+MODELS = ("rnn-plain", "rnn-attention")
+SETTINGS: dict[str, Any] = {
+    "models": MODELS, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "quick": True, "apart": True,
+    "seeds": 2, "first_seed": 5, "budgets": (0.25, 1.0), "jobs": 1, "test_items": 20,
+    "epochs": 2, "items_per_epoch": 64, "batch_size": 8, "validation_items": 5, "warmup_steps": 8,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison over two budgets with two seeds."""
+    out = tmp_path_factory.mktemp("budgets") / "out"
+    compare("dates", out=out, **SETTINGS)
+    return out
+
+
+@pytest.fixture
+def again(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "out")
+
+
+def departures(out: Path) -> dict[str, tuple[str, ...]]:
+    """What a report that is made now says, in its record and on its first screen."""
+    record, files = write_comparison(out, out.parent / "report")
+    assert record.protocol is not None
+    said = [one.say("en") for one in verdict(record).others]
+    assert sum(one.startswith("Not as planned: ") for one in said) == len(record.protocol.departures)
+    assert ("confirmed as planned" in files.markdown.read_text()) == (not record.protocol.departures)
+    return {one.kind: one.what for one in record.protocol.departures}
+
+
+def test_every_budget_has_a_training_of_its_own_with_a_whole_schedule(made: Path) -> None:
+    names = [f"{name}-seed{seed}{end}" for name in MODELS for seed in (5, 6) for end in ("", "-budget0.25")]
+    assert sorted(path.name for path in (made / "runs").iterdir()) == sorted(names)
+    for name in names:
+        directory, is_part = RunDirectory(made / "runs" / name), name.endswith("0.25")
+        training = directory.config().training
+        assert directory.metrics()[-1].step == (4 if is_part else 16)
+        assert (training.max_steps, training.warmup_steps) == ((4, 2) if is_part else (None, 8))
+        assert training.seed == int(name.partition("-seed")[2][0])
+    record = read_record(made / "results.json")
+    assert record.budgets is not None
+    assert [(one.budget, one.steps) for one in record.budgets.found] == [(0.25, 4), (1.0, 16)]
+    assert [set(one.models) for one in record.budgets.found] == [set(MODELS)] * 2
+    assert record.budgets.pair == MODELS
+    whole = record.budgets.found[-1].models
+    assert {model.name: model.metrics["exact_match"] for model in record.models} == whole
+    assert all(model.seeds == (5, 6) for model in record.models)
+
+
+def test_the_plan_is_fixed_before_and_every_look_is_in_the_ledger(made: Path) -> None:
+    record, plan = read_record(made / "results.json"), read_plan(made)
+    assert record.protocol is not None
+    assert plan.seal == record.protocol.seal
+    assert fingerprint(plan.seal.decides) == plan.seal.sha256
+    assert plan.seal.decides["budgets"] == [0.25, 1.0]
+    assert plan.seal.decides["primary"] == list(MODELS)
+    assert {look.run for look in record.protocol.looks} == {path.name for path in (made / "runs").iterdir()}
+    assert {look.plan for look in record.protocol.looks} == {plan.seal.sha256}
+    assert all(plan.seal.created <= look.when for look in record.protocol.looks)
+    assert record.protocol.departures == ()
+    assert json.loads((made / "ledger.jsonl").read_text().splitlines()[0])["run"] == ""
+
+
+def test_a_budget_left_out_afterwards_is_told(again: Path) -> None:
+    dataclasses.replace(read_plan(again), budgets=(1.0,)).save(again)
+    assert departures(again) == {"plan": ("budgets",)}
+
+
+def test_a_plan_that_was_changed_and_hashed_again_is_told_by_the_ledger(again: Path) -> None:
+    plan = read_plan(again)
+    assert plan.seal is not None
+    decides = {**plan.seal.decides, "seeds": 1}
+    seal = dataclasses.replace(plan.seal, decides=decides, sha256=fingerprint(decides))
+    dataclasses.replace(plan, seeds=1, seal=seal).save(again)
+    assert departures(again)["plan"][0] == "ledger"
+
+
+def test_a_second_look_at_the_test_is_told(again: Path, cli: Cli) -> None:
+    run = again / "runs" / "rnn-plain-seed5"
+    assert cli("evaluate", run).code == 0
+    assert departures(again) == {"again": ("rnn-plain-seed5",)}
+
+
+def test_a_run_that_was_made_again_is_told(tmp_path: Path) -> None:
+    settings = SETTINGS | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
+    compare("dates", **settings)
+    shutil.rmtree(tmp_path / "out" / "runs" / "rnn-plain-seed5")
+    compare("dates", resume=True, **settings)
+    assert departures(tmp_path / "out") == {"again": ("rnn-plain-seed5",)}
+
+
+def test_a_test_that_nobody_wrote_down_is_told(again: Path) -> None:
+    lines = (again / "ledger.jsonl").read_text().splitlines(keepends=True)
+    (again / "ledger.jsonl").write_text("".join(line for line in lines if '"rnn-plain-seed6"' not in line))
+    assert departures(again) == {"unrecorded": ("rnn-plain-seed6",)}
+
+
+def test_a_run_with_other_settings_or_of_before_the_plan_is_told(again: Path) -> None:
+    plan = read_plan(again)
+    assert plan.seal is not None
+    recipe = {**plan.seal.decides["recipe"], "lr": 0.5}  # type: ignore[dict-item]
+    decides = {**plan.seal.decides, "recipe": recipe}
+    late = dataclasses.replace(plan.seal, decides=decides, sha256=fingerprint(decides), created="2100-01-01T00:00:00")
+    dataclasses.replace(plan, seal=late).save(again)
+    found = departures(again)
+    assert len(found["settings"]) == len(found["before"]) == 8
+
+
+def test_other_test_items_are_told(again: Path) -> None:
+    plan = read_plan(again)
+    assert plan.seal is not None
+    decides = {**plan.seal.decides, "test": {"items": 20, "sha256": "0" * 64}}
+    dataclasses.replace(plan, seal=dataclasses.replace(plan.seal, decides=decides)).save(again)
+    assert departures(again) == {"plan": ("sha256",), "test": ("rnn-plain-seed5",)}
+
+
+def test_a_comparison_that_was_stopped_goes_on_and_is_as_planned(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_fit, out = jobs.fit, tmp_path / "out"
+
+    def stop(*given: Any, **settings: Any) -> Any:
+        if given[2].name == "rnn-attention-seed6":
+            raise KeyboardInterrupt
+        return real_fit(*given, **settings)
+
+    monkeypatch.setattr(jobs, "fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        compare("dates", out=out, **SETTINGS)
+    monkeypatch.setattr(jobs, "fit", real_fit)
+    record, _ = compare("dates", out=out, resume=True, **SETTINGS)
+    assert record.protocol is not None
+    assert record.protocol.departures == ()
+    assert record.budgets == read_record(made / "results.json").budgets
+
+
+def test_a_pilot_says_so(made: Path, tmp_path: Path) -> None:
+    plan = read_plan(shutil.copytree(made, tmp_path / "out"))
+    dataclasses.replace(plan, pilot=True).save(tmp_path / "out")
+    _, files = write_comparison(tmp_path / "out", tmp_path / "report")
+    assert "pilot: explores, confirms nothing" in files.markdown.read_text()
+    assert "예비 실험" in files.html.read_text()
+
+
+def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "step_seconds", lambda models, **_: dict.fromkeys(models, 0.5))
+    settings = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--few", 40, "--apart", "--jobs", 2, "--epochs", 4)
+    given = ("--models", "rnn-plain,transformer", "--items-per-epoch", 96, "--batch-size", 32, *settings)
+    lines = cli("compare", "dates", *given, "--plan-only", "--out", tmp_path / "out").out.splitlines()
+    assert lines[0] == "rnn-plain: 7 trainings of 3 to 12 steps, 500.0 ms a step"
+    # twice 3, 6 and 12 steps and once 12 more, of two models, half a second each, two at once
+    assert lines[2].startswith("14 trainings, 2 side by side: about 27 seconds")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--budgets 0", "--budgets 0: expected shares above 0 and up to 1, each once"),
+        ("--budgets 0.5,2", "--budgets 2: expected shares above 0 and up to 1, each once"),
+        ("--budgets 0.5,0.5", "--budgets 0.5: expected shares above 0 and up to 1, each once"),
+        ("--budgets half", "expected numbers, separated by commas; got half"),
+        ("--budgets nan,1", "--budgets nan: expected shares above 0 and up to 1, each once"),
+        ("--budget-in tokens", "--budget-in"),
+        ("--first-seed -1", "--first-seed: expected a whole number of at least 0, got -1"),
+    ],
+)
+def test_bad_values_are_one_line(cli: Cli, tmp_path: Path, options: str, said: str) -> None:
+    done = cli("compare", "dates", *options.split(), "--out", tmp_path / "out")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert said in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_share_of_the_steps_keeps_the_share_of_the_warm_up() -> None:
+    recipe = TrainingConfig(warmup_steps=101)
+    assert Variant(share=0.5).applied_to(recipe, 7) == TrainingConfig(max_steps=4, warmup_steps=50)
+    assert Variant(300).applied_to(recipe, 7) == recipe
+    assert Variant(share=0.001).applied_to(TrainingConfig(), 7) == TrainingConfig(max_steps=1)
+    assert run_name("a", 3, Variant(share=0.125)) == "runs/a-seed3-budget0.125"
+
+
+def with_differences(record: Record, *found: tuple[float, float, float]) -> Record:
+    """A record over several budgets, of whose differences these are known, with the half-widths of their intervals."""
+    assert record.budgets is not None
+    differences = [BudgetDifference(budget, d, d - half, d + half) for budget, d, half in found]
+    models = record.budgets.found[0].models
+    cells = tuple(AtBudget(one.budget, models, 1, 1, difference=one) for one in differences)
+    return dataclasses.replace(record, budgets=Budgets("steps", cells, MODELS, locate(differences)))
+
+
+def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -> None:
+    record = read_record(made / "results.json")
+
+    def said(*found: tuple[float, float, float]) -> str:
+        sentences = budget_outcomes(with_differences(record, *found))
+        return " ".join(one.say("en") for one in sentences).replace("\u00a0", " ")
+
+    crossing = said((0.25, -0.1, 0.2), (0.5, 0.05, 0.2), (1.0, 0.1, 0.2))
+    assert "is not located" in crossing
+    assert "better" not in crossing
+    assert "changes between" not in crossing
+    assert "is not located" in said((0.25, -0.3, 0.2), (0.5, -0.05, 0.2), (1.0, 0.1, 0.2))
+    assert said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, 0.3, 0.1)) == (
+        "rnn-plain is better with 25 %, 100 % of the training. No difference is seen with 50 % of it. "
+        "No change of order is seen between 25 % and 100 %."
+    )
+    located = said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, -0.3, 0.1))
+    assert "rnn-plain is better with 25 % of" in located
+    assert "rnn-attention is better with 100 % of" in located
+    assert "The order changes between 25 % and 100 % of the training." in located
+    assert [one.key for one in budget_outcomes(record)] == ["budgets.few"]  # two seeds
+
+
+def test_departures_stand_in_the_record_of_an_older_reader(made: Path) -> None:
+    """The record is read back as it was written, departures included."""
+    from selfattn.codec import encode
+    from selfattn.figures.reading import record_from_dict
+
+    record = read_record(made / "results.json")
+    assert record.protocol is not None
+    protocol = dataclasses.replace(record.protocol, departures=(Departure("again", ("rnn-plain-seed5",)),))
+    changed = dataclasses.replace(record, protocol=protocol)
+    assert record_from_dict(encode(changed)) == changed
