@@ -25,7 +25,7 @@ from selfattn.comparison.plan import (
 )
 from selfattn.comparison.protocol import hold_against_plan, seal_of
 from selfattn.comparison.record import make_record
-from selfattn.comparison.running.jobs import Jobs, jobs_of, threads
+from selfattn.comparison.running.jobs import Jobs, jobs_of
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
@@ -42,6 +42,7 @@ from selfattn.runs.ledger import begin_ledger
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
+from selfattn.training.threads import threads
 
 ON_DEMO = 4  # models at most
 
