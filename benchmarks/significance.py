@@ -1,7 +1,8 @@
 """How often the statistics of a comparison are wrong, in simulated comparisons whose truth is known.
 
-    python benchmarks/significance.py                # the tables of docs/statistics.md, in Markdown
-    python benchmarks/significance.py --repeats 200  # a quick look
+    python -m benchmarks.significance                 # the tables of docs/statistics.md, in Markdown
+    python -m benchmarks.significance --repeats 200   # a quick look
+    python -m benchmarks.significance --only budgets  # those of budgets alone, or of comparisons
 
 An answer is right with probability 1 / (1 + exp(-x)), x the sum of: the model's skill, the item's ease (normal, the
 same for all models and seeds), the model's taste for the item (normal, the same for all seeds), and the run's luck
@@ -221,38 +222,38 @@ def tables(repeats: int, seed: int) -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for row, world in enumerate(EQUALS):
         rates = measure(world, repeats=MORE * repeats, seed=(seed, 0, row), plain=repeats)
-        yield _row(
-            world.seeds, _percent(world.accuracy), f"{points(world):.2f}", *_percents(rates.called, rates.plain),
-            *_percents(rates.items_only, rates.mean_covered),
+        yield row(
+            world.seeds, percent(world.accuracy), f"{points(world):.2f}", *percents(rates.called, rates.plain),
+            *percents(rates.items_only, rates.mean_covered),
         )  # fmt: skip
     yield ""
     columns = ("false alarms, 3 seeds", "5 seeds", "mean covered, 3 seeds", "5 seeds")
-    yield _row("equal models at 95 % (where all miss the same: 99 %)", *columns)
-    yield _row(*["---"] * 5)
+    yield row("equal models at 95 % (where all miss the same: 99 %)", *columns)
+    yield row(*["---"] * 5)
     for row, (label, world) in enumerate(HARD.items()):
         few, more = (measure(replace(world, seeds=s), repeats=repeats, seed=(seed, 1, row, s)) for s in SEEDS)
-        yield _row(label, *_percents(few.called, more.called, few.mean_covered, more.mean_covered))
+        yield row(label, *percents(few.called, more.called, few.mean_covered, more.mean_covered))
     yield ""
     yield "| seeds | accuracies | a run varies by (points) | found | too few seeds to tell | difference covered |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row, world in enumerate(PLANTED):
         rates = measure(world, repeats=repeats, seed=(seed, 2, row))
-        accuracies = f"{_percent(world.accuracy)} and {_percent(world.accuracy + world.lead)}"
-        yield _row(
+        accuracies = f"{percent(world.accuracy)} and {percent(world.accuracy + world.lead)}"
+        yield row(
             world.seeds, accuracies, f"{points(world):.2f}",
-            *_percents(rates.right, rates.too_few, rates.difference_covered),
+            *percents(rates.right, rates.too_few, rates.difference_covered),
         )  # fmt: skip
 
 
-def _row(*cells: object) -> str:
+def row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
     return f"{100 * value:.4g} %"
 
 
-def _percents(*values: float) -> list[str]:
+def percents(*values: float) -> list[str]:
     return [f"{100 * value:.1f} %" for value in values]
 
 
@@ -261,11 +262,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Simulate comparisons whose truth is known; count false alarms.")
     parser.add_argument("--repeats", type=int, default=2000, help="comparisons in a row (default 2000)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (default 0)")
+    parser.add_argument("--only", choices=("comparisons", "budgets"), help="some of the tables (default all)")
     options = parser.parse_args()
     started = time.perf_counter()
-    for line in tables(options.repeats, options.seed):
-        print(line, flush=True)
-    repeats = f"{options.repeats} comparisons a row, {MORE * options.repeats} in the first table"
+    if options.only != "budgets":
+        for line in tables(options.repeats, options.seed):
+            print(line, flush=True)
+    if options.only != "comparisons":
+        from benchmarks.budgets import tables as budget_tables
+
+        for line in budget_tables(options.repeats, options.seed):
+            print(line, flush=True)
+    repeats = f"{options.repeats} comparisons a row, {MORE * options.repeats} in the first table of comparisons"
     print(f"\n{repeats}, seed {options.seed}, {time.perf_counter() - started:.0f} s")
 
 

@@ -41,12 +41,15 @@ class DateOptions:
 
     Attributes:
         locales: CLDR locales of the embedded dates, separated by commas.
+        withhold_years: years between 1900 and 2099 that neither training nor test shows, separated by commas, such as
+            ``1943,2050-2059``; the report has a part for them.
         data: take pairs from two parallel files instead, or from one (TSV, CSV, JSON lines or the book's), plain or
             .gz.
         columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
     """
 
     locales: tuple[str, ...] = LOCALES
+    withhold_years: tuple[str, ...] = ()
     data: tuple[Path, ...] = ()
     columns: tuple[str, ...] = ()
 
@@ -55,6 +58,29 @@ class DateOptions:
             raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
         if self.data and self.locales != LOCALES:
             raise SettingError("`locales` chooses embedded dates, `data` takes pairs from a file; give one of them")
+        if self.data and self.withhold_years:
+            raise SettingError("`withhold_years` is for the embedded dates: leave it out with `data`")
+        self.withheld()
+
+    def withheld(self) -> tuple[int, ...]:
+        """The years that are left out, each once.
+
+        Example:
+            >>> DateOptions(withhold_years=("2050-2052", "1943")).withheld()
+            (1943, 2050, 2051, 2052)
+        """
+        found: set[int] = set()
+        for text in self.withhold_years:
+            first, dash, last = text.partition("-")
+            last = last if dash else first
+            years = range(int(first), int(last) + 1) if first.isdecimal() and last.isdecimal() else range(0)
+            if not years or years[0] < 1900 or years[-1] > 2099:
+                raise SettingError(
+                    f"`withhold_years`: {text!r} is no year, or span of years, from 1900 to 2099; "
+                    "write them as in 1943,2050-2059"
+                )
+            found.update(years)
+        return tuple(sorted(found))
 
 
 class Dates(Task):
@@ -95,7 +121,8 @@ class Dates(Task):
         """Make the task again; a file that has changed is no longer divided as it was."""
         match settings:
             case {"kind": "embedded", "locales": list(locales)}:
-                return cls(locales=tuple(map(str, locales)))
+                withheld = settings.get("withheld_years", ())
+                return cls(locales=tuple(map(str, locales)), withhold_years=tuple(map(str, withheld)))
             case {"kind": "file", "path": str(path), "sha256": str(digest)}:
                 files = tuple(Path(file) for file in (path, settings.get("target_path")) if file)
                 task = cls(data=files, columns=tuple(settings.get("columns") or ()))
@@ -111,7 +138,7 @@ class Dates(Task):
         from selfattn.data.readers.pair_files import chosen_columns
 
         if not self.options.data:
-            return EmbeddedDates(self.options.locales, seed)
+            return EmbeddedDates(self.options.locales, seed, self.options.withheld())
         return FileDates(self.options.data, chosen_columns(self.options.columns), seed, validation_items)
 
     def recipe(self, quick: bool) -> TrainingConfig:
@@ -139,7 +166,9 @@ class Dates(Task):
         return pair.target
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
-        """English dates, the book's or the embedded ones; with other locales the task is another."""
+        """English dates, the book's or the embedded ones; with other locales, or without some years, it is another."""
+        if settings.get("withheld_years"):
+            return {}
         is_english = settings.get("locales") == list(LOCALES) or settings.get("split") == "book"
         return PUBLISHED if is_english else {}
 

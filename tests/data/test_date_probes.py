@@ -10,8 +10,9 @@ from datetime import date
 import pytest
 
 from selfattn.data.dates.formats import date_patterns
-from selfattn.data.dates.probes import unseen_formats, unseen_years
+from selfattn.data.dates.probes import unseen_formats, unseen_years, withheld_years
 from selfattn.data.dates.source import DateSource, split_of
+from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 
@@ -31,6 +32,36 @@ def test_targets_are_iso_dates_and_spans_lead_to_their_fields(probe: Probe, loca
         written = "".join(filter(str.isdigit, pair.source[slice(*number.source)]))
         assert int(written) == int(pair.target[slice(*number.target)]) == day.day
         assert pair.source[slice(*month.source)]
+
+
+WITHHELD = (1943, *range(2050, 2060))
+
+
+def test_withheld_years_are_in_no_part_and_make_up_a_probe() -> None:
+    splits, plain = EmbeddedDates(("en_US", "ko_KR"), 3, WITHHELD), EmbeddedDates(("en_US", "ko_KR"), 3)
+    for part in ("train", "valid", "test"):
+        shown, all_years = ({int(pair.target[:4]) for pair in one.draw(part, 3, 0, 8000)} for one in (splits, plain))
+        assert shown.isdisjoint(WITHHELD)
+        assert all_years > set(WITHHELD)
+    probes = splits.probes()
+    assert {int(pair.target[:4]) for pair in probes["withheld years"]} == set(WITHHELD)
+    assert all(pair.target[:4] in pair.source for pair in probes["withheld years"])
+    assert {name: probes[name] for name in plain.probes()} == plain.probes()
+    assert splits.settings["withheld_years"] == [*WITHHELD]
+
+
+def test_without_the_option_nothing_changes() -> None:
+    plain = EmbeddedDates(("en_US",), 0)
+    assert plain.settings == {"kind": "embedded", "locales": ["en_US"]}
+    assert plain.train(0, 9) == DateSource("en_US", seed=0).pairs(9)
+    assert "withheld years" not in plain.probes()
+
+
+def test_some_year_of_two_digits_must_be_left() -> None:
+    with pytest.raises(UserError, match="no year from 1969 to 2068 is left"):
+        DateSource("en_US", without=range(1969, 2069))
+    with pytest.raises(ValueError, match="at least one year"):
+        withheld_years("en_US", [], 1)
 
 
 @PROBES

@@ -19,6 +19,7 @@ from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
 
+Cli = Callable[..., Any]
 Train = Callable[..., Run]
 
 
@@ -236,3 +237,32 @@ def test_a_failed_training_says_so_in_its_record(
     with pytest.raises(UserError, match="training: the"):
         train_on("dates", model="transformer", out=tmp_path / "run", set=small["transformer"], **wild)
     assert RunDirectory(tmp_path / "run").record().status == "failed"
+
+
+def test_withheld_years_travel_with_a_run(tmp_path: Path, train: Train) -> None:
+    run = train("rnn-plain", tmp_path / "run", withhold_years=("2050-2059", "1943"))
+    loaded = selfattn.load(run.path)
+    years = [1943, *range(2050, 2060)]
+    assert loaded.task.splits(0).settings["withheld_years"] == years
+    shown = {int(pair.target[:4]) for pair in loaded.task.held_out().pairs}
+    assert shown.isdisjoint(years)
+    assert set(loaded.task.splits(0).probes()) == {"unseen years", "withheld years", "unseen formats"}
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        (("--withhold-years", "1850"), "'1850' is no year"),
+        (("--withhold-years", "1943,2050-"), "'2050-' is no year"),
+        (("--withhold-years", "2059-2050"), "'2059-2050' is no year"),
+        (("--withhold-years", "1900-2099"), "no year from 1969 to 2068 is left"),
+        (("--withhold-years", "1943", "--data", "pairs.tsv"), "leave it out with"),
+    ],
+)
+def test_years_that_cannot_be_withheld_get_one_line(
+    given: tuple[str, ...], fault: str, tmp_path: Path, cli: Cli
+) -> None:
+    done = cli("train", "dates", "--out", tmp_path / "run", *given)
+    assert (done.code, done.out) == (2, "")
+    assert fault in done.err
+    assert done.err.count("\n") == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import lru_cache
 
@@ -47,6 +47,33 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
     formats = [one for one, plain in zip(readers, known, strict=True) if plain.patterns[0].years == YEARS]
     days = [day for years in (BEFORE, AFTER) for day in days_of(years)]
     return _draw("unseen years", formats, readers, days, count)
+
+
+def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: int) -> list[Pair]:
+    """Return dates of years that training could have shown and did not, in the formats that write four digits.
+
+    Their digits all occur in other years, so that a model which copies digits passes, and one which knows years by
+    heart fails.
+
+    Args:
+        locales: CLDR locales, or the name of one.
+        years: those of `DateSource`'s ``without``.
+        count: how many pairs; the first of them are the same whatever the number.
+
+    Raises:
+        UserError: see `DateSource`.
+        ValueError: a negative number, or no year.
+
+    Example:
+        >>> [(pair.source, pair.target) for pair in withheld_years("en_US", [1943, 2057], 2)]
+        [('tuesday, january 23, 2057', '2057-01-23'), ('Saturday, September 22, 2057', '2057-09-22')]
+    """
+    known = [one for name in DateSource(locales).locales for one in formats_of(name)]
+    formats = [one for one in known if one.patterns[0].years == YEARS]
+    days = [day for year in sorted(set(years)) for day in days_of(range(year, year + 1))]
+    if not days:
+        raise ValueError("withheld_years: expected at least one year")
+    return _draw("withheld years", formats, known, days, count)
 
 
 def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:

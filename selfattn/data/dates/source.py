@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import NamedTuple, get_args
@@ -141,9 +141,10 @@ class DateSource:
         locales: CLDR locales, or the name of one; default ``("en_US",)``.
         seed: of the draws (not of the parts); default 0.
         split: ``"train"`` (default), ``"valid"`` or ``"test"``.
+        without: years whose days are left out of all parts; default none.
 
     Raises:
-        UserError: an unknown, unusable or repeated locale, or none at all.
+        UserError: an unknown, unusable or repeated locale, or none at all; too few years are left.
         ValueError: another `split`.
 
     Example:
@@ -154,7 +155,14 @@ class DateSource:
         True
     """
 
-    def __init__(self, locales: str | Sequence[str] = ("en_US",), *, seed: int = 0, split: Split = "train") -> None:
+    def __init__(
+        self,
+        locales: str | Sequence[str] = ("en_US",),
+        *,
+        seed: int = 0,
+        split: Split = "train",
+        without: Collection[int] = (),
+    ) -> None:
         if split not in get_args(Split):
             raise ValueError(f"split must be 'train', 'valid' or 'test', not {split!r}")
         locales = (locales,) if isinstance(locales, str) else tuple(locales)
@@ -168,7 +176,11 @@ class DateSource:
         self.split = split
         self._formats = [formats_of(name) for name in names]
         self._days = split_days()[split]
+        if without:
+            self._days = tuple(day for day in self._days if day.year not in without)
         self._two_digit_days = tuple(day for day in self._days if day.year in TWO_DIGIT_YEARS)
+        if not self._two_digit_days:
+            raise UserError("no year from 1969 to 2068 is left, which two-digit years stand for; leave one in")
 
     @property
     def formats(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from selfattn.data.dates.probes import unseen_formats, unseen_years
+from selfattn.data.dates.probes import unseen_formats, unseen_years, withheld_years
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
@@ -26,26 +26,33 @@ class EmbeddedDates(EndlessSplits):
     Args:
         locales: CLDR locales.
         seed: of the training pairs; validation and test are the same for every seed.
+        withheld: years that no part shows; default none.
     """
 
     endless = "the embedded dates are endless"
 
-    def __init__(self, locales: Sequence[str], seed: int) -> None:
-        DateSource(locales)  # which refuses what is no locale
-        self.locales = tuple(locales)
-        super().__init__({"kind": "embedded", "locales": [*locales]}, f"embedded dates, {','.join(locales)}", seed)
+    def __init__(self, locales: Sequence[str], seed: int, withheld: Sequence[int] = ()) -> None:
+        DateSource(locales, without=withheld)  # which refuses what is no locale, and years without which none are left
+        self.locales, self.withheld = tuple(locales), tuple(withheld)
+        settings: dict[str, Any] = {"kind": "embedded", "locales": [*locales]}
+        if withheld:
+            settings["withheld_years"] = [*withheld]
+        less = f", {len(withheld)} years withheld" if withheld else ""
+        super().__init__(settings, f"embedded dates, {','.join(locales)}{less}", seed)
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
-        return _sample(self.locales)
+        return _sample(self.locales, self.withheld)
 
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
         """The next pairs of the source."""
-        return DateSource(self.locales, seed=seed, split=part).pairs(count, start=epoch * count)
+        return DateSource(self.locales, seed=seed, split=part, without=self.withheld).pairs(count, start=epoch * count)
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
         """Dates of years, and in formats, that training never shows."""
         found: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, _PROBES)}
+        if self.withheld:
+            found["withheld years"] = withheld_years(self.locales, self.withheld, _PROBES)
         try:
             return found | {"unseen formats": unseen_formats(self.locales, _PROBES)}
         except UserError:  # CLDR has no further formats for these locales
@@ -111,5 +118,5 @@ class FileDates(Splits):
 
 
 @lru_cache(maxsize=4)
-def _sample(locales: tuple[str, ...]) -> Sequence[Pair]:
-    return DateSource(locales, seed=0, split="train").pairs(_SAMPLE)
+def _sample(locales: tuple[str, ...], withheld: tuple[int, ...]) -> Sequence[Pair]:
+    return DateSource(locales, seed=0, split="train", without=withheld).pairs(_SAMPLE)

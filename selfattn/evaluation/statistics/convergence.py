@@ -69,23 +69,24 @@ def converged(
         raise ValueError(f"margin must be between 0 and 1, got {margin}")
     found = run_scores({"once": once, "twice": twice}, metric, resamples, clusters)
     first, second = (errors_of(found.runs[name], metric.unit, metric.better) for name in ("once", "twice"))
-    if min(len(first), len(second)) < MIN_SEEDS or not first.mean() > 0:
-        return Convergence(
-            False, None if not first.mean() > 0 else 1 - float(second.mean() / first.mean()), None, margin
-        )
+    reduction = 1 - float(second.mean() / first.mean()) if first.mean() > 0 else None
+    if reduction is None or min(len(first), len(second)) < MIN_SEEDS:
+        return Convergence(False, reduction, None, margin)
     extra = 0.0 if found.right is None else 1 / found.items**2
 
-    def excluded(share: float) -> bool:
+    def half_width(share: float) -> float:
+        """Half the width of the interval of (1 - share) * once - twice."""
         scale = np.concatenate([np.full(len(first), 1 - share), np.ones(len(second))])
         groups = [first * (1 - share), second]
-        half = variances(groups, found.covariance * np.outer(scale, scale), found.items, extra=extra)
-        return float(groups[0].mean() - second.mean()) + half.half_width(1 - 2 * ALPHA) < 0
+        found_at = variances(groups, found.covariance * np.outer(scale, scale), found.items, extra=extra)
+        return found_at.half_width(1 - 2 * ALPHA)
 
-    reduction = 1 - float(second.mean() / first.mean())
-    if not excluded(1.0):
-        return Convergence(False, reduction, None, margin)
-    low, high = reduction, 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if excluded(middle) else (middle, high)
-    return Convergence(high < margin, reduction, high, margin)
+    # The bound is where the difference, (reduction - share) * errors, is no further below 0 than that.
+    bound, errors = reduction, float(first.mean())
+    for _ in range(100):
+        bound, before = reduction + half_width(bound) / errors, bound
+        if bound >= 1:
+            break
+        if abs(bound - before) < 1e-10:
+            return Convergence(bound < margin, reduction, bound, margin)
+    return Convergence(False, reduction, None, margin)

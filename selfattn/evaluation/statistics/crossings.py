@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy.typing as npt
 
 from selfattn.evaluation.metrics.metric import Metric
-from selfattn.evaluation.statistics.significance import RESAMPLES, compare_counts
+from selfattn.evaluation.statistics.significance import RESAMPLES, run_scores
 from selfattn.figures.budgets import BudgetDifference, Crossing
 
 LEVEL = 0.98  # of all budgets together: an order that never changes is said to change in at most 1 % of comparisons
@@ -72,9 +72,8 @@ def budget_differences(
     alone = simultaneous_level(len(counts), level)
     found = []
     for budget, models in sorted(counts.items()):
-        both = {name: models[name] for name in pair}
-        test = compare_counts(both, metric, resamples=resamples, clusters=clusters, level=alone).between(*pair)
-        found.append(BudgetDifference(budget, test.difference, test.low, test.high))
+        scores = run_scores({name: models[name] for name in pair}, metric, resamples, clusters)
+        found.append(BudgetDifference(budget, *scores.difference(*pair, alone)))
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ items, `k` counts an item, `r` runs of all models together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -241,6 +242,15 @@ class RunScores:
         ends = (mean - half, mean + half) if self.right is None else _share_interval(mean, half, self.items)
         return Estimate(mean, *ends, runs)
 
+    def difference(self, first: str, second: str, level: float = LEVEL) -> tuple[float, float, float]:
+        """Return the difference of two models' scores, first minus second, and the ends of its interval."""
+        difference, half = (
+            _difference(self.runs[first], self.runs[second]),
+            self._variances(first, second).half_width(level),
+        )
+        least, most = (-math.inf, math.inf) if self.right is None else (-1.0, 1.0)
+        return difference, max(least, difference - half), min(most, difference + half)
+
     def comparison(
         self, metric: str, better: Better, primary: tuple[str, str] | None, level: float = LEVEL
     ) -> Comparison:
@@ -262,14 +272,11 @@ class RunScores:
 
     def _pair(self, first: str, second: str, metric: str, level: float) -> PairTest:
         """Figures of a pair; the correction for other pairs and the word are still to come."""
-        one, other = self.runs[first], self.runs[second]
-        found, difference = self._variances(first, second), _difference(one, other)
-        half = found.half_width(level)
-        low, high = difference - half, difference + half
+        found, (difference, low, high) = self._variances(first, second), self.difference(first, second, level)
         if self.right is None:
             p_items = found.p_items(difference)
         else:
-            low, high = max(-1.0, low), min(1.0, high)
+            one, other = self.runs[first], self.runs[second]
             # In whole numbers, also where one model has more runs than the other.
             sums = self.right[first].sum(axis=0) * len(other) - self.right[second].sum(axis=0) * len(one)
             p_items = sign_flip_p(cluster_sums(sums, self.clusters).astype(np.int64))

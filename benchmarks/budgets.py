@@ -1,0 +1,286 @@
+"""How often the statistics over budgets are wrong where the truth is known: tables of `benchmarks.significance`.
+
+Answers are drawn as there: items keep their ease, and models their taste for them, at all budgets; runs have luck of
+their own at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
+from selfattn.evaluation.metrics.exact import ExactMatch
+from selfattn.evaluation.statistics.convergence import converged
+from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
+from selfattn.evaluation.statistics.design import most_failing, seeds_needed, smallest_detectable
+from selfattn.evaluation.statistics.significance import compare_scores
+from selfattn.evaluation.statistics.trends import budget_for, fit_trend
+
+Right = npt.NDArray[np.bool_]
+BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)
+METRIC = ExactMatch()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is true of some models at some budgets.
+
+    Attributes:
+        accuracies: expected, of each model at each budget; failed runs not counted.
+        seeds: runs of each.
+        luck: see `World`; of each model.
+        items: how many there are.
+        failing: see `World`.
+    """
+
+    accuracies: tuple[tuple[float, ...], ...]
+    seeds: int = 5
+    luck: tuple[float, ...] = (0.3, 0.3)
+    items: int = 2000
+    failing: float = 0.0
+
+    def draw(self, generator: np.random.Generator) -> list[list[Right]]:
+        """For each model and budget ``[seeds, items]``, True where right."""
+        ease = EASE * generator.standard_normal(self.items)
+        found = []
+        for own, luck in zip(self.accuracies, self.luck, strict=False):
+            eased = ease + TASTE * generator.standard_normal(self.items)
+            spread = float(np.sqrt(EASE**2 + TASTE**2 + luck**2))
+            at_budgets = []
+            for accuracy in own:
+                runs = skill_for(accuracy, spread) + luck * generator.standard_normal(self.seeds)
+                runs = runs + FAILURE * (generator.random(self.seeds) < self.failing)
+                chance = 1 / (1 + np.exp(-(runs[:, None] + eased)))
+                at_budgets.append(generator.random(chance.shape) < chance)
+            found.append(at_budgets)
+        return found
+
+    @property
+    def changes(self) -> list[tuple[float, float]]:
+        """Between which budgets the order truly changes."""
+        first, second = self.accuracies
+        leads = [(budget, a - b) for budget, a, b in zip(BUDGETS, first, second, strict=True) if a != b]
+        return [(a, b) for (a, x), (b, y) in pairwise(leads) if (x > 0) != (y > 0)]
+
+
+def counted(right: Right) -> npt.NDArray[np.float64]:
+    """What exact match counts, ``[s i 2]``."""
+    return np.stack([right, np.ones_like(right)], axis=-1).astype(np.float64)
+
+
+def crossing_rates(grid: Grid, repeats: int, seed: Sequence[int]) -> list[float]:
+    """Count: located, and rightly; at 95 % instead; not located; the means cross; all intervals hold the truth."""
+    generator = np.random.default_rng(seed)
+    found = np.zeros(6)
+    truth = [a - b for a, b in zip(*grid.accuracies, strict=True)]
+    for _ in range(repeats):
+        first, second = grid.draw(generator)
+        counts = {
+            budget: {"a": counted(a), "b": counted(b)} for budget, a, b in zip(BUDGETS, first, second, strict=True)
+        }
+        usual, strict = (budget_differences(counts, METRIC, ("a", "b"), level=level) for level in (0.95, LEVEL))
+        crossing, between = locate(strict), locate(strict).between
+        found += (
+            crossing.kind == "located",
+            between is not None and any(between[0] <= a and b <= between[1] for a, b in grid.changes),
+            locate(usual).kind == "located",
+            crossing.kind == "not located",
+            min(one.difference for one in strict) < 0 < max(one.difference for one in strict),
+            all(one.low <= lead <= one.high for one, lead in zip(strict, truth, strict=True)),
+        )
+    return (found / repeats).tolist()
+
+
+_EASY = (0.80, 0.88, 0.93, 0.96, 0.98)
+
+
+def _with(*leads: float) -> tuple[tuple[float, ...], ...]:
+    """Accuracies of a model and of another that leads by so many points at each budget."""
+    return tuple(base + lead / 100 for base, lead in zip(_EASY, leads, strict=True)), _EASY
+
+
+NO_CROSSING = {
+    "equal at every budget": Grid(_with(0, 0, 0, 0, 0)),
+    "one leads by 2, 2, 1.5, 1, 0.5 points": Grid(_with(2, 2, 1.5, 1, 0.5)),
+    "one leads by 6 points at the smallest, then equal": Grid(_with(6, 0, 0, 0, 0), luck=(0.1, 0.1)),
+    "the same, runs vary 3 times as much": Grid(_with(6, 0, 0, 0, 0)),
+    "the same, runs of one model vary 3 times as much": Grid(_with(6, 0, 0, 0, 0), luck=(0.1, 0.3)),
+    "the same, 1 run in 10 fails": Grid(_with(6, 0, 0, 0, 0), failing=0.1),
+    "a lead that melts: 6, 2, 0.5, 0.1, 0 points": Grid(_with(6, 2, 0.5, 0.1, 0)),
+}
+CROSSING = {
+    "leads of -6, -3, 2, 2, 1 points": Grid(_with(-6, -3, 2, 2, 1), luck=(0.1, 0.1)),
+    "the same, runs vary 3 times as much": Grid(_with(-6, -3, 2, 2, 1)),
+    "leads of -3, -1, 0.5, 1, 0.5 points": Grid(_with(-3, -1, 0.5, 1, 0.5), luck=(0.1, 0.1)),
+    "leads of -6, -4, -2, -0.5, 0.5 points": Grid(_with(-6, -4, -2, -0.5, 0.5), luck=(0.1, 0.1)),
+}
+
+
+def convergence_rates(grid: Grid, repeats: int, seed: Sequence[int]) -> list[float]:
+    """Count: called converged; the bound holds the true reduction of errors (no bound holds any)."""
+    generator = np.random.default_rng(seed)
+    ((once, twice),) = grid.accuracies
+    truth = 1 - (1 - twice) / (1 - once)
+    found = np.zeros(2)
+    for _ in range(repeats):
+        ((first, second),) = grid.draw(generator)
+        said = converged(counted(first), counted(second), METRIC)
+        found += said.converged, said.high is None or truth <= said.high
+    return (found / repeats).tolist()
+
+
+CONVERGED = [
+    (error, reduction, Grid(((1 - error, 1 - error * (1 - reduction)),), seeds, (0.1,), items))
+    for seeds, items in ((3, 2000), (5, 2000), (5, 10_000))
+    for error in (0.3, 0.05)
+    for reduction in (0.0, 0.05, 0.1, 0.2)
+]
+
+
+def trend_rates(grid: Grid, targets: Sequence[tuple[float, float]], repeats: int, seed: Sequence[int]) -> list[float]:
+    """Count: a line is drawn; then, each target's interval holds its true budget; the median ratio of ends."""
+    generator = np.random.default_rng(seed)
+    drawn, held, ratios = 0, np.zeros(len(targets)), []
+    for _ in range(repeats):
+        (own,) = grid.draw(generator)
+        trend = fit_trend({budget: counted(one) for budget, one in zip(BUDGETS, own, strict=True)}, METRIC)
+        if trend.word != "line":
+            continue
+        drawn += 1
+        needed = [budget_for(error, trend) for error, _ in targets]
+        held += [
+            (one.low or 0.0) <= truth <= (one.high or np.inf) for one, (_, truth) in zip(needed, targets, strict=True)
+        ]
+        ratios.append((needed[0].high or np.inf) / (needed[0].low or 1e-300))
+    return [drawn / repeats, *(held / max(1, drawn)).tolist(), float(np.median(ratios or [np.nan]))]
+
+
+def _power(start: float, slope: float) -> tuple[tuple[float, ...]]:
+    return (tuple(1 - start * budget**slope for budget in BUDGETS),)
+
+
+POWER_LAWS = [
+    (start, slope, Grid(_power(start, slope), seeds, (luck,)))
+    for seeds in (3, 5)
+    for start, slope in ((0.3, -0.5), (0.2, -1.0))
+    for luck in (0.1, 0.3)
+]
+CURVES = {
+    "errors of 5 % that stay, 25 % that halve at each doubling": tuple(0.95 - 0.25 / b for b in BUDGETS),
+    "15 % at every budget but the largest: 5 %": (0.85, 0.85, 0.85, 0.85, 0.95),
+    "30 % that fall as budget ** -0.2, from the third on as budget ** -1": (0.7, 0.739, 0.773, 0.886, 0.943),
+}
+
+
+def design_rates(world: World, repeats: int, seed: Sequence[int]) -> tuple[list[float], float, int | None, float]:
+    """The 10th, 50th and 90th percentile of the smallest difference; found where the median is true; seeds for half.
+
+    Last: found with so many seeds, where half of it is true.
+    """
+    generator = np.random.default_rng(seed)
+    smallest, needed = [], []
+    for _ in range(repeats):
+        found = compare_scores(world.draw(generator))
+        first, second = (one.runs for one in found.estimates.values())
+        half = (found.pairs[0].high - found.pairs[0].low) / 2
+        smallest.append(smallest_detectable(first, second, half))
+        if len(needed) < 200:
+            needed.append(seeds_needed(smallest[-1] / 2, first, second, half) or np.inf)
+    low, median, high = np.quantile(smallest, [0.1, 0.5, 0.9]).tolist()
+    more = float(np.median(needed))
+    right = measure(_led(world, median), repeats=repeats, seed=(*seed, 1)).right
+    if more == np.inf:
+        return [low, median, high], right, None, float("nan")
+    half_right = measure(_led(replace(world, seeds=int(more)), median / 2), repeats=repeats, seed=(*seed, 2)).right
+    return [low, median, high], right, int(more), half_right
+
+
+def _led(world: World, lead: float) -> World:
+    return replace(world, lead=lead, accuracy=world.accuracy - lead / 2)
+
+
+DESIGNS = [World(0.9, seeds, luck) for seeds in (3, 5) for luck in (0.0, 0.1, 0.3)]
+
+
+def ceiling_rates(failing: float, seeds: int, repeats: int, seed: Sequence[int]) -> list[float]:
+    """Count: all runs at 99 % or above; the interval holds the mean of all trainings; the bound is wrong."""
+    world = World(0.999, seeds, failing=failing, models=1)
+    generator = np.random.default_rng(seed)
+    truth, found = world.truth(0), np.zeros(3)
+    for _ in range(repeats):
+        (one,) = compare_scores(world.draw(generator)).estimates.values()
+        assert one.low is not None
+        assert one.high is not None
+        all_good = min(one.runs) >= 0.99
+        found += all_good, one.low <= truth <= one.high, all_good and failing > most_failing(seeds)
+    return (found / repeats).tolist()
+
+
+FAILING = (0.0, 0.05, 0.1, 0.2, 0.5, 0.7)
+
+
+def tables(repeats: int, seed: int) -> Iterator[str]:
+    """The lines of the tables of docs/statistics.md that are about budgets."""
+    columns = ("located", "rightly", "located at 95 %", "not located", "means cross", "all intervals hold")
+    for number, grids in enumerate((NO_CROSSING, CROSSING)):
+        yield row(("no crossing", "a crossing")[number], "seeds", *columns)
+        yield row(*["---"] * (2 + len(columns)))
+        for place, (label, grid) in enumerate(grids.items()):
+            for seeds in (3, 5):
+                rates = crossing_rates(replace(grid, seeds=seeds), repeats, (seed, 3 + number, place, seeds))
+                yield row(label, seeds, *percents(*rates))
+        yield ""
+    yield row("seeds", "items", "errors", "true reduction", "called converged", "bound holds")
+    yield row(*["---"] * 6)
+    for place, (error, reduction, grid) in enumerate(CONVERGED):
+        rates = convergence_rates(grid, repeats, (seed, 5, place))
+        yield row(grid.seeds, grid.items, percent(error), percent(reduction), *percents(*rates))
+    yield ""
+    yield row(
+        "seeds",
+        "errors",
+        "luck",
+        "a line is drawn",
+        "interval holds: middle",
+        "near the end",
+        "beyond",
+        "ratio of ends",
+    )
+    yield row(*["---"] * 8)
+    for place, (start, slope, grid) in enumerate(POWER_LAWS):
+        targets = [(start * budget**slope, budget) for budget in (4.5, 14.0, 40.0)]
+        *rates, ratio = trend_rates(grid, targets, repeats, (seed, 6, place))
+        law = f"{percent(start)} * B^{slope:g}"
+        yield row(grid.seeds, law, *grid.luck, *percents(*rates), f"{ratio:.2f}")
+    yield ""
+    yield row("no power law", "a line is drawn, 3 seeds", "5 seeds")
+    yield row(*["---"] * 3)
+    for place, (label, accuracies) in enumerate(CURVES.items()):
+        lines = [
+            trend_rates(Grid((accuracies,), seeds, (0.1,)), [(0.1, 4.0)], repeats, (seed, 7, place, seeds))[0]
+            for seeds in (3, 5)
+        ]
+        yield row(label, *percents(*lines))
+    yield ""
+    yield row(
+        "seeds", "a run varies by (points)", "smallest difference (points)", "80 % of designs say", "found",
+        "seeds for half", "found",
+    )  # fmt: skip
+    yield row(*["---"] * 7)
+    for place, world in enumerate(DESIGNS):
+        (low, median, high), right, more, half_right = design_rates(world, max(1, repeats // 4), (seed, 8, place))
+        ends = f"{100 * low:.2f} to {100 * high:.2f}"
+        further = ("none", "–") if more is None else (more, *percents(half_right))
+        yield row(world.seeds, f"{points(world):.2f}", f"{100 * median:.2f}", ends, *percents(right), *further)
+    yield ""
+    yield row("trainings that fail", "seeds", "all runs at 99 % or above", "mean covered", "bound on failures is wrong")
+    yield row(*["---"] * 5)
+    for failing in FAILING:
+        for seeds in (3, 5):
+            rates = ceiling_rates(failing, seeds, repeats, (seed, 9, int(100 * failing), seeds))
+            yield row(percent(failing), seeds, *percents(*rates))
