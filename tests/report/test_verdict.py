@@ -181,7 +181,7 @@ def test_points_are_said_as_points() -> None:
     said = [sentence.replace("\u00a0", " ") for sentence in sentences(read("translation"))]
     assert said[0] == (
         "Yes, transformer is better: 27.3 [26.1, 28.4] against 24.6 [23.4, 25.8] for rnn-attention, "
-        "BLEU on 1,000 unseen texts."
+        "BLEU on 1,000 unseen texts, after 5.29 M target tokens each, settings tuned, convergence not measured."
     )
     assert said[1] == "transformer minus rnn-attention: +2.7 [+1.3, +4.1] points, p = 0.004."
 

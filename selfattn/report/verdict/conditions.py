@@ -44,8 +44,8 @@ def given(record: Record, items: Message) -> Message:
     ends_early = any(record.settings.get(name) for name in _OTHER_ENDS)
     if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
         amount = message("given.pairs", count=f"{epochs * pairs:,}")
-    found = record.budgets.convergence.values() if record.budgets else ()
-    ends = "unknown" if not found else "yes" if all(one.converged for one in found) else "no"
+    converged = [one.converged for one in record.budgets.convergence.values()] if record.budgets else []
+    ends = "unknown" if not converged else "yes" if all(converged) else "no"
     is_tuned = min(len(model.tuning) for model in record.models) > 1
     settings, ends_how = message("given.tuned" if is_tuned else "given.untuned"), message(f"given.converged.{ends}")
     return message("given", items=items, amount=amount, settings=settings, converged=ends_how)
