@@ -41,9 +41,10 @@ def given(record: Record, items: Message) -> Message:
     texts = dict.fromkeys(compact(count) for count in (min(tokens), max(tokens)))
     amount = message("given.tokens", count="–".join(texts))
     epochs, pairs = (record.settings.get(name) for name in ("epochs", "items_per_epoch"))
-    ends_early = any(record.settings.get(name) for name in _OTHER_ENDS)
+    part = record.budgets.found[-1].budget if record.budgets and record.budgets.unit == "steps" else 1.0
+    ends_early = any(record.settings.get(name) for name in (_OTHER_ENDS if part == 1 else _OTHER_ENDS[1:]))
     if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
-        amount = message("given.pairs", count=f"{epochs * pairs:,}")
+        amount = message("given.pairs", count=f"{round(part * epochs * pairs):,}")
     converged = [one.converged for one in record.budgets.convergence.values()] if record.budgets else []
     ends = "unknown" if not converged else "yes" if all(converged) else "no"
     is_tuned = min(len(model.tuning) for model in record.models) > 1
