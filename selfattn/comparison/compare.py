@@ -45,6 +45,7 @@ from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 
 ON_DEMO = 4  # models at most
+LENGTH = ("epochs", "max_steps", "items_per_epoch")  # of a training: settings that decide it
 
 
 def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
@@ -132,9 +133,12 @@ def _prepared(task: str | Task, settings: Mapping[str, Any]) -> tuple[Jobs, dict
     own, training, of_task, of_tests = divide(settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions)
     made = make_task(task, of_task | of_tests)
     usual = made.usual_comparison()
+    if own.get("quick") or any(name in training for name in LENGTH):
+        usual.pop("budgets", None)  # which are shares of the usual training
     options = CompareOptions(**usual | own)
     usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command: the same comes out
-    given = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
+    given = changed(options) | {name: getattr(options, name) for name in own if name in usual}
+    given = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
     if options.metric is not None:
         made = made.decided_by(options.metric)
     command = command_line(f"compare {made.name}", given | made.given() | training)

@@ -188,7 +188,7 @@ class Variant:
     share: float = 1.0
 
     def applied_to(self, recipe: TrainingConfig, steps: int) -> TrainingConfig:
-        """Return how a run is trained: the share of all steps, and of a warm-up that is a number of steps.
+        """Return how a run is trained: the share of all steps, and of what is a number of steps or of validations.
 
         Example:
             >>> Variant(share=0.25).applied_to(TrainingConfig(warmup_steps=100), 2000).max_steps
@@ -197,7 +197,8 @@ class Variant:
         if self.share == 1:
             return recipe
         warmup = None if recipe.warmup_steps is None else round(self.share * recipe.warmup_steps)
-        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup)
+        last = max(1, round(self.share * recipe.average_last)) if recipe.average == "last" else recipe.average_last
+        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup, average_last=last)
 
 
 WHOLE = Variant()
