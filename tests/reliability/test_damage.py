@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,10 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
     of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
     checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
-    plan = [encode(read_plan(comparison)), encode(read_costs(comparison))]
+    looks = encode(read_looks(comparison))
+    if not any(look["run"] == tested.path.name for look in looks):
+        raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
+    plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), looks]
     return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
 
 
@@ -121,8 +125,9 @@ def test_killed_between_record_and_file_the_file_before_is_taken(whole: Path, co
 
 
 @pytest.mark.parametrize("kept", ["the plan", "the plan and the runs"])
-def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, copy: Path, kept: str) -> None:
-    ledger, command = copy / LEDGER, shlex.split(read_plan(copy).command)
+def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whole: Path, copy: Path, kept: str) -> None:
+    ledger, plan = copy / LEDGER, read_plan(copy)
+    plan = replace(plan, command=plan.command.replace(str(whole), str(copy))).save(copy)
     lines = ledger.read_text().splitlines(keepends=True)
     assert len(lines) == 2
     if kept == "the plan":  # which stands in the first line of the ledger, too
@@ -130,7 +135,7 @@ def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, copy
         shutil.rmtree(copy / "runs")
     else:
         ledger.write_text(lines[0])
-    done = cli(*command[1 : command.index("--out")], *command[command.index("--out") + 2 :], "--out", copy, "--resume")
+    done = cli(*shlex.split(plan.command)[1:], "--resume")
     assert done.code == 0, done.err
     protocol = read_record(copy / "results.json").protocol
     assert protocol is not None
