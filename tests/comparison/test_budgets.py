@@ -241,6 +241,14 @@ def with_differences(record: Record, *found: tuple[float, float, float]) -> Reco
     return dataclasses.replace(record, budgets=Budgets("steps", cells, MODELS, locate(differences)))
 
 
+def test_of_many_runs_that_departed_the_first_are_named(made: Path) -> None:
+    record = read_record(made / "results.json")
+    assert record.protocol is not None
+    many = dataclasses.replace(record.protocol, departures=(Departure("again", tuple("abcde")),))
+    found = verdict(dataclasses.replace(record, protocol=many)).others
+    assert "Not as planned: made or tested again (a, b, c and 2 more)." in [one.say("en") for one in found]
+
+
 def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -> None:
     record = read_record(made / "results.json")
 
@@ -254,7 +262,7 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -
     assert "changes between" not in crossing
     assert "is not located" in said((0.25, -0.3, 0.2), (0.5, -0.05, 0.2), (1.0, 0.1, 0.2))
     assert said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, 0.3, 0.1)) == (
-        "rnn-plain is better with 25 %, 100 % of the training. No difference is seen with 50 % of it. "
+        "rnn-plain is better with 25 %, 100 % of the training. No difference is seen with 50 % of the training. "
         "No change of order is seen between 25 % and 100 %."
     )
     located = said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, -0.3, 0.1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from selfattn.figures.record import Model, Record
@@ -11,6 +11,7 @@ from selfattn.report.verdict.ranking import PairOutcome, relation
 from selfattn.report.words.messages import Message, message
 
 _OTHER_ENDS = ("max_steps", "patience", "target_exact_match")  # of a training than that of its last epoch
+_NAMED = 3  # runs that did not go as planned
 _NEAR = 1.05  # times as much is still called equal
 
 
@@ -146,6 +147,11 @@ def share(budget: float) -> str:
 
 
 def departures(record: Record) -> list[Message]:
-    """What was done otherwise than planned."""
+    """What was done otherwise than planned; of many runs the first few are named."""
     found = record.protocol.departures if record.protocol else ()
-    return [message(f"departure.{one.kind}", what=", ".join(one.what)) for one in found]
+    return [message(f"departure.{one.kind}", what=_first_of(one.what)) for one in found]
+
+
+def _first_of(names: Sequence[str]) -> Message | str:
+    named, more = ", ".join(names[:_NAMED]), len(names) - _NAMED
+    return message("departure.more", names=named, count=more) if more > 0 else named
