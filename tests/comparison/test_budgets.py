@@ -13,15 +13,18 @@ import pytest
 
 from selfattn.codec import fingerprint
 from selfattn.comparison import costs
+from selfattn.comparison.again import report
 from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
 from selfattn.comparison.plan import Variant, read_plan, run_name
 from selfattn.comparison.running import jobs
+from selfattn.errors import UserError
 from selfattn.evaluation.statistics.crossings import locate
-from selfattn.figures.budgets import BudgetDifference
+from selfattn.figures.budgets import BudgetDifference, Convergence
+from selfattn.figures.gates import Gate
 from selfattn.figures.protocol import AtBudget, Budgets, Departure
 from selfattn.figures.reading import read_record
 from selfattn.figures.record import Record
-from selfattn.report.verdict.conditions import budget_outcomes
+from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import verdict
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
@@ -170,6 +173,25 @@ def test_a_pilot_says_so(made: Path, tmp_path: Path) -> None:
     _, files = write_comparison(tmp_path / "out", tmp_path / "report")
     assert "pilot: explores, confirms nothing" in files.markdown.read_text()
     assert "예비 실험" in files.html.read_text()
+    pooled = [tmp_path / "out", made / "runs" / "rnn-plain-seed5"]
+    with pytest.raises(UserError, match=r"out: a pilot, which only explores; its runs are put together with none"):
+        report(pooled, tmp_path / "pooled")
+    with pytest.raises(UserError, match="a pilot"):
+        report([tmp_path / "out" / "runs" / "rnn-plain-seed5"], tmp_path / "alone")
+
+
+def test_a_small_budget_that_was_trained_otherwise_stops_the_verdict(again: Path) -> None:
+    """One run of the smaller budget left steps out, as its record says."""
+    run = again / "runs" / "rnn-plain-seed5-budget0.25"
+    lines = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(lines.replace('"step": 4', '"step": 3'))
+    about = json.loads((run / "run.json").read_text())
+    del about["files"]["metrics.jsonl"], about["checksum"]
+    (run / "run.json").write_text(json.dumps(about))
+    record, _ = write_comparison(again, again.parent / "report")
+    (found,) = [gate for gate in record.gates if gate.name == "same training" and not gate.passed]
+    assert "3 steps of rnn-plain-seed5-budget0.25" in found.reason or "4 steps of rnn-attention" in found.reason
+    assert verdict(record).stopped
 
 
 def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +242,30 @@ def with_differences(record: Record, *found: tuple[float, float, float]) -> Reco
     return dataclasses.replace(record, budgets=Budgets("steps", cells, MODELS, locate(differences)))
 
 
+def test_of_many_runs_that_departed_the_first_are_named(made: Path) -> None:
+    record = read_record(made / "results.json")
+    assert record.protocol is not None
+    many = dataclasses.replace(record.protocol, departures=(Departure("again", tuple("abcde")),))
+    found = verdict(dataclasses.replace(record, protocol=many)).others
+    assert "Not as planned: made or tested again (a, b, c and 2 more)." in [one.say("en") for one in found]
+
+
+def test_a_model_that_has_not_learned_is_not_said_to_have_converged(made: Path) -> None:
+    """A training twice as long takes away none of the errors of a model that writes the same for all inputs."""
+    record = read_record(made / "results.json")
+    assert record.budgets is not None
+    reached = dict.fromkeys(("rnn-plain", "rnn-attention", "other"), Convergence(True, 0.0, 0.05, 0.1))
+    third = dataclasses.replace(record.models[0], name="other")
+    record = dataclasses.replace(
+        record,
+        models=(*record.models, third),
+        budgets=dataclasses.replace(record.budgets, convergence=reached),
+        gates=(Gate("variety", False, "one output for all", model="other"),),
+    )
+    said = [one.say("en").replace("\u00a0", " ") for one in convergences(record)]
+    assert [one.partition(" ")[0] for one in said] == ["rnn-plain", "rnn-attention"]
+
+
 def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -> None:
     record = read_record(made / "results.json")
 
@@ -233,7 +279,7 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -
     assert "changes between" not in crossing
     assert "is not located" in said((0.25, -0.3, 0.2), (0.5, -0.05, 0.2), (1.0, 0.1, 0.2))
     assert said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, 0.3, 0.1)) == (
-        "rnn-plain is better with 25 %, 100 % of the training. No difference is seen with 50 % of it. "
+        "rnn-plain is better with 25 %, 100 % of the training. No difference is seen with 50 % of the training. "
         "No change of order is seen between 25 % and 100 %."
     )
     located = said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, -0.3, 0.1))
