@@ -119,7 +119,7 @@ def test_a_cache_whose_keys_all_stand_at_0_is_refused() -> None:
 
 
 def test_a_module_that_cannot_compare_is_no_score() -> None:
-    with pytest.raises(TypeError, match="here: expected a Score, .* got Linear"):
+    with pytest.raises(TypeError, match=r"here: expected a Score, .* got Linear"):
         check_score(torch.nn.Linear(2, 2), "here")
 
 
