@@ -149,3 +149,12 @@ def departures(record: Record) -> list[Message]:
     """What was done otherwise than planned."""
     found = record.protocol.departures if record.protocol else ()
     return [message(f"departure.{one.kind}", what=", ".join(one.what)) for one in found]
+
+
+def failures(record: Record) -> list[Message]:
+    """Which trainings diverged, and that they count."""
+    if record.budgets is None:
+        counts = [(model.name, len(model.failed), 1.0) for model in record.models if model.failed]
+    else:
+        counts = [(name, count, one.budget) for one in record.budgets.found for name, count in one.failed.items()]
+    return [message("verdict.failed", model=name, count=count, budget=share(part)) for name, count, part in counts]
