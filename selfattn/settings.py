@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,10 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
             before; it is still understood, with a note.
 
     Returns:
-        For each dataclass, in their order, what was given of its fields.
+        For each dataclass, in their order, what was given of its fields, as :func:`as_declared` reads it.
 
     Raises:
-        SettingError: a name is a field of none; the message offers the nearest.
+        SettingError: a name is a field of none; the message offers the nearest. Or what should be a path is none.
 
     Example:
         >>> @dataclasses.dataclass
@@ -51,7 +53,37 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
                 f"did you mean `{near[0]}`?" if near else f"there is {', '.join(f'`{one}`' for one in sorted(known))}"
             )
             raise SettingError(f"`{name}`: there is no such setting here; {hint}")
-    return [{name: value for name, value in given.items() if name in own} for own in fields]
+    hints = [typing.get_type_hints(kind) for kind in kinds]
+    return [
+        {name: as_declared(name, value, hint[name]) for name, value in given.items() if name in own}
+        for own, hint in zip(fields, hints, strict=True)
+    ]
+
+
+def as_declared(name: str, value: Any, hint: Any) -> Any:
+    """Read a value as the command line would: a path may be a text, and what may be several may be one by itself.
+
+    Args:
+        name: of the setting, for the message.
+        value: as given.
+        hint: its type; only paths and tuples of any length are looked at.
+
+    Raises:
+        SettingError: what should be a path is none.
+
+    Example:
+        >>> as_declared("locales", "ko_KR", tuple[str, ...]), as_declared("out", "runs/a", Path) == Path("runs/a")
+        (('ko_KR',), True)
+    """
+    kinds = typing.get_args(hint) or (hint,)
+    if kinds[1:] == (...,):
+        is_several = isinstance(value, Iterable) and not isinstance(value, str | os.PathLike)
+        return tuple(as_declared(name, one, kinds[0]) for one in (value if is_several else [value]))
+    if kinds[0] is not Path or (value is None and type(None) in kinds):
+        return value
+    if not isinstance(value, str | os.PathLike):
+        raise SettingError(f"`{name}`: expected a path, got {value!r}")
+    return Path(value)
 
 
 def _as_now_called(given: Settings, *kinds: type[Any]) -> Settings:

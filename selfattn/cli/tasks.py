@@ -54,7 +54,7 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
             raise
         print_summary(record, Console(highlight=False), files.html, settings.get("lang", SOURCE))
 
-    usual = {"models": task.models, "out": Path("compare") / task.name, "match": task.match}
+    usual = {"models": task.models, "out": Path("compare") / task.name, "match": task.match, "budgets": task.budgets}
     own = options_of(CompareOptions, defaults=usual)
     return _command(work, task.compare_help or task.__doc__, own, task.TestOptions, task.Options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 
 ON_DEMO = 4  # models at most
+LENGTH = ("epochs", "max_steps", "items_per_epoch")  # of a training: settings that decide it
 
 
 def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
@@ -70,26 +72,27 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
     """
     jobs, chosen = _prepared(task, settings)
     options = jobs.options
-    plan = read_to_resume(options.out, jobs.command) if options.resume else None
-    if plan is not None:
-        options = replace(options, threads=plan.threads)
-        jobs = Jobs(jobs.task, jobs.recipe, options, jobs.command)
-    is_new = plan is None
-    with threads(options.thread_count):
+    with ExitStack() as held:
+        plan = None
+        if options.resume and (options.out / PLAN).exists():
+            held.enter_context(in_use(options.out))
+            plan = read_to_resume(options.out, jobs.command)
+            options = replace(options, threads=plan.threads)
+            jobs = Jobs(jobs.task, jobs.recipe, options, jobs.command)
+        held.enter_context(threads(options.thread_count))
         if plan is None:
             check_out(options.out)
             plan = make_plan(jobs, chosen)
-        with in_use(options.out):
-            if is_new:
-                check_out(options.out)  # that nobody was faster
-                seal = seal_of(plan, jobs)
-                plan = replace(plan, seal=seal).save(options.out)
-                begin_ledger(options.out, seal, plan.command)
-            if not plan.tuned:
-                plan = tune(plan, jobs).save(options.out)
-            do_all(jobs, jobs_of(plan))
-            measure_costs(jobs, plan)
-            return write_comparison(options.out, options.out, options.lang)
+            held.enter_context(in_use(options.out))
+            check_out(options.out)  # that nobody was faster
+            seal = seal_of(plan, jobs)
+            plan = replace(plan, seal=seal).save(options.out)
+            begin_ledger(options.out, seal, plan.command)
+        if not plan.tuned:
+            plan = tune(plan, jobs).save(options.out)
+        do_all(jobs, jobs_of(plan))
+        measure_costs(jobs, plan)
+        return write_comparison(options.out, options.out, options.lang)
 
 
 def forecast(task: str | Task, **settings: Any) -> Forecast:
@@ -115,9 +118,12 @@ def _prepared(task: str | Task, settings: Mapping[str, Any]) -> tuple[Jobs, dict
     own, training, of_task, of_tests = divide(settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions)
     made = make_task(task, of_task | of_tests)
     usual = made.usual_comparison()
+    if own.get("quick") or any(name in training for name in LENGTH):
+        usual.pop("budgets", None)  # which are shares of the usual training
     options = CompareOptions(**usual | own)
     usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command: the same comes out
-    given = {name: value for name, value in changed(options).items() if name not in usual or value != usual[name]}
+    given = changed(options) | {name: getattr(options, name) for name in own if name in usual}
+    given = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
     if options.metric is not None:
         made = made.decided_by(options.metric)
     command = command_line(f"compare {made.name}", given | made.given() | training)

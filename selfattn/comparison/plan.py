@@ -188,7 +188,7 @@ class Variant:
     share: float = 1.0
 
     def applied_to(self, recipe: TrainingConfig, steps: int) -> TrainingConfig:
-        """Return how a run is trained: the share of all steps, and of a warm-up that is a number of steps.
+        """Return how a run is trained: the share of all steps, and of what is a number of steps or of validations.
 
         Example:
             >>> Variant(share=0.25).applied_to(TrainingConfig(warmup_steps=100), 2000).max_steps
@@ -197,7 +197,8 @@ class Variant:
         if self.share == 1:
             return recipe
         warmup = None if recipe.warmup_steps is None else round(self.share * recipe.warmup_steps)
-        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup)
+        last = max(1, round(self.share * recipe.average_last)) if recipe.average == "last" else recipe.average_last
+        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup, average_last=last)
 
 
 WHOLE = Variant()
@@ -312,21 +313,16 @@ def read_plan(out: Path) -> Plan:
     return plan
 
 
-def read_to_resume(out: Path, command: str) -> Plan | None:
-    """Read the plan of a comparison that was stopped, to go on with it.
+def read_to_resume(out: Path, command: str) -> Plan:
+    """Read the plan of a comparison that was stopped, to go on with it: by whoever holds its directory.
 
     Args:
         out: its directory.
         command: what is asked for now; must be what the comparison was begun with, but for the language.
 
-    Returns:
-        None where nothing has begun yet.
-
     Raises:
-        UserError: there is another comparison, or its plan is broken.
+        UserError: there is another comparison, or its plan is missing or broken.
     """
-    if not (out / PLAN).exists():
-        return None
     plan = read_plan(out)
     if _what_it_decides(plan.command, plan.task) != _what_it_decides(command, plan.task):
         raise SettingError(

@@ -32,8 +32,8 @@ class StartGraph(nn.Module):
         with watched(self.model) as weights:
             state = self.model.start(self.model.encode(source, source_mask))
         whole = completed(state, self.first, source.shape[0])
-        # An output that is an input would share its name.
-        return {name: one.clone() if one is source_mask else one for name, one in tensors_of(whole)} | weights
+        # An output that is an input, or another output as well, would share its name.
+        return {name: one.clone() for name, one in tensors_of(whole)} | weights
 
 
 class StepGraph(nn.Module):

@@ -22,11 +22,12 @@ from selfattn.report.words.catalogue import SOURCE, catalogue
 from selfattn.report.words.messages import message
 from selfattn.runs.ledger import note_look
 from selfattn.runs.run import Run
+from selfattn.settings import as_declared
 
 
 def evaluate_run(
     run: Run,
-    data: Sequence[Path] = (),
+    data: Path | Sequence[Path] = (),
     options: DecodingOptions = GREEDY,
     *,
     columns: tuple[str, str] | None = None,
@@ -45,7 +46,7 @@ def evaluate_run(
     """
     if columns is not None and not data:
         raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
-    found = run.task.evaluate(run, data, options, columns)
+    found = run.task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns)
     if not data:
         note_look(run.path, f"selfattn evaluate {run.path}")
     return found

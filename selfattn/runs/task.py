@@ -81,6 +81,7 @@ class Task:
         model: that is trained where none is named.
         models: that are compared where none are named.
         match: what compared models have the same of where nothing else is asked for.
+        budgets: shares of the training, likewise, where its length is not given.
         suggested: the command to try when a model is trained.
         takes_pairs: whether runs answer inputs; where not, they continue texts.
         max_input: most tokens of an input to a model that could read any number.
@@ -106,6 +107,7 @@ class Task:
     model: ClassVar[str] = USUAL[-1]
     models: ClassVar[tuple[str, ...]] = USUAL
     match: ClassVar[Budget | None] = None
+    budgets: ClassVar[tuple[float, ...]] = (1.0,)
     suggested: ClassVar[str] = "predict"
     takes_pairs: ClassVar[bool] = True
     max_input: ClassVar[int] = 1024
@@ -196,7 +198,8 @@ class Task:
 
     def usual_comparison(self) -> dict[str, Any]:
         """Return settings of a comparison as they are where they are not given."""
-        return {"models": self.models, "out": Path("compare") / self.name, "match": self.match}
+        usual = {"models": self.models, "out": Path("compare") / self.name, "match": self.match}
+        return usual | {"budgets": self.budgets}
 
     def test_items(self, quick: bool) -> int | None:
         """Say how many pairs models are tested on where nothing else is asked for; None for all there are."""

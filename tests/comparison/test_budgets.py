@@ -13,7 +13,7 @@ import pytest
 
 from selfattn.codec import fingerprint
 from selfattn.comparison import costs
-from selfattn.comparison.compare import compare, write_comparison
+from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
 from selfattn.comparison.plan import Variant, read_plan, run_name
 from selfattn.comparison.running import jobs
 from selfattn.evaluation.statistics.crossings import locate
@@ -205,6 +205,8 @@ def test_a_share_of_the_steps_keeps_the_share_of_the_warm_up() -> None:
     recipe = TrainingConfig(warmup_steps=101)
     assert Variant(share=0.5).applied_to(recipe, 7) == TrainingConfig(max_steps=4, warmup_steps=50)
     assert Variant(300).applied_to(recipe, 7) == recipe
+    averaged = TrainingConfig(average="last", average_last=10)
+    assert Variant(share=0.125).applied_to(averaged, 80) == dataclasses.replace(averaged, max_steps=10, average_last=1)
     assert Variant(share=0.001).applied_to(TrainingConfig(), 7) == TrainingConfig(max_steps=1)
     assert run_name("a", 3, Variant(share=0.125)) == "runs/a-seed3-budget0.125"
 
@@ -251,3 +253,17 @@ def test_departures_stand_in_the_record_of_an_older_reader(made: Path) -> None:
     protocol = dataclasses.replace(record.protocol, departures=(Departure("again", ("rnn-plain-seed5",)),))
     changed = dataclasses.replace(record, protocol=protocol)
     assert record_from_dict(encode(changed)) == changed
+
+
+def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> None:
+    """What is asked for stands in the command, also where it is the default of other tasks."""
+
+    def planned(**settings: Any) -> tuple[tuple[float, ...], str]:
+        found = make_plan(*_prepared("dates", {"out": tmp_path, "models": ("rnn-plain",)} | settings))
+        return found.budgets, found.command.partition(str(tmp_path))[2]
+
+    assert planned() == ((0.2, 0.4), "")
+    assert planned(budgets=(1.0,)) == ((1.0,), " --budgets 1.0")
+    assert planned(epochs=3) == ((1.0,), " --epochs 3")
+    assert planned(quick=True)[0] == (1.0,)
+    assert planned(quick=True, budgets=(0.5, 1.0)) == ((0.5, 1.0), " --budgets 0.5,1.0")

@@ -160,7 +160,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.reliability
 def test_a_worker_of_a_dask_cluster_is_killed(
     started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import parallel_program as program
 import pytest
+from two_hosts import ADDRESSES, HOSTS, hosts
 
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.distributed.parallel import Processes
 
+__all__ = ["hosts"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 PROGRAM = Path(__file__).parents[1] / "fixtures" / "parallel_program.py"
 TIMES = ("seconds", "tokens_per_second")
@@ -75,37 +75,6 @@ def test_one_process_decides_and_adds_up_alone() -> None:
     alone = Processes()
     assert (alone.sum(0.5), alone.decide("stop")) == (0.5, "stop")
     alone.check_same("settings")
-
-
-HOSTS = ("selfattn-a", "selfattn-b")
-ADDRESSES = ("10.213.7.1", "10.213.7.2")
-
-
-@pytest.fixture
-def hosts() -> Iterator[None]:
-    """Two network namespaces that a cable joins: each its own host, as far as sockets can tell."""
-    if shutil.which("ip") is None:
-        pytest.skip("needs the command ip, to make network namespaces")
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        pytest.skip("needs root, to make network namespaces")
-
-    def ip(*arguments: str, check: bool = True) -> None:
-        done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-        if check and done.returncode:
-            pytest.skip(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
-
-    try:
-        for name in HOSTS:
-            ip("netns", "add", name)
-        ip("link", "add", "cable-a", "netns", HOSTS[0], "type", "veth", "peer", "name", "cable-b", "netns", HOSTS[1])
-        for name, address, end in zip(HOSTS, ADDRESSES, ("cable-a", "cable-b"), strict=True):
-            ip("-n", name, "address", "add", f"{address}/24", "dev", end)
-            ip("-n", name, "link", "set", end, "up")
-            ip("-n", name, "link", "set", "lo", "up")
-        yield
-    finally:
-        for name in HOSTS:
-            ip("netns", "del", name, check=False)
 
 
 @pytest.mark.slow

@@ -349,3 +349,22 @@ def test_what_data_was_called_before_is_understood_with_a_note(
     done = cli("train", "translation", "--train", corpus, "--columns", "x", "--out", tmp_path / "run")
     assert done.err.startswith("note: train is called data now\nerror: --columns x: expected two")
     assert "--train" not in cli("train", "translation", "--help").out
+
+
+def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> None:
+    from selfattn.comparison.compare import compare
+    from selfattn.runs.evaluate import evaluate_run
+
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{a} {b}\t{b}-{a}\n" for a in range(9) for b in range(9)), encoding="utf-8")
+    given: list[Any] = [pairs, str(pairs), [pairs], (str(pairs),)]
+    assert [Translation(data=one).options.data for one in given] == [(pairs,)] * 4
+    out = str(tmp_path / "run")
+    run = train_on("dates", data=pairs, out=out, set="encoder.dropout=0.1", model="rnn-attention", **TRAINING)
+    assert (str(run.path), run.task.options.data) == (out, (pairs,))
+    assert evaluate_run(run, pairs) == evaluate_run(run, [pairs])
+    for task, wrong in (("dates", 5), ("translation", [pairs, 5]), ("lm", [pairs])):
+        with pytest.raises(UserError, match=r"^`data`: expected a path, got "):
+            train_on(task, data=wrong, out=out)
+    with pytest.raises(UserError, match=r"missing\.tsv: no such file"):
+        compare("dates", data=tmp_path / "missing.tsv", models="transformer", out=str(tmp_path / "out"))
