@@ -17,11 +17,11 @@ def detectable(record: Record) -> list[Message]:
     metric, kind = record.headline.metric, record.headline.kind
     runs = {model.name: own.runs for model in record.models if (own := model.metrics.get(metric))}
     for test in record.pairs:
-        two = [runs.get(name, ()) for name in (test.first, test.second)]
-        if test.primary and test.metric == metric and min(map(len, two)) >= MIN_SEEDS:
+        first, second = runs.get(test.first, ()), runs.get(test.second, ())
+        if test.primary and test.metric == metric and min(len(first), len(second)) >= MIN_SEEDS:
             half = (test.high - test.low) / 2
-            smallest = smallest_detectable(*two, half)
-            seeds = seeds_needed(smallest / 2, *two, half) if smallest > 0 else None
+            smallest = smallest_detectable(first, second, half)
+            seeds = seeds_needed(smallest / 2, first, second, half) if smallest > 0 else None
             text = value_text(smallest, kind, digits(test.low, test.high, kind)).removesuffix("\u00a0%")
             more = message("design.items") if seeds is None else message("design.seeds", count=seeds)
             return [message(f"design.{kind}", first=test.first, second=test.second, smallest=text), more]
