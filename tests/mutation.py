@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import bisect
 import contextlib
 import gc
 import importlib
+import itertools
 import json
 import os
 import pickle
@@ -27,6 +29,7 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +39,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "selfattn"
 LONGEST = 10.0  # seconds of the processor: a test that takes more is not asked
+NOT_MADE = 77  # exit status
 LIMIT, MEMORY = 20.0, 4 << 30  # seconds after which a mutant is stopped, besides 4 times its tests; bytes it may take
 
 # Which tests are asked about which modules.
@@ -245,8 +249,8 @@ class Module:
             if type(one) is FunctionType and one.__code__.co_filename == str(path) and one.__code__ in original
         ]
 
-    def mutate(self, mutant: Mutant) -> None:
-        """Put the change into the living module."""
+    def mutate(self, mutant: Mutant) -> bool:
+        """Put the change into the living module; say whether it can take it (not with fewer variables of a closure)."""
         mutant.apply()
         ast.fix_missing_locations(self.tree)
         if mutant.function is None:
@@ -257,12 +261,15 @@ class Module:
                 for name, value in before.items():
                     if getattr(module, "__dict__", {}).get(name) is value:
                         setattr(module, name, getattr(self.module, name))
-            return
+            return True
         changed = dict(codes(compile(self.tree, str(self.path), "exec")))
         for key, function in self.functions:
+            if len(changed[key].co_freevars) != len(function.__code__.co_freevars):
+                return False
             function.__code__ = changed[key]
             if mutant.statement is mutant.function and key[0].rpartition(".")[2] == mutant.function.name:
                 self._defaults(function, mutant)
+        return True
 
     def _defaults(self, function: FunctionType, mutant: Mutant) -> None:
         """Set the defaults anew, where one of them is what changed."""
@@ -365,19 +372,25 @@ class Mutating:
             chosen = [chosen[place] for place in sorted(draw.sample(range(len(chosen)), self.asked.sample))]
         if self.again:
             chosen = [one for one in chosen if _words(one.says) in self.again.get(module.name, ())]
-        survivors = []
-        for mutant in chosen:
-            lines = mutant.lines if mutant.function else set(range(1, 10_000))
+        everywhere, survivors = set(range(1, 10_000)), []
+
+        def ask(mutant: Mutant | None, lines: set[int]) -> str:
             wanted = {(str(module.path), line) for line in lines}
-            own = [(one[1], place) for place, one in enumerate(learnt) if not wanted.isdisjoint(one[0])]
-            picked, seconds = [], 0.0
-            for took, place in sorted(own):
-                if seconds + took > self.asked.seconds:
-                    break
-                seconds += took
-                picked.append(items[place])
-            if not picked or not self._caught(module, mutant, picked, seconds):
-                survivors.append(mutant.says + ("" if own else "   [no test runs it]"))
+            own = sorted((one[1], place) for place, one in enumerate(learnt) if not wanted.isdisjoint(one[0]))
+            ends = list(itertools.accumulate(took for took, _ in own))
+            count = bisect.bisect(ends, self.asked.seconds)
+            if not count:
+                return "no test runs it" if not own else "its tests take longer"
+            return self._ask(module, mutant, [items[place] for _, place in own[:count]], ends[count - 1])
+
+        if (found := ask(None, everywhere)) == "caught":
+            raise RuntimeError(f"{module.name}: a test fails in a fork though nothing is changed")
+        for mutant in chosen.copy():
+            found = ask(mutant, mutant.lines if mutant.function else everywhere)
+            if found == "not made":
+                chosen.remove(mutant)
+            elif found != "caught":
+                survivors.append(mutant.says + (f"   [{found}]" if found != "survived" else ""))
         took, caught = _of_children() - began, len(chosen) - len(survivors)
         row = {
             "module": module.name,
@@ -395,21 +408,24 @@ class Mutating:
             with self.asked.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
 
-    def _caught(self, module: Module, mutant: Mutant, items: list[Any], seconds: float) -> bool:
+    def _ask(self, module: Module, mutant: Mutant | None, items: list[Any], seconds: float) -> str:
+        """Run tests with a mutant, or for comparison with none."""
         if not (child := os.fork()):
             with _child():
-                module.mutate(mutant)
+                if mutant and not module.mutate(mutant):
+                    os._exit(NOT_MADE)
                 for item, following in zip(items, [*items[1:], None], strict=True):
                     item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
         end = time.monotonic() + LIMIT + 4 * seconds
         while time.monotonic() < end:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                return status != 0
+                code = os.waitstatus_to_exitcode(status)
+                return "not made" if code == NOT_MADE else "caught" if code else "survived"
             time.sleep(0.002)
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return True
+        return "caught"
 
 
 def _of_children() -> float:
@@ -448,6 +464,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="every mutant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant, the quickest first")
+    parser.add_argument("--tests", nargs="+", help="paths below tests/ to ask; default those that are listed here")
     parser.add_argument("--again", type=Path, help="only the survivors in such a file")
     parser.add_argument("--out", type=Path, help="write a line of JSON for each module here")
     asked = parser.parse_args()
@@ -465,8 +482,11 @@ def main() -> None:
 
             plugin = Mutating(names, asked)
             Mutating.pytest_fixture_setup = pytest.hookimpl(wrapper=True)(Mutating.pytest_fixture_setup)
-            paths = [*(str(ROOT / "tests" / test) for test in tests), *(str(PACKAGE / name) for name in names)]
-            base = Path(f"/tmp/selfattn-mutation-{os.getpid()}")
+            paths = [
+                *(str(ROOT / "tests" / test) for test in asked.tests or tests),
+                *(str(PACKAGE / name) for name in names),
+            ]
+            base = Path(tempfile.gettempdir(), f"selfattn-mutation-{os.getpid()}")
             code = pytest.main(["-s", "-q", "-p", "no:cacheprovider", f"--basetemp={base}", *paths], [plugin])
             sys.stdout.flush()
             os._exit(code)

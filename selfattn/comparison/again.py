@@ -51,6 +51,9 @@ def report(
     for run in found:
         if run.config.task != found[0].config.task or run.pairs != found[0].pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {found[0].path}; name runs of one test")
+    for home in dict.fromkeys(run.path.resolve().parent.parent for run in found):
+        if (home / PLAN).is_file() and read_plan(home).pilot:
+            raise UserError(f"{home}: a pilot, which only explores; its runs are put together with none, name it alone")
     models: dict[str, list[Tested]] = {}
     for run in found:
         models.setdefault(_name(run, found), []).append(run)

@@ -7,27 +7,33 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from selfattn.comparison.plan import Plan
-from selfattn.comparison.testing import Tested
+from selfattn.comparison.testing import Runs, Tested
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import BODIES_APART, Matching
 from selfattn.models.sizing import body, spread
 
 _OF_THE_DATA = ("overlap",)  # the same for every model of a seed
+_SCALED = "warmup_steps"  # with the share of a budget; who was tuned for another one is held against the plan
 _LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # decide how many steps there are
 _OWN_END = ("patience", "target_exact_match")  # one rule for all, by which each stops when it is time
 
 
-def make_gates(models: Mapping[str, Sequence[Tested]], plan: Plan) -> tuple[Gate, ...]:
+def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
     """Gather what the gates found.
 
-    Of one gate on all runs of a model, those that did not pass are listed, and where all passed the first.
+    Of one gate on all runs of a model, those that did not pass are listed, and where all passed the first. Of what is
+    not trained with the largest budget, data and training are held together: a model that little training leaves weak
+    is weak, and not incomparable.
 
     Args:
-        models: for each model its runs.
+        trained: by how much they were trained, for each model its runs.
         plan: says what the models were sized for, what was tuned, what was declared to differ, and what others reached.
     """
-    found, floor = [*_same(models), _same_training(models, plan), _matched(models, plan.matching)], plan.floor
+    models, floor = trained[plan.main], plan.floor
+    others = [own for variant, own in trained.items() if variant != plan.main]
+    found = [*_same(models), _same_training(models, plan), _matched(models, plan.matching)]
+    found += [gate for own in others for gate in (*_same(own), _same_training(own, plan)) if not gate.passed]
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
         for run in runs:
@@ -94,7 +100,7 @@ def _same_training(models: Mapping[str, Sequence[Tested]], plan: Plan) -> Gate:
         values = {run: getattr(run.config.training, name) for run in runs}
         if name == "seed" or len(set(values.values())) == 1:
             continue
-        if name in plan.declared or _tuned_for(name, models, plan):
+        if name in plan.declared or _tuned_for(name, models, plan) or (name == _SCALED and plan.space):
             excused.add(name)
             continue
         other = next(run for run in runs if values[run] != values[runs[0]])

@@ -90,7 +90,7 @@ def make_record(
         headline=plan.headline,
         interval=interval_method(comparison.estimates[next(iter(models))].over, len(labels) - len(set(labels))),
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
-        gates=make_gates(models, plan),
+        gates=make_gates(trained, plan),
         matching=plan.matching,
         buckets=make_buckets(models, {count: trained[Variant(count)] for count in plan.few}, metric, task),
         attention=Attention(_examples(firsts, pairs)),

@@ -289,10 +289,14 @@ class RunDirectory:
         return read(RunRecord, self.path / RECORD, advice=_ADVICE)
 
 
-def check_is_free(path: Path) -> None:
+def check_is_free(path: Path, *, resumes: bool = True) -> None:
     """Make sure that a new directory can be filled here, before any work is done for it.
 
     Of several processes only the first looks: it may have made the directory already when the others get here.
+
+    Args:
+        path: of the directory.
+        resumes: whether what fills it can go on with a run that is there; default True.
 
     Raises:
         UserError: there is a file, another run, or a directory with something in it.
@@ -308,9 +312,8 @@ def check_is_free(path: Path) -> None:
     except OSError as error:
         raise UserError(f"{path}: cannot be looked into ({error.strerror}); choose another `out`") from None
     if names & {CONFIG, RECORD, WEIGHTS}:
-        raise UserError(
-            f"{path}: already holds a run, which is never overwritten; choose another `out`, or go on with it: `resume`"
-        )
+        rest = ", or go on with it: `resume`" if resumes else ""
+        raise UserError(f"{path}: already holds a run, which is never overwritten; choose another `out`{rest}")
     if names:
         raise UserError(f"{path}: holds other files; choose another `out`, or an empty directory")
 

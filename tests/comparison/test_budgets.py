@@ -13,9 +13,11 @@ import pytest
 
 from selfattn.codec import fingerprint
 from selfattn.comparison import costs
+from selfattn.comparison.again import report
 from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
 from selfattn.comparison.plan import Variant, read_plan, run_name
 from selfattn.comparison.running import jobs
+from selfattn.errors import UserError
 from selfattn.evaluation.statistics.crossings import locate
 from selfattn.figures.budgets import BudgetDifference
 from selfattn.figures.protocol import AtBudget, Budgets, Departure
@@ -170,6 +172,25 @@ def test_a_pilot_says_so(made: Path, tmp_path: Path) -> None:
     _, files = write_comparison(tmp_path / "out", tmp_path / "report")
     assert "pilot: explores, confirms nothing" in files.markdown.read_text()
     assert "예비 실험" in files.html.read_text()
+    pooled = [tmp_path / "out", made / "runs" / "rnn-plain-seed5"]
+    with pytest.raises(UserError, match=r"out: a pilot, which only explores; its runs are put together with none"):
+        report(pooled, tmp_path / "pooled")
+    with pytest.raises(UserError, match="a pilot"):
+        report([tmp_path / "out" / "runs" / "rnn-plain-seed5"], tmp_path / "alone")
+
+
+def test_a_small_budget_that_was_trained_otherwise_stops_the_verdict(again: Path) -> None:
+    """One run of the smaller budget left steps out, as its record says."""
+    run = again / "runs" / "rnn-plain-seed5-budget0.25"
+    lines = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(lines.replace('"step": 4', '"step": 3'))
+    about = json.loads((run / "run.json").read_text())
+    del about["files"]["metrics.jsonl"], about["checksum"]
+    (run / "run.json").write_text(json.dumps(about))
+    record, _ = write_comparison(again, again.parent / "report")
+    (found,) = [gate for gate in record.gates if gate.name == "same training" and not gate.passed]
+    assert "3 steps of rnn-plain-seed5-budget0.25" in found.reason or "4 steps of rnn-attention" in found.reason
+    assert verdict(record).stopped
 
 
 def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,7 +284,7 @@ def begun(out: Path) -> Logs:
 def test_the_live_table_of_a_terminal(tmp_path: Path) -> None:
     logs, said = begun(tmp_path), StringIO()
     console = Console(file=said, force_terminal=True, width=100, highlight=False)
-    with View(logs, LABELS, 1, console):
+    with View(logs, dict.fromkeys(LABELS, 1.0), 1, console):
         write(logs.file(LABELS[0]), Progress(7, step=30, steps=40, seconds=3.0, loss=1.5, speed=1234.0))
         wait_for("loss 1.500  1,234 tokens/s", said)
         assert "all trainings" in said.getvalue()
@@ -304,7 +304,7 @@ def test_the_live_table_of_a_terminal(tmp_path: Path) -> None:
 def test_bars_are_live_in_a_terminal_and_not_in_a_notebook(tmp_path: Path) -> None:
     for jupyter in (False, True):
         console = Console(file=StringIO(), force_terminal=True, force_jupyter=jupyter)
-        view = View(Logs(tmp_path), LABELS, 1, console)
+        view = View(Logs(tmp_path), dict.fromkeys(LABELS, 1.0), 1, console)
         assert view.is_live is not jupyter
         assert view.bars.disable is jupyter
 
@@ -312,7 +312,7 @@ def test_bars_are_live_in_a_terminal_and_not_in_a_notebook(tmp_path: Path) -> No
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_SAID", 0.0)
     logs, said = begun(tmp_path), StringIO()
-    with View(logs, LABELS, 2, Console(file=said, highlight=False)):
+    with View(logs, dict.fromkeys(LABELS, 1.0), 2, Console(file=said, highlight=False)):
         write(logs.file(LABELS[1]), Progress(7, step=10, steps=40, seconds=100.0))
         wait_for(f"trainings: 0 of 2 done, about 6 min left; {LABELS[1]} 25%\n", said)
         logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no room\nTraceback\n  more\n")
@@ -320,3 +320,12 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pyt
         wait_for("1 of 2 done", said)
     assert f"{LABELS[1]}: failed: no room\n{LABELS[1]} 1/2  loss 2\n" in said.getvalue()
     assert "Traceback" not in said.getvalue()  # for the log
+
+
+def test_a_small_budget_takes_its_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_SAID", 0.0)
+    logs, said = begun(tmp_path), StringIO()
+    left = {"a-seed0-budget0.25": 0.25, "a-seed0": 1.0, "a-seed1-budget0.25": 0.25}
+    with View(logs, left, 1, Console(file=said, highlight=False)):
+        write(logs.file("a-seed0-budget0.25"), Progress(7, state="done", step=10, steps=10, seconds=20.0))
+        wait_for("1 of 3 done, about 2 min left", said)  # 80 seconds and 20

@@ -93,6 +93,20 @@ def test_buckets_get_the_corpus_score_of_their_items() -> None:
     assert alone < found[1].models["a"].mean == pytest.approx(100)
 
 
+def test_groups_are_estimated_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def estimates(counts: object, metric: object, *, resamples: int, clusters: object) -> dict[str, object]:
+        asked.append((resamples, clusters))
+        return {}
+
+    monkeypatch.setattr("selfattn.evaluation.statistics.buckets.estimate_counts", estimates)
+    groups, outputs = [ItemGroup("x", (0, 2)), ItemGroup("y", (1,))], {"a": [["x", "y", "z"]]}
+    score_groups(groups, outputs, ["x", "y", "z"], ExactMatch(), resamples=7, clusters=[5, 5, 6])
+    score_groups(groups[:1], outputs, ["x", "y", "z"], ExactMatch())
+    assert asked == [(7, [5, 6]), (7, [5]), (500, None)]
+
+
 def test_rare_words_by_hand() -> None:
     """Clipped: a word of the output counts as often as the reference has it, and wherever it stands."""
     training = Counter({"the": 99, "dog": 7})

@@ -84,6 +84,11 @@ def test_of_unequal_groups_the_variance_is_that_of_their_sums() -> None:
     assert found == pytest.approx(np.array([[1 / 16]]))
 
 
+def test_labels_are_as_many_as_items() -> None:
+    with pytest.raises(ValueError, match="clusters: expected a label for each of 3 items, got 2"):
+        compare_scores({"a": [[1.0, 0.0, 1.0]]}, clusters=["x", "y"])
+
+
 def test_what_repeats_what_is_said_by_the_task() -> None:
     one, other = Pair("Nov 13, 2008", "2008-11-13"), Pair("13 November 2008", "2008-11-13")
     assert Dates().repeats(one) == Dates().repeats(other)

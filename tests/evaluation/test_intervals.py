@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.evaluation.statistics.intervals import bootstrap_share, wilson
+from selfattn.evaluation.statistics.intervals import bootstrap_mean, bootstrap_share, wilson
 
 
 def test_the_mean_is_that_of_all_runs() -> None:
@@ -68,3 +68,13 @@ def test_it_covers_the_truth_about_as_often_as_it_says() -> None:
 def test_nothing_to_estimate_from_is_refused(runs: list[list[bool]]) -> None:
     with pytest.raises(ValueError, match="at least one run"):
         bootstrap_share(runs)
+
+
+def test_draws_are_as_many_as_asked_for_from_the_seed_asked_for() -> None:
+    right = [[True, False, True, True, False, True, True]]
+    once = bootstrap_share(right, resamples=1)
+    assert once.mean in (once.low, once.high)  # one draw: it is one end, the mean the other
+    scores = np.random.default_rng(0).random((1, 50))
+    assert bootstrap_mean(scores) == bootstrap_mean(scores, seed=0, resamples=2000)
+    found = [bootstrap_mean(scores, seed=seed, resamples=resamples) for seed in (0, 1) for resamples in (2000, 2001)]
+    assert len({(one.low, one.high) for one in found}) == 4

@@ -222,3 +222,28 @@ def test_the_overlap_of_the_book_is_as_its_description_says(shared_data: Callabl
     found = overlap(*book_split(read_pairs(shared_data("dates/date.txt"))))
     assert found.reason == told(items="5,000", exact="1,405", casefolded="2,438", targets="4,641")
     assert not found.passed
+
+
+# --- at the limit -----------------------------------------------------------------------------------------------------
+
+
+def test_who_just_reaches_a_limit_passes() -> None:
+    numbers = [str(number) for number in range(100)]
+    pairs = [Pair(number, number) for number in numbers]
+    known = 1 - 1 / 7  # of the seven 4-grams of ten like characters all but the first are known
+    for reached, missed in (
+        (endings([True] * 19 + [False]), endings([True] * 18 + [False])),
+        (variety(["a"] * 10, numbers[:10]), variety(["a"] * 11, numbers[:11])),
+        (repetition(["0" * 10], ["2008-11-13"], above=known), repetition(["0" * 10], ["2008-11-13"], above=0.857)),
+        (overlap(pairs[:1], pairs), overlap(pairs[:2], pairs)),
+        (floor_gate(Floor("bleu", 38.0, "x"), 38.0), floor_gate(Floor("bleu", 38.0, "x"), 37.9)),
+        (
+            floor_gate(Floor("ter", 38.0, "x"), 38.0, better="lower"),
+            floor_gate(Floor("ter", 38.0, "x"), 38.1, better="lower"),
+        ),
+    ):
+        assert reached is not None
+        assert missed is not None
+        assert (reached.passed, missed.passed) == (True, False), missed.name
+    for others, passed in ((8, True), (7, False)):  # 0.857 / 9 is less than 0.1, 0.857 / 8 is more
+        assert repetition(["0" * 10] + ["abcdefg"] * others, ["abcdefg"] * (others + 1)).passed == passed

@@ -70,3 +70,10 @@ def test_holm_rejects_what_the_stepwise_rule_rejects() -> None:
                 break
             rejected.add(int(place))
         assert {place for place, p in enumerate(holm(list(p_values))) if p < 0.05} == rejected
+
+
+def test_what_is_as_likely_as_can_be_is_not_more_than_certain() -> None:
+    """Of an odd number of items some model is always ahead by at least one."""
+    for items in range(1, 200, 2):
+        p = sign_flip_p([(-1) ** place for place in range(items)])
+        assert 1 - 1e-12 < p <= 1.0

@@ -13,7 +13,13 @@ from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.evaluation.statistics.intervals import bootstrap_share
 from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_tail
-from selfattn.evaluation.statistics.significance import compare_counts, compare_scores, estimate, word_for
+from selfattn.evaluation.statistics.significance import (
+    compare_counts,
+    compare_outputs,
+    compare_scores,
+    estimate,
+    word_for,
+)
 from selfattn.evaluation.statistics.variances import Variances, variances
 from selfattn.figures.pairs import Comparison, Word
 
@@ -392,6 +398,13 @@ def test_student_is_what_decides_between_any_scores() -> None:
     scores = np.array([[0.1, 0.4, 0.3, 0.9]])
     pair = compare_scores({"a": scores, "b": np.zeros((1, 4))}).between("a", "b")
     assert pair.p_items == pytest.approx(t_tail(scores.mean() / math.sqrt(scores.var(ddof=1) / 4), 3))
+
+
+def test_outputs_are_compared_at_the_level_asked_for() -> None:
+    right, outputs = ["x"] * 9, {"a": [["x"] * 8 + ["y"]] * 2, "b": [["x"] * 5 + ["y"] * 4] * 2}
+    sure, unsure = (compare_outputs(outputs, right, ExactMatch(), level=level).pairs[0] for level in (0.99, 0.5))
+    assert sure.high - sure.low > unsure.high - unsure.low
+    assert compare_outputs(outputs, right, ExactMatch()) == compare_outputs(outputs, right, ExactMatch(), level=0.95)
 
 
 def test_side_questions_cost_the_main_one_nothing() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
+from selfattn.evaluation.statistics.p_values import f_tail, t_quantile, t_tail
 
 DEGREES = [1, 1.7, 2, 3.3, 8, 37.5, 1999, 1e5]
 VALUES = [1e-6, 0.1, 0.7, 1.96, 4.3, 31.0, 1e3]
@@ -47,3 +47,9 @@ def test_tail_falls_with_distance_and_with_degrees() -> None:
     assert t_tail(0, 3) == 1
     assert t_tail(1, 3) > t_tail(2, 3) > t_tail(20, 3) > 0
     assert t_tail(2, 1) > t_tail(2, 2) > t_tail(2, 300) > t_tail(2, math.inf)
+
+
+def test_the_ends_are_exact() -> None:
+    assert [t_tail(t, 5) for t in (0.0, 1e200, -1e200)] == [1.0, 0.0, 0.0]
+    assert [f_tail(f, 2, 5) for f in (0.0, 1e308, math.inf)] == [1.0, 0.0, 0.0]
+    assert t_tail(2.0, 1e6) == t_tail(2.0, math.inf) != t_tail(2.0, 999_999)

@@ -149,7 +149,8 @@ def test_no_difference_is_said_with_both_intervals_and_the_test(rich: Record) ->
     for name in ("transformer", "rnn-attention"):
         model = next(model for model in rich.models if model.name == name)
         assert f"{name} {estimate_text(quality(rich, model))}" in first
-    assert first.endswith("exact match on 5,000 unseen dates.")
+    given = "after 480,000 training pairs each, settings tuned, convergence not measured."
+    assert first.endswith(f"exact match on 5,000 unseen dates, {given}")
     plain = second.replace("\u00a0", " ")
     assert plain.startswith("transformer minus rnn-attention: +0.02 [−0.07, +0.11] percentage points, p = 0.71")
     assert plain.endswith("after Holm's correction for 6 pairs.")
@@ -180,7 +181,7 @@ def test_points_are_said_as_points() -> None:
     said = [sentence.replace("\u00a0", " ") for sentence in sentences(read("translation"))]
     assert said[0] == (
         "Yes, transformer is better: 27.3 [26.1, 28.4] against 24.6 [23.4, 25.8] for rnn-attention, "
-        "BLEU on 1,000 unseen texts."
+        "BLEU on 1,000 unseen texts, after 5.29 M target tokens each, settings tuned, convergence not measured."
     )
     assert said[1] == "transformer minus rnn-attention: +2.7 [+1.3, +4.1] points, p = 0.004."
 
@@ -223,6 +224,8 @@ def test_a_gate_that_failed_stops_the_verdict() -> None:
         "Not comparable: transformer did not pass the sanity gate “causal”: "
         "before position 1 logits move by 2.31 when the tokens from it on change."
     )
+    [obstacle] = obstacles(record)
+    assert obstacle.say("ko") == "transformer 모델이 점검 “인과 마스크” 항목을 통과하지 못했습니다: 측정값 2.31, 기준 0."
     assert "no comparison can rest: transformer 99.96" in said[1].replace("\u00a0", " ")
     assert not any(word in " ".join(said) for word in ("better", "worse", "No difference"))
     assert {standing(record, model).say("en") for model in ranked(record)[1:]} == {"not comparable"}

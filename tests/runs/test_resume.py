@@ -13,8 +13,6 @@ from safetensors.torch import load_file
 
 from selfattn.errors import UserError
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
-from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
-from selfattn.training.checkpoints.progress import Progress
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport, Observer, StepReport
 
@@ -258,25 +256,3 @@ def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: py
     assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
     best = load_file(tmp_path / "whole" / "model.safetensors")
     assert all(torch.equal(run.model.state_dict()[name], weight) for name, weight in best.items())
-
-
-def test_checkpoints_cost_a_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr("selfattn.training.checkpoints.checkpoint.time.monotonic", lambda: now[0])
-    file = CheckpointFile(tmp_path / "c.safetensors")
-
-    def slow(path: Path, write: object) -> None:
-        now[0] += 3.0
-
-    monkeypatch.setattr("selfattn.training.checkpoints.checkpoint.write_atomically", slow)
-    now[0] += 29.0
-    assert not file.is_due(1)
-    now[0] += 2.0
-    assert file.is_due(2)
-    file.write(Checkpoint({"model/x": torch.zeros(2)}, Progress(), ()))
-    now[0] += 149.0  # 3 seconds are 2 % of 150
-    assert not file.is_due(3)
-    now[0] += 2.0
-    assert file.is_due(4)
-    with pytest.raises(UserError, match="save_every: expected"):
-        CheckpointFile(tmp_path / "c.safetensors", 0)

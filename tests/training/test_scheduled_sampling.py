@@ -73,6 +73,19 @@ def test_the_coins_decide_and_their_seed_decides_the_coins() -> None:
     assert all(torch.equal(draws[0][:, 0], other[:, 0]) for other in draws)  # <bos> is always read
 
 
+def test_a_coin_of_zero_is_no_right_token_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=3).eval()
+    expected = logits(model, 0.0)
+    monkeypatch.setattr(torch, "rand", lambda shape, **_: torch.zeros(shape))
+    assert torch.equal(logits(model, 0.0), expected)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1])
+def test_what_is_no_probability_is_refused(probability: float) -> None:
+    with pytest.raises(ValueError, match=f"teacher_forcing: expected a probability in .*, got {probability}"):
+        logits(build(TINY, vocab_size=VOCAB, pad_id=0, seed=3), probability)
+
+
 def test_the_schedule_by_hand() -> None:
     assert [teacher_forcing_probability(0.75, 0.25, step, total_steps=3) for step in (1, 2, 3, 4)] == [
         0.75,

@@ -11,6 +11,7 @@ stop        asks every training to stop at its next step
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -149,12 +150,12 @@ class View(Live):
 
     Args:
         logs: where the trainings write.
-        labels: those that are left to do.
+        labels: those that are left to do, each with its share of a whole training.
         workers: how many go on at once.
         console: where to; default standard error.
     """
 
-    def __init__(self, logs: Logs, labels: Sequence[str], workers: int, console: Console | None = None) -> None:
+    def __init__(self, logs: Logs, labels: Mapping[str, float], workers: int, console: Console | None = None) -> None:
         super().__init__(console)
         self.logs, self.labels, self.workers = logs, labels, workers
         self._read = {label: _size(logs.log(label)) for label in labels}  # what is there already was shown once
@@ -217,24 +218,24 @@ def _share(found: Progress) -> float:
     return 1.0 if found.state in ("done", "failed") else found.step / found.steps if found.steps else 0.0
 
 
-def _seconds_left(labels: Sequence[str], known: Mapping[str, Progress], workers: int) -> float | None:
-    """Estimate how long the rest takes: a training as long as others of its model, or as the mean of all."""
+def _seconds_left(labels: Mapping[str, float], known: Mapping[str, Progress], workers: int) -> float | None:
+    """Estimate how long the rest takes: a whole training as long as others of its model, or as the mean of all."""
     times: dict[str, list[float]] = {}
     for label, found in known.items():
         if found.expected is not None:
-            times.setdefault(_model(label), []).append(found.expected)
+            times.setdefault(_model(label), []).append(found.expected / labels[label])
     if not times:
         return None
     every = statistics.mean(one for own in times.values() for one in own)
     left = 0.0
-    for label in labels:
+    for label, size in labels.items():
         share = 1 - _share(known[label]) if label in known else 1
-        left += share * statistics.mean(times.get(_model(label), [every]))
+        left += size * share * statistics.mean(times.get(_model(label), [every]))
     return left / workers
 
 
 def _model(label: str) -> str:
-    return label.rpartition("-")[0]
+    return re.sub(r"-(seed|trial)\d+[^/]*$", "", label)
 
 
 def _about(seconds: float | None) -> str:

@@ -61,7 +61,7 @@ def do_all(jobs: Jobs, asked: Sequence[Job]) -> None:
     total = len(left)
     with (
         reached(options, total) as (backend, workers),
-        View(logs, [job.label for job in left], workers) as view,
+        View(logs, {job.label: job.variant.share for job in left}, workers) as view,
         stopping(logs.stop, view.say),
     ):
         while left and not logs.stop.exists():

@@ -65,12 +65,12 @@ def by_length(texts: Sequence[str], *, groups: int = 4, words: Words = list) -> 
     """
     if not texts:
         return []
-    lengths = np.array([len(words(text)) for text in texts], dtype=np.int64)
+    lengths = np.array([len(words(text)) for text in texts])
     if groups < 1:
         raise ValueError(f"groups must be at least 1, got {groups}")
     ordered = np.sort(lengths)
     edges = sorted({int(ordered[len(ordered) * number // groups]) for number in range(1, groups)})
-    numbers = np.searchsorted(np.array(edges, dtype=np.int64), lengths, side="right")
+    numbers = np.searchsorted(np.array(edges), lengths, side="right")
     places = [np.flatnonzero(numbers == number) for number in range(len(edges) + 1)]
     return [
         ItemGroup(range_name(int(lengths[some].min()), int(lengths[some].max())), tuple(some.tolist()))

@@ -9,7 +9,6 @@ from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
 from selfattn.report.verdict.comparability import comparable
-from selfattn.report.verdict.design import detectable
 from selfattn.report.verdict.names import metric_kind, metric_name
 from selfattn.report.verdict.ranking import OUTCOMES, ranked
 from selfattn.report.words.catalogue import SOURCE
@@ -25,7 +24,6 @@ class Statistics:
     def blocks(self, record: Record) -> tuple[Block, ...]:
         """Tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
         found: list[Block] = [Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
-        found.append(Paragraph(*detectable(record)))
         for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
             table = pair_table(record, metric)
             if table.rows:

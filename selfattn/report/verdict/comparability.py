@@ -8,7 +8,8 @@ from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount
 from selfattn.report.verdict.names import named
 from selfattn.report.verdict.ranking import judged_pair, ranked
-from selfattn.report.words.messages import Message, message
+from selfattn.report.words.catalogue import SOURCE
+from selfattn.report.words.messages import Message, Said, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
@@ -158,7 +159,11 @@ def tuning_badge(record: Record) -> Badge:
 
 def _gate_sentence(record: Record, gate: Gate) -> Message:
     key = "obstacle.gate" if gate.model else "obstacle.gate.all"
-    return message(key, gate=named(record, "gate", gate.name), model=gate.model, reason=gate.reason)
+    found: Said = gate.reason  # in English; its figures in every language
+    if gate.value is not None and gate.limit is not None:
+        figures = {"value": f"{gate.value:.3g}", "limit": f"{gate.limit:.3g}"}
+        found = Message("gate.measured", figures, own={SOURCE: gate.reason})
+    return message(key, gate=named(record, "gate", gate.name), model=gate.model, reason=found)
 
 
 def _percent(share: float) -> str:

@@ -7,10 +7,10 @@ from statistics import fmean
 
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import amount, compact, share_text, value_text
-from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.ranking import PairOutcome, relation
 from selfattn.report.words.messages import Message, message
 
+_OTHER_ENDS = ("max_steps", "patience", "target_exact_match")  # of a training than that of its last epoch
 _NEAR = 1.05  # times as much is still called equal
 
 
@@ -30,13 +30,26 @@ SPENT: Mapping[str, Callable[[Model], float | None]] = {  # in training, besides
 }
 
 
-def budget_sentence(record: Record) -> list[Message]:
-    """How much training the verdict is about, and of models of which size; nothing where it was not recorded."""
+def given(record: Record, items: Message) -> Message:
+    """The items with what the answer was given: how much training, with which settings, and whether that was enough.
+
+    Nothing is added where it was not recorded.
+    """
     tokens = [found for model in record.models if (found := _tokens(model)) is not None]
     if len(tokens) < len(record.models) or len(tokens) < 2:
-        return []
+        return items
     texts = dict.fromkeys(compact(count) for count in (min(tokens), max(tokens)))
-    return [message("verdict.budget", tokens="–".join(texts), size=matched_statement(record))]
+    amount = message("given.tokens", count="–".join(texts))
+    epochs, pairs = (record.settings.get(name) for name in ("epochs", "items_per_epoch"))
+    part = record.budgets.found[-1].budget if record.budgets and record.budgets.unit == "steps" else 1.0
+    ends_early = any(record.settings.get(name) for name in (_OTHER_ENDS if part == 1 else _OTHER_ENDS[1:]))
+    if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
+        amount = message("given.pairs", count=f"{round(part * epochs * pairs):,}")
+    converged = [one.converged for one in record.budgets.convergence.values()] if record.budgets else []
+    ends = "unknown" if not converged else "yes" if all(converged) else "no"
+    is_tuned = min(len(model.tuning) for model in record.models) > 1
+    settings, ends_how = message("given.tuned" if is_tuned else "given.untuned"), message(f"given.converged.{ends}")
+    return message("given", items=items, amount=amount, settings=settings, converged=ends_how)
 
 
 def open_budgets(record: Record, pair: tuple[Model, Model]) -> list[Message]:

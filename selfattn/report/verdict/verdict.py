@@ -6,11 +6,20 @@ pass, or models of unequal size that were to be equal, leave nothing to be said 
 
 from __future__ import annotations
 
-from selfattn.evaluation.statistics.design import most_failing
+from selfattn.evaluation.statistics.design import POWER, most_failing, seeds_needed, smallest_detectable
+from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.record import Model, Record
 from selfattn.report.blocks import Verdict
-from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, measure_text, p_text
+from selfattn.report.drawing.numbers import (
+    NONE,
+    amount,
+    difference_text,
+    estimate_text,
+    measure_text,
+    p_text,
+    share_text,
+)
 from selfattn.report.verdict.comparability import (
     badges,
     below_floor,
@@ -20,7 +29,7 @@ from selfattn.report.verdict.comparability import (
     set_aside,
     sound,
 )
-from selfattn.report.verdict.conditions import budget_outcomes, budget_sentence, departures, open_budgets
+from selfattn.report.verdict.conditions import budget_outcomes, departures, given, open_budgets
 from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
@@ -52,11 +61,11 @@ def verdict(record: Record) -> Verdict:
         return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
-    others: list[Message] = [*_test_sentence(record, test), *budget_sentence(record), *departures(record)]
-    if record.budgets and pair:
-        others[1:1] = budget_outcomes(record)
+    others: list[Message] = [*_test_sentence(record, test), *departures(record)]
     if pair:
-        others += _saturated_sentence(record, pair)
+        others[1:1] = budget_outcomes(record)
+        same = relation(record, *pair).outcome is PairOutcome.SAME
+        others += [*(_design_sentence(record, pair) if same else ()), *_saturated_sentence(record, pair)]
         others += [*open_budgets(record, pair), *_time_sentence(record, pair)]
     others += [*below_floor(record), *([] if _several_seeds(record) else [_seed_sentence(record)])]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
@@ -72,7 +81,25 @@ def limits(record: Record) -> tuple[Message, ...]:
     exploratory = sum(other.metric == test.metric for other in record.pairs) - 1 if test and test.primary else 0
     found = [message("verdict.primary", **_names(test), pairs=exploratory)] if test and exploratory else []
     seeds = [_seed_sentence(record)] if _several_seeds(record) else []
+    decided = pair and relation(record, *pair).outcome is not PairOutcome.SAME
+    found += _design_sentence(record, pair) if pair and decided else []
     return (*found, *seeds, *_ceiling_sentence(record), *_baseline_sentence(record), *_plan_sentence(record))
+
+
+def _design_sentence(record: Record, pair: tuple[Model, Model]) -> list[Message]:
+    """The smallest difference that this comparison could have found; nothing where runs are too few to say."""
+    test = relation(record, *pair).test
+    first, second = (one.runs if (one := quality(record, model)) else () for model in pair)
+    if test is None or min(len(first), len(second)) < MIN_SEEDS:
+        return []
+    half = (test.high - test.low) / 2
+    smallest = smallest_detectable(first, second, half)
+    if not smallest > 0:
+        return []
+    seeds, kind = seeds_needed(smallest / 2, first, second, half), record.headline.kind
+    found, power = amount(100 * smallest if kind == "share" else smallest), share_text(POWER, 0)
+    key = "verdict.design" if seeds else "verdict.design.items"
+    return [message(key, smallest=found, unit=message(f"difference.{kind}"), power=power, seeds=seeds or 0)]
 
 
 def _plan_sentence(record: Record) -> list[Message]:
@@ -120,16 +147,19 @@ def best_of(record: Record) -> Model:
     return (ranked(record) if obstacles(record) else sound(record))[0]
 
 
-def _what(record: Record) -> dict[str, str | int | Message]:
-    """What was measured, on what."""
-    return {"metric": headline_name(record), "items": in_task_words(record, "items", count=f"{record.test_items:,}")}
+def _what(record: Record, *, measured: bool = True) -> dict[str, str | int | Message]:
+    """What was measured, on what, under which conditions."""
+    items = in_task_words(record, "items", count=f"{record.test_items:,}")
+    return {"metric": headline_name(record), "items": given(record, items) if measured else items}
 
 
 def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, PairTest | None]:
     first, second = pair
     missing = [model for model in pair if quality(record, model) is None]
     if missing:
-        return message("verdict.missing", names=", ".join(m.name for m in missing), **_what(record)), None
+        return message(
+            "verdict.missing", names=", ".join(m.name for m in missing), **_what(record, measured=False)
+        ), None
     found = relation(record, first, second)
     decided = found.outcome in (PairOutcome.BETTER, PairOutcome.WORSE)
     values = {
@@ -147,7 +177,8 @@ def _field_sentence(record: Record) -> tuple[Message, PairTest | None]:
     order = tuple(model for model in sound(record) if quality(record, model))
     what = _what(record)
     if not order:
-        return message("verdict.missing", names=", ".join(m.name for m in record.models), **what), None
+        bare = _what(record, measured=False)
+        return message("verdict.missing", names=", ".join(m.name for m in record.models), **bare), None
     best, others = order[0], order[1:]
     if not others:
         return message("verdict.alone", scores=scores(record, (best,)), **what), None

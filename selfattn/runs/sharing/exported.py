@@ -58,7 +58,7 @@ def export(run: Run, to: Format, out: Path, quantize: Quantized | None = None) -
         raise SettingError(f"`quantize` is for ctranslate2; {to} has no weights but those that were trained")
     if isinstance(run.config.model, EnsembleConfig):
         raise UserError("export: several runs that were loaded together; export one of them")
-    check_is_free(out)
+    check_is_free(out, resumes=False)
 
     def make(folder: Path) -> None:
         if to == "onnx":

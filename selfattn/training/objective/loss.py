@@ -39,14 +39,14 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_
     )
 
 
-def logits_loss(logits: Tensor, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> Tensor:
+def logits_loss(logits: Tensor, batch: Batch, *, label_smoothing: float, r_drop: float) -> Tensor:
     """:func:`token_loss` of a batch, and with R-Drop the :func:`divergence` between its two halves.
 
     Args:
         logits: ``[b t v]``.
         batch: what they are for; with R-Drop its second half is its first half once more.
-        label_smoothing: ``epsilon`` in [0, 1); default 0.
-        r_drop: weight of the divergence; default 0.
+        label_smoothing: ``epsilon`` in [0, 1).
+        r_drop: weight of the divergence.
     """
     loss = token_loss(logits, batch.target_out, batch.target_mask, label_smoothing=label_smoothing)
     if r_drop:

@@ -78,7 +78,6 @@ def sampled_logits(
     if not 0.0 <= teacher_forcing <= 1.0:
         raise ValueError(f"teacher_forcing: expected a probability in [0, 1], got {teacher_forcing}")
     right = torch.rand(target_in.shape, generator=generator) < teacher_forcing
-    right[:, 0] = True
     right = right.to(target_in.device)
     state = model.start(model.encode(source, source_mask))
     guess = target_in[:, 0]

@@ -1,0 +1,87 @@
+"""What the gates on a model measure, by hand; tests/properties/test_gates.py asks honest models and cheats."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example
+from selfattn.evaluation.gates import model_gates
+from selfattn.models.build import build
+from selfattn.models.presets import PRESETS
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "share"),
+    [
+        ([2.0, -3.0], [2.0, -4.0], 0.25),  # 1 of 4
+        ([0.25], [0.5], 0.25),  # small logits are held against 1
+        ([math.inf, -math.inf, 5.0], [math.inf, -math.inf, 4.0], 0.25),
+        ([-math.inf], [-math.inf], 0.0),
+        ([math.inf], [-math.inf], math.inf),
+        ([1.0, math.nan], [1.0, 1.0], math.inf),
+    ],
+)
+def test_distances_are_shares_of_the_largest_finite_logit(
+    actual: list[float], expected: list[float], share: float
+) -> None:
+    assert model_gates._share(torch.tensor(actual), torch.tensor(expected)) == share
+
+
+def test_rounding_is_passed_up_to_its_limit() -> None:
+    at, above = (model_gates._judge("x", {"a": 0.0, "b": worst}, torch.float32, "held") for worst in (1e-4, 1.1e-4))
+    assert (at.passed, at.value, at.reason) == (
+        True,
+        1e-4,
+        "held (1.0e-04 of the largest logit, at most 1e-04 is rounding)",
+    )
+    assert (above.passed, above.limit) == (False, 1e-4)
+    assert above.reason.startswith("b, logits change by 1.1e-04")
+
+
+def test_other_tokens_are_others_and_in_the_vocabulary() -> None:
+    ids = torch.arange(7).repeat(40, 1)
+    other = model_gates._other(ids, 7)
+    assert torch.equal(other, model_gates._other(ids, 7))
+    assert (other != ids).all()
+    assert other.unique().tolist() == [*range(7)]
+
+
+def batch_of(length: int) -> Batch:
+    return collate([Example([5, 6, 2], [3 + place % 5 for place in range(length)])], 0, 1, [0])
+
+
+@pytest.mark.parametrize(
+    ("length", "places"), [(2, [1]), (3, [1, 2]), (9, [*range(1, 9)]), (100, [1, 15, 29, 43, 57, 71, 85, 99])]
+)
+def test_the_future_is_changed_from_the_second_token_to_the_last(
+    length: int, places: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch, changed = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0), batch_of(length), []
+
+    def logits(_: object, asked: Batch) -> torch.Tensor:
+        moved = (asked.target_in != batch.target_in)[0].nonzero()[:, 0].tolist()
+        if moved:
+            assert moved == [*range(moved[0], length)]
+            changed.append((model.training, moved[0]))
+        return torch.zeros(1, length, 11)
+
+    monkeypatch.setattr(model_gates, "_logits", logits)
+    assert model_gates.causal(model, batch).passed
+    assert changed == [(training, place) for training in (False, True) for place in places]
+
+
+def test_padding_is_widened_by_three_and_then_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
+    batch = collate([Example([5, 6, 2], [3, 2]), Example([5, 2], [3, 2])], 0, 1, [0, 1])
+    asked: list[Batch] = []
+    monkeypatch.setattr(model_gates, "_logits", lambda _, one: asked.append(one) or torch.zeros(2, 2, 11))
+    assert model_gates.padding(model, batch).passed
+    _, wider, filled = asked
+    assert wider.source.tolist() == [[5, 6, 2, 0, 0, 0], [5, 2, 0, 0, 0, 0]]
+    assert wider.source_mask.tolist() == filled.source_mask.tolist() == (wider.source > 0).tolist()
+    assert torch.equal(filled.source > 0, torch.ones(2, 6, dtype=torch.bool))
+    assert torch.equal(filled.source[filled.source_mask], batch.source[batch.source_mask])

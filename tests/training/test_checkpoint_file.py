@@ -1,0 +1,167 @@
+"""A checkpoint's file and what is counted in it, by hand."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from selfattn.data.batches import collate
+from selfattn.data.examples import Example
+from selfattn.errors import UserError
+from selfattn.training.checkpoints import checkpoint as module
+from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
+from selfattn.training.checkpoints.progress import Progress
+from selfattn.training.checkpoints.state import TrainingState
+from selfattn.training.distributed.parallel import Replica
+from selfattn.training.observer import EpochReport
+from selfattn.training.optim.averaging import ExponentialAverage
+from selfattn.training.optim.weights import named_weights
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+    def tick_and_fail(self, seconds: float) -> None:
+        self.now += seconds
+        raise KeyError
+
+
+def test_without_a_number_of_steps_a_fiftieth_of_the_time_goes_into_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    file = CheckpointFile(tmp_path / "new" / "c.safetensors")
+    clock.now = 129.0
+    assert not file.is_due(1)
+    clock.now = 130.0  # half a minute at least
+    assert file.is_due(1)
+
+    def slow(path: Path, write: object) -> None:
+        clock.now += 2.0
+
+    monkeypatch.setattr(module, "write_atomically", slow)
+    file.write(Checkpoint({}, Progress(), ()))  # takes 2 seconds: the next 100 seconds behind it
+    clock.now = 231.0
+    assert not file.is_due(2)
+    clock.now = 232.0
+    assert file.is_due(2)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "new" / "folder" / "c.safetensors", every=1)
+    assert file.read() is None
+    tensors = {"model/a": torch.arange(3.0).requires_grad_(), "model/b/c": torch.ones(2, 3).T, "best/a": torch.zeros(1)}
+    file.write(Checkpoint(tensors, Progress(epoch=2, step=7, lr=0.5), ()))
+    data = file.read()
+    assert data is not None
+    found = file.parse(data)
+    assert found.progress == Progress(epoch=2, step=7, lr=0.5)
+    assert found.part("model").keys() == {"a", "b/c"}
+    assert torch.equal(found.part("model")["b/c"], torch.ones(3, 2))
+    assert torch.equal(found.part("model")["a"], torch.arange(3.0))
+
+
+def test_a_changed_number_and_another_version_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = CheckpointFile(tmp_path / "c.safetensors", every=1)
+    file.write(Checkpoint({"model/a": torch.ones(3)}, Progress(), ()))
+    data = file.read()
+    assert data is not None
+    with pytest.raises(UserError, match=r"not a whole checkpoint \(its checksum differs"):
+        file.parse(data[:-1] + b"\x40")
+    with pytest.raises(UserError, match="not a whole checkpoint"):
+        file.parse(data[:-1])
+    monkeypatch.setattr(module, "VERSION", 2)
+    with pytest.raises(UserError, match="version 1, this program reads 2; train again"):
+        file.parse(data)
+
+
+def test_a_checksum_is_of_names_dtypes_and_shapes_too() -> None:
+    four = [{"a": torch.zeros(2)}, {"b": torch.zeros(2)}, {"a": torch.zeros(2, 1)}, {"a": torch.zeros(2).int()}]
+    assert len({module._digest("", tensors) for tensors in four}) == 4
+
+
+def test_what_is_not_a_number_is_not_written(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "c.safetensors", every=1)
+    report = EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"bleu": math.nan})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        file.write(Checkpoint({}, Progress(), (report,)))
+    assert file.read() is None
+
+
+def test_every_below_1_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="save_every: expected a whole number of at least 1, got 0"):
+        CheckpointFile(tmp_path / "c", every=0)
+    assert CheckpointFile(tmp_path / "c", every=1).is_due(1)
+
+
+def test_progress_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, progress = Clock(monkeypatch), Progress()
+    batch = collate([Example([5, 6, 7, 2], [8, 2]), Example([5, 2], [8, 9, 2])], 0, 1, [0, 1])  # 14 places, 3 empty
+    with progress.timed():
+        clock.now += 4.0
+    progress.stepped(loss=2.0, tokens=10, batches=[batch])
+    with pytest.raises(KeyError), progress.timed():  # also where it ends with an error
+        clock.tick_and_fail(1.0)
+    progress.stepped(loss=1.0, tokens=30, batches=[batch, batch])
+    assert (progress.step, progress.position, progress.tokens, progress.seconds) == (2, 2, 40, 5.0)
+    report = progress.report(0, 1.5, {"bleu": 3.0})
+    assert (report.epoch, report.step, report.tokens, report.seconds) == (1, 2, 40, 5.0)
+    assert (report.train_loss, report.valid_loss, report.measures) == (1.25, 1.5, {"bleu": 3.0})  # (20 + 30) / 40
+    assert (report.tokens_per_second, report.padding) == (8.0, 9 / 42)
+    progress.validated()
+    with progress.timed():
+        clock.now += 2.0
+    progress.stepped(loss=0.5, tokens=4, batches=[batch])
+    again = progress.report(0, 1.5, {})
+    assert (again.step, again.tokens, again.seconds, again.train_loss) == (3, 44, 7.0, 0.5)
+    assert (again.tokens_per_second, again.padding) == (2.0, 3 / 14)
+
+
+def moved(seed: int, best: bool) -> TrainingState:
+    """The parts of a training after a few steps."""
+    model = torch.nn.Linear(2, 1)
+    torch.manual_seed(seed)
+    torch.nn.init.normal_(model.weight)
+    optimizer = torch.optim.AdamW([{"params": [model.weight]}, {"params": [model.bias]}], lr=0.5)
+    average = ExponentialAverage(model, 0.5)
+    state = TrainingState(Replica(model), optimizer, average, torch.Generator().manual_seed(seed))  # type: ignore[arg-type]  # any module will do
+    for _ in range(seed):
+        model(torch.randn(3, 2)).sum().backward()
+        optimizer.step()
+        average.stepped()
+        state.progress.step += 1
+    torch.rand(seed, generator=state.coins)
+    if best:
+        state.best_weights = {name: tensor + 1 for name, tensor in named_weights(model).items()}
+    return state
+
+
+@pytest.mark.parametrize("best", [True, False])
+def test_everything_that_moves_is_taken_over(best: bool) -> None:
+    kept, other = moved(3, best), moved(2, not best)
+    torch.manual_seed(7)
+    checkpoint = kept.checkpoint()
+    drawn = torch.rand(3)
+    other.restore(checkpoint)
+    other.restore_weights(checkpoint)
+    other.restore_chance(checkpoint)
+    assert torch.equal(torch.rand(3), drawn)
+    assert torch.equal(torch.rand(3, generator=other.coins), torch.rand(3, generator=kept.coins))
+    assert other.progress.step == 3
+    assert (other.best_weights is None) == (not best)
+    again, before = other.checkpoint().tensors, checkpoint.tensors
+    moments = {f"optimizer/{place}/{name}" for place in (0, 1) for name in ("step", "exp_avg", "exp_avg_sq")}
+    assert moments | {"model/weight", "average/mean/weight", "average/steps", "rng/cpu", "rng/coins"} <= before.keys()
+    assert ("best/weight" in before) == best
+    assert again.keys() == before.keys()
+    assert all(torch.equal(again[name], before[name]) for name in before.keys() - {"rng/cpu", "rng/coins"})
+    assert before["optimizer/1/step"].item() == 3.0
