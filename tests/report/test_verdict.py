@@ -225,7 +225,7 @@ def test_a_gate_that_failed_stops_the_verdict() -> None:
         "before position 1 logits move by 2.31 when the tokens from it on change."
     )
     [obstacle] = obstacles(record)
-    assert obstacle.say("ko") == "transformer 모델이 점검 “인과 마스크” 항목을 통과하지 못했습니다: 측정값 2.31, 기준 0."
+    assert obstacle.say("ko").endswith("점검 “인과 마스크” 항목을 통과하지 못했습니다: 측정값 2.31, 기준 0.")
     assert "no comparison can rest: transformer 99.96" in said[1].replace("\u00a0", " ")
     assert not any(word in " ".join(said) for word in ("better", "worse", "No difference"))
     assert {standing(record, model).say("en") for model in ranked(record)[1:]} == {"not comparable"}
