@@ -236,7 +236,7 @@ def read_json(path: Path, *, advice: str) -> Any:
         raise UserError(f"{path}:{error.lineno}: is not JSON ({error.msg}); {advice}") from None
     except ValueError as error:
         raise UserError(f"{path}: is not JSON that can be read ({error}); {advice}") from None
-    if isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != fingerprint(values):
+    if _is_damaged(values):
         raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {advice}")
     return values
 
@@ -277,6 +277,8 @@ def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
             data = parse(line)
         except ValueError:
             raise UserError(f"{path}:{number}: is not a line of JSON; {advice}") from None
+        if _is_damaged(data):
+            raise UserError(f"{path}:{number}: was changed or damaged after it was written; {advice}")
         found.append(decode(kind, data, file=f"{path}:{number}", advice=advice))
     return found
 
@@ -286,9 +288,9 @@ def write_jsonl(path: Path, values: Iterable[Any]) -> None:
     write_text(path, "".join(map(line_of, values)))
 
 
-def line_of(value: Any) -> str:
-    """Return a value as a line of JSON, its end included."""
-    return json.dumps(encode(value), ensure_ascii=False, allow_nan=False) + "\n"
+def line_of(value: Any, *, checksum: bool = False) -> str:
+    """Return a value as a line of JSON, its end included; with a checksum as :func:`write` adds it, default none."""
+    return json.dumps(_encoded(value, checksum), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write(path: Path, value: Any, *, checksum: bool = False) -> None:
@@ -303,10 +305,18 @@ def write(path: Path, value: Any, *, checksum: bool = False) -> None:
         OSError: the disk does not take it.
         ValueError: a number is not finite.
     """
-    values = encode(value)
-    if checksum:
-        values |= {_CHECKSUM: fingerprint(values)}
+    values = _encoded(value, checksum)
     write_text(path, json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _encoded(value: Any, checksum: bool) -> Any:
+    values = encode(value)
+    return values | {_CHECKSUM: fingerprint(values)} if checksum else values
+
+
+def _is_damaged(values: Any) -> bool:
+    """Whether values are not those that their checksum, which is taken out, was made of; they may have none."""
+    return isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != fingerprint(values)
 
 
 def fingerprint(values: Any) -> str:

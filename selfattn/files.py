@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -53,8 +54,12 @@ def append_line(path: Path, line: str) -> None:
     Raises:
         OSError: the disk does not take it.
     """
+    data = line.encode()
     with path.open("ab", buffering=0) as file:
-        file.write(line.encode())
+        written = file.write(data)
+        if written < len(data):  # half a line would be read by nobody
+            file.truncate(file.tell() - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         os.fsync(file.fileno())
 
 

@@ -26,7 +26,7 @@ from selfattn.comparison.plan import (
 )
 from selfattn.comparison.protocol import hold_against_plan, seal_of
 from selfattn.comparison.record import make_record
-from selfattn.comparison.running.jobs import Jobs, jobs_of, threads
+from selfattn.comparison.running.jobs import Jobs, jobs_of
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
@@ -39,10 +39,11 @@ from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
-from selfattn.runs.ledger import begin_ledger
+from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
+from selfattn.training.threads import threads
 
 ON_DEMO = 4  # models at most
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # of a training: settings that decide it
@@ -79,6 +80,7 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
             plan = read_to_resume(options.out, jobs.command)
             options = replace(options, threads=plan.threads)
             jobs = Jobs(jobs.task, jobs.recipe, options, jobs.command)
+            _note_what_is_not_noted(plan, jobs)
         held.enter_context(threads(options.thread_count))
         if plan is None:
             check_out(options.out)
@@ -93,6 +95,20 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
         do_all(jobs, jobs_of(plan))
         measure_costs(jobs, plan)
         return write_comparison(options.out, options.out, options.lang)
+
+
+def _note_what_is_not_noted(plan: Plan, jobs: Jobs) -> None:
+    """Write into the ledger what a comparison had done that was killed before it wrote it down."""
+    if plan.seal is None:
+        return
+    out = jobs.options.out
+    tested = [out / job.path for job in jobs_of(plan) if job.tested and is_tested(out / job.path)]
+    looks = read_looks(out)
+    if not (tested or looks):
+        begin_ledger(out, plan.seal, plan.command)
+    for run in tested if looks else ():
+        if run.name not in {look.run for look in looks}:
+            note_look(run, jobs.command, plan=plan.seal.sha256, answers=Tested(run).result.answers_sha256 or "")
 
 
 def forecast(task: str | Task, **settings: Any) -> Forecast:

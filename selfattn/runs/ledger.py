@@ -22,7 +22,7 @@ def begin_ledger(comparison: Path, seal: Seal, command: str) -> None:
         command: that made it.
     """
     with writing(comparison):
-        append_line(comparison / LEDGER, line_of(Look(seal.created, "", command, seal.sha256)))
+        append_line(comparison / LEDGER, line_of(Look(seal.created, "", command, seal.sha256), checksum=True))
 
 
 def note_look(run: Path, command: str, *, plan: str = "", answers: str = "") -> None:
@@ -39,7 +39,7 @@ def note_look(run: Path, command: str, *, plan: str = "", answers: str = "") -> 
     if ledger.is_file():
         when = datetime.now(UTC).isoformat(timespec="seconds")
         with writing(ledger):
-            append_line(ledger, line_of(Look(when, place.name, command, plan, answers)))
+            append_line(ledger, line_of(Look(when, place.name, command, plan, answers), checksum=True))
 
 
 def read_looks(comparison: Path) -> tuple[Look, ...]:

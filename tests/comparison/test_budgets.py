@@ -19,11 +19,12 @@ from selfattn.comparison.plan import Variant, read_plan, run_name
 from selfattn.comparison.running import jobs
 from selfattn.errors import UserError
 from selfattn.evaluation.statistics.crossings import locate
-from selfattn.figures.budgets import BudgetDifference
+from selfattn.figures.budgets import BudgetDifference, Convergence
+from selfattn.figures.gates import Gate
 from selfattn.figures.protocol import AtBudget, Budgets, Departure
 from selfattn.figures.reading import read_record
 from selfattn.figures.record import Record
-from selfattn.report.verdict.conditions import budget_outcomes
+from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import verdict
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
@@ -241,6 +242,30 @@ def with_differences(record: Record, *found: tuple[float, float, float]) -> Reco
     return dataclasses.replace(record, budgets=Budgets("steps", cells, MODELS, locate(differences)))
 
 
+def test_of_many_runs_that_departed_the_first_are_named(made: Path) -> None:
+    record = read_record(made / "results.json")
+    assert record.protocol is not None
+    many = dataclasses.replace(record.protocol, departures=(Departure("again", tuple("abcde")),))
+    found = verdict(dataclasses.replace(record, protocol=many)).others
+    assert "Not as planned: made or tested again (a, b, c and 2 more)." in [one.say("en") for one in found]
+
+
+def test_a_model_that_has_not_learned_is_not_said_to_have_converged(made: Path) -> None:
+    """A training twice as long takes away none of the errors of a model that writes the same for all inputs."""
+    record = read_record(made / "results.json")
+    assert record.budgets is not None
+    reached = dict.fromkeys(("rnn-plain", "rnn-attention", "other"), Convergence(True, 0.0, 0.05, 0.1))
+    third = dataclasses.replace(record.models[0], name="other")
+    record = dataclasses.replace(
+        record,
+        models=(*record.models, third),
+        budgets=dataclasses.replace(record.budgets, convergence=reached),
+        gates=(Gate("variety", False, "one output for all", model="other"),),
+    )
+    said = [one.say("en").replace("\u00a0", " ") for one in convergences(record)]
+    assert [one.partition(" ")[0] for one in said] == ["rnn-plain", "rnn-attention"]
+
+
 def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -> None:
     record = read_record(made / "results.json")
 
@@ -254,7 +279,7 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -
     assert "changes between" not in crossing
     assert "is not located" in said((0.25, -0.3, 0.2), (0.5, -0.05, 0.2), (1.0, 0.1, 0.2))
     assert said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, 0.3, 0.1)) == (
-        "rnn-plain is better with 25 %, 100 % of the training. No difference is seen with 50 % of it. "
+        "rnn-plain is better with 25 %, 100 % of the training. No difference is seen with 50 % of the training. "
         "No change of order is seen between 25 % and 100 %."
     )
     located = said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, -0.3, 0.1))

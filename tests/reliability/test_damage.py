@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
+import shutil
+import signal
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from small_runs import Cli
 
 from selfattn.codec import encode
 from selfattn.comparison import testing
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
+from selfattn.figures.reading import read_record
+from selfattn.files import append_line
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
+from selfattn.runs.ledger import LEDGER, read_looks
 from selfattn.runs.run import load
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 
@@ -35,7 +44,10 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
     of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
     checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
-    plan = [encode(read_plan(comparison)), encode(read_costs(comparison))]
+    looks = encode(read_looks(comparison))
+    if not any(look["run"] == tested.path.name for look in looks):
+        raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
+    plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), looks]
     return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
 
 
@@ -110,3 +122,38 @@ def test_killed_between_record_and_file_the_file_before_is_taken(whole: Path, co
     assert load(copy / RUN)
     weights.write_bytes(before)  # as if it had been killed before it moved the new one into place
     assert load(copy / RUN)
+
+
+@pytest.mark.parametrize("kept", ["the plan", "the plan and the runs"])
+def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whole: Path, copy: Path, kept: str) -> None:
+    ledger, plan = copy / LEDGER, read_plan(copy)
+    plan = replace(plan, command=plan.command.replace(str(whole), str(copy))).save(copy)
+    lines = ledger.read_text().splitlines(keepends=True)
+    assert len(lines) == 2
+    if kept == "the plan":  # which stands in the first line of the ledger, too
+        ledger.unlink()
+        shutil.rmtree(copy / "runs")
+    else:
+        ledger.write_text(lines[0])
+    done = cli(*shlex.split(plan.command)[1:], "--resume")
+    assert done.code == 0, done.err
+    protocol = read_record(copy / "results.json").protocol
+    assert protocol is not None
+    assert (protocol.departures, [look.run for look in read_looks(copy)]) == ((), ["", "plain-seed0"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_no_half_line_is_added_where_the_disk_is_full(tmp_path: Path) -> None:
+    import resource
+
+    path, limits = tmp_path / "ledger.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    append_line(path, "a line\n")
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+        with pytest.raises(OSError, match=r"No space left on device.*ledger\.jsonl"):
+            append_line(path, "another line\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_text() == "a line\n"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import torch
 
 from selfattn.comparison.plan import WHOLE, CompareOptions, Plan, Planned, Variant, run_name
 from selfattn.comparison.testing import is_tested, test_run
@@ -68,17 +65,6 @@ def jobs_of(plan: Plan) -> list[Job]:
         )
         for name, seed, variant in plan.runs()
     ]
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Let torch compute with so many threads, for a while."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Jobs:

@@ -67,7 +67,7 @@ def parse_links(
     for text in line.split():
         found = _LINK.fullmatch(text)
         if found is None:
-            raise UserError(f"{where}: {text!r} is not a link; write i-j (sure) or ipj (possible), such as 0-2")
+            raise UserError(f"{where}: {text[:40]!r} is not a link; write i-j (sure) or ipj (possible), such as 0-2")
         link = int(found[1]) - base, int(found[3]) - base
         if min(link) < 0:
             raise UserError(f"{where}: {text}: a position below {base}; does this file count from 0?")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
+from selfattn.figures.budgets import Convergence
 from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import amount, compact, share_text, value_text
+from selfattn.report.verdict.comparability import sound
 from selfattn.report.verdict.ranking import PairOutcome, relation
 from selfattn.report.words.messages import Message, message
 
 _OTHER_ENDS = ("max_steps", "patience", "target_exact_match")  # of a training than that of its last epoch
+_NAMED = 3  # runs that did not go as planned
 _NEAR = 1.05  # times as much is still called equal
 
 
@@ -45,7 +48,7 @@ def given(record: Record, items: Message) -> Message:
     ends_early = any(record.settings.get(name) for name in (_OTHER_ENDS if part == 1 else _OTHER_ENDS[1:]))
     if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
         amount = message("given.pairs", count=f"{round(part * epochs * pairs):,}")
-    converged = [one.converged for one in record.budgets.convergence.values()] if record.budgets else []
+    converged = [one.converged for _, one in _asked_to_converge(record)]
     ends = "unknown" if not converged else "yes" if all(converged) else "no"
     is_tuned = min(len(model.tuning) for model in record.models) > 1
     settings, ends_how = message("given.tuned" if is_tuned else "given.untuned"), message(f"given.converged.{ends}")
@@ -124,15 +127,21 @@ def budget_outcomes(record: Record) -> list[Message]:
 
 
 def convergences(record: Record) -> list[Message]:
-    """Which models have converged, where that was asked."""
+    """Which models have converged, where that was asked; of one that is set aside, which has not learned, nothing."""
     found = []
-    for model, one in (record.budgets.convergence if record.budgets else {}).items():
+    for model, one in _asked_to_converge(record):
         if one.high is None or one.reduction is None:
             found.append(message("converged.open", model=model))
         else:
             values = {"reduction": share_text(one.reduction, 0), "high": share_text(one.high, 0)}
             found.append(message("converged.yes" if one.converged else "converged.no", model=model, **values))
     return found
+
+
+def _asked_to_converge(record: Record) -> list[tuple[str, Convergence]]:
+    judged = {model.name for model in sound(record)}
+    asked = record.budgets.convergence if record.budgets else {}
+    return [(name, one) for name, one in asked.items() if name in judged]
 
 
 def share(budget: float) -> str:
@@ -146,6 +155,11 @@ def share(budget: float) -> str:
 
 
 def departures(record: Record) -> list[Message]:
-    """What was done otherwise than planned."""
+    """What was done otherwise than planned; of many runs the first few are named."""
     found = record.protocol.departures if record.protocol else ()
-    return [message(f"departure.{one.kind}", what=", ".join(one.what)) for one in found]
+    return [message(f"departure.{one.kind}", what=_first_of(one.what)) for one in found]
+
+
+def _first_of(names: Sequence[str]) -> Message | str:
+    named, more = ", ".join(names[:_NAMED]), len(names) - _NAMED
+    return message("departure.more", names=named, count=more) if more > 0 else named
