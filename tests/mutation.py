@@ -261,6 +261,13 @@ class Module:
                 for name, value in before.items():
                     if getattr(module, "__dict__", {}).get(name) is value:
                         setattr(module, name, getattr(self.module, name))
+            for name, value in before.items():  # it may be a default, too
+                now = getattr(self.module, name)
+                for _, function in self.functions:
+                    given = function.__defaults__ or ()
+                    function.__defaults__ = tuple(now if one is value else one for one in given) or None
+                    named = function.__kwdefaults__ or {}
+                    named.update({key: now for key, one in named.items() if one is value})
             return True
         changed = dict(codes(compile(self.tree, str(self.path), "exec")))
         for key, function in self.functions:
