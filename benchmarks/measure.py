@@ -30,6 +30,7 @@ class Row:
         goal: how many times as much as ours every other way is to take; None where nothing was aimed at.
         errors: why a way did not run, by its name.
         clock: ``wall`` or ``processor`` for times.
+        against: the way that the goal speaks of; where not given, the best of the others.
     """
 
     title: str
@@ -38,19 +39,26 @@ class Row:
     goal: float | None = None
     errors: dict[str, str] = field(default_factory=dict)
     clock: str = ""
+    against: str = ""
 
     @property
     def ratios(self) -> dict[str, tuple[float, float, float]]:
         """How many times as much as ours each other way took: median over the turns, lower and upper quartile."""
+        if not self.taken:
+            return {}
         (_, own), *others = self.taken.items()
         return {name: spread([b / a for a, b in zip(own, other, strict=True)]) for name, other in others}
 
     @property
     def is_reached(self) -> bool | None:
-        """Whether the best of the others takes as many times as much as was aimed at; None where nothing was."""
-        if self.goal is None or len(self.taken) < 2:
-            return None
-        return min(median for median, _, _ in self.ratios.values()) >= self.goal
+        """Whether the way that the goal speaks of takes as many times as much; None where nothing was aimed at."""
+        return None if self.goal is None or self.compared is None else self.compared[0] >= self.goal
+
+    @property
+    def compared(self) -> tuple[float, float, float] | None:
+        """The ratios of the way that the goal speaks of; None where there is no other way."""
+        ratios = self.ratios
+        return ratios.get(self.against) or min(ratios.values(), default=None)
 
 
 def spread(values: list[float]) -> tuple[float, float, float]:

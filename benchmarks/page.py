@@ -22,9 +22,9 @@ HEAD = """# Benchmarks
 
 What is compared is done by turns (A B A B ...) in one run; the tables give medians with the lower and upper quartile
 behind. "Times" says how many times as much the other way took as ours, turn by turn, in median: above 1 ours takes
-less. A goal is what was aimed at for the best of the others. With one thread the time of the processor counts, which
-others on the machine disturb less; what several processes do at once is timed by the clock on the wall. Run it
-yourself, in an environment of its own:
+less. A goal is what was aimed at for the best of the others, or for the way beside which it stands. With one thread the
+time of the processor counts, which others on the machine disturb less; what several processes do at once is timed by
+the clock on the wall. Run it yourself, in an environment of its own:
 
 ```bash
 python -m venv peers && source peers/bin/activate
@@ -67,9 +67,10 @@ def _group(group: dict[str, Any], rows: list[Row]) -> str:
 
 def _lines(row: Row) -> Iterator[str]:
     title = row.title + (f" ({row.clock} time)" if row.clock else "")
+    asked = None if row.goal is None else row.against if row.against in row.taken else next(iter(row.taken), None)
     for place, (name, values) in enumerate(row.taken.items()):
         times = f"{_spread(row.ratios[name])}" if place else ""
-        goal = "" if place or row.goal is None else f"{row.goal:.2g}: {'reached' if row.is_reached else 'not reached'}"
+        goal = "" if name != asked else f"{row.goal:.2g}: {'reached' if row.is_reached else 'not reached'}"
         yield f"| {title if not place else ''} | {name} | {_amount(values, row.unit)} | {times} | {goal} |"
     for name, error in row.errors.items():
         yield f"| {title if not row.taken else ''} | {name} | did not run | | {escape(error).replace('|', '/')} |"
@@ -90,7 +91,7 @@ def _spread(values: tuple[float, ...]) -> str:
 
 def picture(rows: list[Row]) -> str:
     """Bars on a scale of powers of two: the best other way's times, whiskers to the quartiles, a line at the goal."""
-    drawn = [(row, min(row.ratios.values())) for row in rows if row.goal is not None and len(row.taken) > 1]
+    drawn = [(row, row.compared) for row in rows if row.goal is not None and row.compared is not None]
     left, width, step = 470, 330, 24
     height = step * len(drawn) + 40
 

@@ -354,7 +354,7 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )
-        joined = output.transpose(1, 2).flatten(2)
+        joined = output.flatten(1)[:, None] if x.shape[1] == 1 else output.transpose(1, 2).flatten(2)
         return Attended(self.out_proj(joined) if self.project else joined, weights)
 
     def _check_states(self, states: Tensor, what: str, name: str, heads: int) -> None:
@@ -398,6 +398,8 @@ class MultiHeadAttention(nn.Module):
 def _heads(x: Tensor, heads: int) -> Tensor:
     """Cut ``[b i (h e)]`` into heads ``[b h i e]``."""
     b, i, width = x.shape
+    if i == 1:  # nothing to turn: one operator less, for each token that is decoded
+        return x.reshape(b, heads, 1, width // heads)
     return x.reshape(b, i, heads, width // heads).transpose(1, 2)
 
 

@@ -20,11 +20,11 @@ import torch
 
 from selfattn.claims.claim import Arm, Claim
 from selfattn.codec import Plain, encode, read, write
-from selfattn.comparison.running.jobs import threads
 from selfattn.errors import UserError
 from selfattn.figures.claims import Rate, Trial
 from selfattn.files import writing
 from selfattn.streams import seed_for
+from selfattn.training.threads import threads
 
 TUNING_SEED = 900
 _WIDER = 4  # rates that are tried beyond the edges of an arm's grid, at most

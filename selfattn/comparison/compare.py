@@ -26,7 +26,7 @@ from selfattn.comparison.plan import (
 )
 from selfattn.comparison.protocol import hold_against_plan, seal_of
 from selfattn.comparison.record import make_record
-from selfattn.comparison.running.jobs import Jobs, jobs_of, threads
+from selfattn.comparison.running.jobs import Jobs, jobs_of
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
 from selfattn.comparison.tuning import space, tune
@@ -43,6 +43,7 @@ from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
+from selfattn.training.threads import threads
 
 ON_DEMO = 4  # models at most
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # of a training: settings that decide it
@@ -222,7 +223,7 @@ def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path,
     """
     with writing(out, "choose another place"):
         out.mkdir(parents=True, exist_ok=True)
-    best = [models[model.name][0] for model in ranked(record)[:ON_DEMO]]
+    best = [next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]]
     examples = [(answer.source, answer.target) for answer in best[0].answers[:EXAMPLES]]
     return replace(record, demo=write_demo_of([run.path for run in best], out / DEMO, lang, examples))
 

@@ -4,7 +4,6 @@ stopped. Imports no torch.
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,8 @@ from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget, Task
 from selfattn.runs.train import with_settings
 from selfattn.settings import check
-from selfattn.training.config import DeviceName, TrainingConfig
+from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
+from selfattn.training.distributed.launch import asked_threads
 
 if TYPE_CHECKING:
     Lang = str
@@ -40,7 +40,6 @@ BudgetIn = Literal["steps", "examples"]
 NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # settings that decide nothing of what comes out
 SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
 MOST_SEEDS = 10_000
-MOST_THREADS = 1024
 
 PLAN = "comparison.json"
 SCHEMA = 1
@@ -125,8 +124,7 @@ class CompareOptions:
     @property
     def thread_count(self) -> int:
         """How many threads each training has: models this small gain nothing from a second."""
-        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-        return self.threads or (int(asked) if asked.isascii() and asked.isdecimal() else 0) or 1
+        return self.threads or asked_threads() or 1
 
     def __post_init__(self) -> None:
         check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")

@@ -76,7 +76,7 @@ def greedy(
     limits = length_limits(max_length, len(source))
     ids: list[list[int]] = [[] for _ in limits]
     finished = [False] * len(limits)
-    scores = torch.zeros(len(limits), dtype=torch.float64)
+    scores = [0.0] * len(limits)
     with stepping(model):
         state = model.start(model.encode(source, source_mask)).prepared()
         token = torch.full((len(limits),), bos_id, device=source.device)
@@ -84,9 +84,10 @@ def greedy(
         for step in range(max(limits)):
             logits, state = model.step(token, state)
             token = choose(logits, living, step)
-            scores[living] += chosen_log_probabilities(logits, token[:, None])[:, 0].double().cpu()
+            values = chosen_log_probabilities(logits, token[:, None])[:, 0].tolist()
             kept: list[int] = []
-            for place, (row, chosen) in enumerate(zip(living, token.tolist(), strict=True)):
+            for place, (row, chosen, value) in enumerate(zip(living, token.tolist(), values, strict=True)):
+                scores[row] += value
                 if chosen == eos_id:
                     finished[row] = True
                 else:
@@ -99,4 +100,4 @@ def greedy(
                 index = torch.tensor(kept, device=source.device)
                 state, token = state.reorder(index), token[index]
                 living = [living[place] for place in kept]
-    return [Hypothesis(*one) for one in zip(ids, scores.tolist(), scores.tolist(), finished, strict=True)]
+    return [Hypothesis(*one) for one in zip(ids, scores, scores, finished, strict=True)]

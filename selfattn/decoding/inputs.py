@@ -65,13 +65,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         >>> [part.training for part in model]
         [True, False]
     """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    trained = [module for module in model.modules() if module.training]
+    for module in trained:
+        module.training = False
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        for module in trained:
+            module.training = True
 
 
 @contextmanager

@@ -68,11 +68,11 @@ def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     blocks = scores.shape[-1] // BLOCK
     if len(scores) == 1 or blocks < 2 * count:
         return scores.topk(count)
-    cut = scores[:, : blocks * BLOCK].reshape(-1, blocks, BLOCK)
-    best = cut.amax(dim=-1).topk(count).indices  # every number that is not here has as many at least as large
-    inside = torch.arange(BLOCK, device=scores.device)
-    ids = (best[..., None] * BLOCK + inside).flatten(1)
-    rest = torch.arange(blocks * BLOCK, scores.shape[-1], device=scores.device)
-    ids = torch.cat([ids, rest.expand(len(ids), -1)], dim=-1)
-    values, places = scores.gather(-1, ids).topk(count)
-    return values, ids.gather(-1, places)
+    n, rest = len(scores), scores[:, blocks * BLOCK :]
+    cut = scores[:, : blocks * BLOCK].reshape(-1, BLOCK)
+    # Every number in another block has as many in these that are at least as large.
+    best = cut.view(n, blocks, BLOCK).amax(dim=-1).topk(count).indices
+    rows = best + torch.arange(0, n * blocks, blocks, device=scores.device)[:, None]
+    values, places = torch.cat([cut[rows.flatten()].view(n, -1), rest], dim=-1).topk(count)
+    best = torch.cat([best, best.new_full((n, 1), blocks)], dim=-1)  # behind them stands the rest, a shorter block
+    return values, best.gather(-1, places // BLOCK) * BLOCK + places % BLOCK

@@ -28,11 +28,13 @@ from selfattn.runs.run import Run, build_model
 from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
-from selfattn.training.config import DeviceName
+from selfattn.training.config import DeviceName, TrainingConfig
 from selfattn.training.device import choose_device
 from selfattn.training.distributed.parallel import Processes
-from selfattn.training.loop import train_model
+from selfattn.training.loop import cut_epoch, train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
+from selfattn.training.threads import faster_threads
+from selfattn.training.threads import threads as computing_with
 
 
 def fit(
@@ -45,6 +47,7 @@ def fit(
     resume: bool = False,
     save_every: int | None = None,
     device: DeviceName = "auto",
+    threads: int | None = None,
     observers: Sequence[Observer] = (),
     notes: Sequence[str] | None = None,
     sharded: bool = False,
@@ -69,6 +72,8 @@ def fit(
         save_every: steps from one checkpoint to the next; default as often as takes at most 2 % of the time, see
             :class:`selfattn.training.checkpoints.checkpoint.CheckpointFile`. The result does not depend on it.
         device: ``auto`` takes a CUDA device if there is one.
+        threads: of a CPU; 0 for those of the run that is gone on with, else 1, or all where a few timed steps are
+            clearly faster with them; default as many as PyTorch has now.
         observers: told of what happens, besides the progress and the run directory.
         notes: lines to say, by the first process, when the training begins: what is wrong before that is said alone;
             default those of the training set.
@@ -93,6 +98,9 @@ def fit(
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
     keeper = None
     with ExitStack() as stack:
+        if threads == 0 and where.type == "cpu" and processes.count == 1:
+            threads = _threads(model, config.training, data, out if resume else None)
+        stack.enter_context(computing_with(threads or torch.get_num_threads()))
         if processes.is_main:
             stack.enter_context(in_use(out))
             keeper = _keeper(config, tokenizer, model, out, command, resume=resume)
@@ -159,6 +167,15 @@ def _keeper(
             (out / METRICS).unlink(missing_ok=True)
     keeper.update(status="running", resumed=(*directory.record().resumed, now))
     return keeper
+
+
+def _threads(model: Seq2Seq, config: TrainingConfig, data: TrainingSet, earlier: Path | None) -> int:
+    """Choose how many: as a run that is gone on with, or as a few steps on validation pairs show."""
+    if earlier is not None and (earlier / RECORD).exists():
+        return int(RunDirectory(earlier).record().machine["threads"] or 1)
+    tokenizer, order = data.tokenizer, torch.Generator().manual_seed(0)
+    cut, _ = cut_epoch(data.validation, config, pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, generator=order)
+    return faster_threads(model, next(cut), config, most=torch.get_num_threads())
 
 
 class _Progress(Observer):

@@ -14,6 +14,7 @@ ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "one_cycl
 Precision = Literal["float32", "bfloat16"]
 AverageName = Literal["none", "ema", "last"]
 DeviceName = Literal["auto", "cpu", "cuda"]
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,8 @@ from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import verdict
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import Observer, StepReport
+from selfattn.training.step import check_finite
 
 Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention")
@@ -165,6 +167,35 @@ def test_a_comparison_that_was_stopped_goes_on_and_is_as_planned(
     assert record.protocol is not None
     assert record.protocol.departures == ()
     assert record.budgets == read_record(made / "results.json").budgets
+
+
+def test_a_training_that_diverged_counts_as_one_that_answers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_fit, settings = jobs.fit, SETTINGS | {"out": tmp_path / "out", "epochs": 1, "budgets": (0.5, 1.0)}
+
+    class Diverging(Observer):
+        def stepped(self, report: StepReport) -> None:
+            check_finite("loss", float("nan"), report.step, 0, report.lr, "float32")
+
+    def fit(*given: Any, **options: Any) -> Any:
+        diverges = given[2].name.startswith("rnn-attention-seed5")
+        return real_fit(*given, **options | ({"observers": [Diverging()]} if diverges else {}))
+
+    monkeypatch.setattr(jobs, "fit", fit)
+    record, _ = compare("dates", **settings)
+    (model,) = [one for one in record.models if one.name == "rnn-attention"]
+    assert (model.failed, model.seeds) == ((5,), (5, 6))
+    assert model.metrics["character_error_rate"].runs[0] == 1.0  # nothing of a date that was not written is right
+    assert record.budgets is not None
+    assert [one.failed for one in record.budgets.found] == [{"rnn-attention": 1}] * 2
+    assert record.protocol is not None
+    assert record.protocol.departures == ()
+    said = " ".join(one.say("en") for one in verdict(record).others).replace("\u00a0", " ")
+    assert "1 trainings of rnn-attention with 100 % of the training diverged; they count as answering nothing." in said
+    assert not any(gate.name == "same training" and not gate.passed for gate in record.gates)
+    again, _ = compare("dates", resume=True, **settings)  # it is not tried again until it succeeds
+    assert again == record
 
 
 def test_a_pilot_says_so(made: Path, tmp_path: Path) -> None:

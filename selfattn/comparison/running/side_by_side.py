@@ -27,12 +27,13 @@ from filelock import FileLock, Timeout
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from selfattn.comparison.plan import CompareOptions
-from selfattn.comparison.running.jobs import Job, Jobs, threads
+from selfattn.comparison.running.jobs import Job, Jobs
 from selfattn.comparison.running.progress import Logs, Reporter, View
 from selfattn.errors import UserError
 from selfattn.files import writing
 from selfattn.interrupts import SIGNALS, first_interrupt
 from selfattn.registry import DOORS, load_plugin, loaded_plugins
+from selfattn.training.threads import threads
 
 _ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
 

@@ -29,7 +29,7 @@ from selfattn.report.verdict.comparability import (
     set_aside,
     sound,
 )
-from selfattn.report.verdict.conditions import budget_outcomes, departures, given, open_budgets
+from selfattn.report.verdict.conditions import budget_outcomes, departures, failures, given, open_budgets
 from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
@@ -57,11 +57,12 @@ def verdict(record: Record) -> Verdict:
     asks, facts, source, stops = question(record), badges(record), origin(record), obstacles(record)
     if stops:
         figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
-        rest = (*_listed(stops)[1:], figures, *departures(record), *below_floor(record), _seed_sentence(record))
+        notes = (*failures(record), *departures(record), *below_floor(record), _seed_sentence(record))
+        rest = (*_listed(stops)[1:], figures, *notes)
         return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
-    others: list[Message] = [*_test_sentence(record, test), *departures(record)]
+    others: list[Message] = [*_test_sentence(record, test), *failures(record), *departures(record)]
     if pair:
         others[1:1] = budget_outcomes(record)
         same = relation(record, *pair).outcome is PairOutcome.SAME

@@ -1,4 +1,4 @@
-"""What ``torchrun`` says to a process that it started, by the environment. Loads no torch."""
+"""What the environment, ``torchrun`` above all, says to a process of a training. Loads no torch."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ def is_main_process() -> bool:
 def process_count() -> int:
     """Return how many processes ``torchrun`` started, this one among them."""
     return _environment("WORLD_SIZE", 1)
+
+
+def asked_threads() -> int | None:
+    """Return the number of threads that ``OMP_NUM_THREADS`` asks for; None where it does not."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(asked) or None if asked.isascii() and asked.isdecimal() else None
 
 
 def _environment(name: str, default: int) -> int:
