@@ -46,6 +46,9 @@ ROOMS = {
     "report": "Report",
     "claims": "Claims",
     "convert": "Weights from and to other libraries",
+    "exports": "Models in the formats of other programs",
+    "demo": "A page that answers",
+    "tasks": "Tasks",
 }
 
 

@@ -223,7 +223,7 @@ def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path,
     """
     with writing(out, "choose another place"):
         out.mkdir(parents=True, exist_ok=True)
-    best = [models[model.name][0] for model in ranked(record)[:ON_DEMO]]
+    best = [next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]]
     examples = [(answer.source, answer.target) for answer in best[0].answers[:EXAMPLES]]
     return replace(record, demo=write_demo_of([run.path for run in best], out / DEMO, lang, examples))
 

@@ -101,7 +101,9 @@ def measure_costs(jobs: Jobs, plan: Plan) -> None:
     say("trainings are done; steps and decoding are timed by turns, alone")
     found: dict[str, RunTimes] = {}
     for seed in plan.seed_numbers:
-        found |= _times_of(jobs, [job for job in jobs_of(plan) if (job.seed, job.variant) == (seed, plan.main)])
+        asked = [job for job in jobs_of(plan) if (job.seed, job.variant) == (seed, plan.main)]
+        asked = [job for job in asked if not Tested(jobs.options.out / job.path).failed]
+        found |= _times_of(jobs, asked) if asked else {}
     with writing(path):
         codec.write(path, Costs(found), checksum=True)
 

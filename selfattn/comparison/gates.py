@@ -122,7 +122,7 @@ def _done_apart(runs: Sequence[Tested]) -> Iterator[str]:
     """Runs of one seed that made other steps, or read other numbers of tokens."""
     for name in ("step", "tokens"):
         first: dict[int, Tested] = {}
-        for run in runs:
+        for run in (run for run in runs if not run.failed):
             other = first.setdefault(run.seed, run)
             done, expected = (getattr(one.metrics[-1], name) for one in (run, other))
             if done != expected:

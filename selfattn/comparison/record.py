@@ -52,7 +52,11 @@ def make_record(
         UserError: runs were not tested on the same pairs.
     """
     models = trained[plan.main]
-    firsts = {name: runs[0] for name, runs in models.items()}
+    for own in trained.values():
+        for name, runs in own.items():
+            if all(run.failed for run in runs):
+                raise UserError(f"{runs[0].path}: no training of {name} came to an end: {runs[0].result.failed}")
+    firsts = {name: next(run for run in runs if not run.failed) for name, runs in models.items()}
     first = next(iter(firsts.values()))
     pairs = first.pairs
     for run in (run for own in trained.values() for runs in own.values() for run in runs):
@@ -116,7 +120,7 @@ def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashabl
     by_budget = {one.budget: one for one in differences}
     found = []
     for share, models in cells.items():
-        last = [run.metrics[-1] for own in models.values() for run in own]
+        last = [run.metrics[-1] for own in models.values() for run in own if not run.failed]
         found.append(
             AtBudget(
                 share,
@@ -125,6 +129,7 @@ def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashabl
                 round(statistics.mean(report.tokens for report in last)),
                 round(share * plan.examples) or None,
                 by_budget.get(share),
+                {name: count for name, own in models.items() if (count := sum(run.failed for run in own))},
             )
         )
     *_, less, most = plan.budgets
@@ -162,7 +167,7 @@ def _model(
     plan: Plan,
     times: Sequence[RunTimes] | None,
 ) -> Model:
-    first = runs[0]
+    first = next(run for run in runs if not run.failed)
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     own = {key: value for key, value in _training(first).items() if key not in shared}
@@ -187,6 +192,7 @@ def _model(
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": own} if own else {}),
         run_dirs=tuple(f"runs/{run.path.name}" for run in runs),
+        failed=tuple(run.seed for run in runs if run.failed),
     )
 
 
@@ -194,7 +200,7 @@ def _times(models: Mapping[str, Sequence[Tested]]) -> dict[str, list[RunTimes]]:
     """What runs take alone, where all comparisons that they are of have timed all of them; otherwise nothing."""
     found: dict[str, list[RunTimes]] = {}
     for name, runs in models.items():
-        for place in (run.path.resolve() for run in runs):
+        for place in (run.path.resolve() for run in runs if not run.failed):
             times = read_costs(place.parent.parent).get(place.name)
             if times is None:
                 return {}
@@ -204,6 +210,7 @@ def _times(models: Mapping[str, Sequence[Tested]]) -> dict[str, list[RunTimes]]:
 
 def _timing(runs: Sequence[Tested], times: Sequence[RunTimes] | None) -> Timing:
     """Alone on the machine, where that is known; otherwise as it was beside neighbours."""
+    runs = [run for run in runs if not run.failed]
     last = [run.metrics[-1] for run in runs]
     if times:
         seconds = training = [one.step_seconds * report.step for one, report in zip(times, last, strict=True)]

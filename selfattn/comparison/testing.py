@@ -13,6 +13,7 @@ test.json             the `TestResult`: scores, gates, cost, attention against g
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,6 +102,7 @@ class TestResult(Plain):
         probes: answers to further pairs, such as years that training never showed.
         words: how often training's targets have each word of the test's targets; empty where words do not matter.
         answers_sha256: of the file of the answers; None in a test of before there was one.
+        failed: why the training ended without a model, which then answers nothing; empty where it did not.
         predict_ms: milliseconds for one input alone, in a test of before all runs were timed by turns.
     """
 
@@ -121,6 +123,7 @@ class TestResult(Plain):
     answers_sha256: str | None = None
     predict_ms: float | None = None
     agreement: Agreement | None = None
+    failed: str = ""
 
 
 class Tested:
@@ -153,6 +156,11 @@ class Tested:
         """The seed that it was trained with."""
         return self.config.training.seed
 
+    @property
+    def failed(self) -> bool:
+        """Whether the training diverged."""
+        return bool(self.result.failed)
+
     @cached_property
     def record(self) -> RunRecord:
         """What ``run.json`` says."""
@@ -160,8 +168,8 @@ class Tested:
 
     @cached_property
     def metrics(self) -> list[EpochReport]:
-        """What ``metrics.jsonl`` says: one report for each validation."""
-        return self.directory.metrics()
+        """What ``metrics.jsonl`` says: one report for each validation; none where the training failed before."""
+        return [] if self.failed else self.directory.metrics()
 
     def curve(self, metric: str) -> Curve:
         """Return how it learned, with this metric on the validation items where it was measured."""
@@ -238,11 +246,41 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
         words=tests.seen.words,
     )
-    with writing(run.path):
-        codec.write_jsonl(run.path / ANSWERS, map(Answer.to, tests.pairs, outputs))
-        result = replace(result, answers_sha256=sha256_of(run.path / ANSWERS))
-        codec.write(run.path / RESULT, result, checksum=True)
-    return Tested(run.path)
+    return _kept(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
+
+
+def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> Tested:
+    """Keep the results of a training that left no model: it answers nothing, and no gate is asked.
+
+    Args:
+        path: of the run's directory.
+        task: says how to score.
+        tests: of the run's seed.
+        reason: why it left none.
+    """
+    nothing = Output("", -math.inf, -math.inf, finished=True)
+    answers = [Answer.to(pair, nothing) for pair in tests.pairs]
+    result = TestResult(
+        schema=_SCHEMA,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        headline=task.headline,
+        scores=task.scores([""] * len(answers), [pair.target for pair in tests.pairs]),
+        decoding={"beam": task.decoding.beam, "length_penalty": task.decoding.length_penalty},
+        seconds=0.0,
+        gates=(),
+        cost=Cost(),
+        probes={name: tuple(Answer.to(pair, nothing) for pair in pairs) for name, pairs in tests.probes.items()},
+        words=tests.seen.words,
+        failed=reason,
+    )
+    return _kept(path, result, answers)
+
+
+def _kept(path: Path, result: TestResult, answers: Sequence[Answer]) -> Tested:
+    with writing(path):
+        codec.write_jsonl(path / ANSWERS, answers)
+        codec.write(path / RESULT, replace(result, answers_sha256=sha256_of(path / ANSWERS)), checksum=True)
+    return Tested(path)
 
 
 def _outputs(run: Run, task: Task, pairs: Sequence[Pair]) -> list[Output]:

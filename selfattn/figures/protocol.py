@@ -91,6 +91,7 @@ class AtBudget(Plain):
         tokens: target tokens that each model reads in one, mean over runs.
         examples: different pairs that it is trained on, where the budget is in these.
         difference: of the primary contrast, with its simultaneous interval.
+        failed: how many trainings of a model diverged: these runs count as answering nothing.
     """
 
     budget: Budget
@@ -99,6 +100,7 @@ class AtBudget(Plain):
     tokens: int
     examples: int | None = None
     difference: BudgetDifference | None = None
+    failed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class Model(Plain):
     Args:
         attention: whether decoder states ask the encoder states (a model without it has no maps to show).
         parameters_body: those without any axis over the vocabulary, neither embeddings nor an untied output matrix.
+        failed: the seeds whose training diverged: these runs count as answering nothing.
         not_measured: why a figure is missing, by its name (for example `predict_ms`).
     """
 
@@ -57,6 +58,7 @@ class Model(Plain):
     config: Mapping[str, object] = field(default_factory=dict)
     run_dirs: tuple[str, ...] = ()
     not_measured: Mapping[str, str] = field(default_factory=dict)
+    failed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,10 @@ class Stepper:
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
 
+class DivergedError(UserError):
+    """A training whose loss, or weights, are no numbers any more."""
+
+
 def check_finite(name: str, value: float, step: int, epoch: int, lr: float, precision: str, seen: str = "") -> None:
     """Refuse a loss, or weights, that are no number.
 
@@ -153,11 +157,11 @@ def check_finite(name: str, value: float, step: int, epoch: int, lr: float, prec
         seen: what else is known of the step; default nothing.
 
     Raises:
-        UserError: it is NaN or infinite.
+        DivergedError: it is NaN or infinite.
     """
     if not math.isfinite(value):
         other = "" if precision == "float32" else ", or train anew in float32"
-        raise UserError(
+        raise DivergedError(
             f"training: the {name} became {value} at step {step} (epoch {epoch + 1}){seen}; "
             f"lower the learning rate (`lr`, now {lr:g}), with `resume` from the last checkpoint{other}"
         )

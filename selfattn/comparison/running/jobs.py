@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from selfattn.comparison.plan import WHOLE, CompareOptions, Plan, Planned, Variant, run_name
-from selfattn.comparison.testing import is_tested, test_run
+from selfattn.comparison.testing import Tested, count_failed, is_tested, test_run
+from selfattn.console import say
 from selfattn.data.pairs import Pair
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
@@ -17,6 +18,7 @@ from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet, TrainingSet, make_test_set
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer
+from selfattn.training.step import DivergedError
 
 _DONE = ("finished", "target reached", "stopped early")  # of a run's status
 
@@ -109,7 +111,7 @@ class Jobs:
         return is_tested(self.options.out / job.path) if job.tested else self.is_trained(job)
 
     def train_and_test(self, job: Job, observers: Sequence[Observer] = (), *, notes: bool = True) -> None:
-        """Do a job, or what is left of it.
+        """Do a job, or what is left of it. A training that diverges is no error: it counts, as failed.
 
         Args:
             job: one of this comparison.
@@ -122,18 +124,26 @@ class Jobs:
             model, training = job.model, replace(self.recipe, seed=job.seed, **job.model.training)
             training = job.variant.applied_to(training, job.steps)
             config = RunConfig(self.task.name, model.preset, model.model, training, data.settings, data.max_length)
-            fit(
-                config,
-                data,
-                path,
-                command=self.command,
-                device=self.options.device,
-                label=job.label,
-                resume=True,
-                observers=observers,
-                notes=data.notes if notes else (),
-            )
+            try:
+                fit(
+                    config,
+                    data,
+                    path,
+                    command=self.command,
+                    device=self.options.device,
+                    label=job.label,
+                    resume=True,
+                    observers=observers,
+                    notes=data.notes if notes else (),
+                )
+            except DivergedError as error:
+                if not job.tested:
+                    raise
+                say(f"{job.label}: counts as a failed training: {error}")
+                self._note(job, count_failed(path, self.task, tests, str(error)))
         if job.tested and not is_tested(path):
             thorough = job.leading and not self.options.quick
-            tested = test_run(load(path), self.task, tests, leading=job.leading, thorough=thorough)
-            note_look(path, self.command, plan=job.seal, answers=tested.result.answers_sha256 or "")
+            self._note(job, test_run(load(path), self.task, tests, leading=job.leading, thorough=thorough))
+
+    def _note(self, job: Job, tested: Tested) -> None:
+        note_look(tested.path, self.command, plan=job.seal, answers=tested.result.answers_sha256 or "")

@@ -163,3 +163,12 @@ def departures(record: Record) -> list[Message]:
 def _first_of(names: Sequence[str]) -> Message | str:
     named, more = ", ".join(names[:_NAMED]), len(names) - _NAMED
     return message("departure.more", names=named, count=more) if more > 0 else named
+
+
+def failures(record: Record) -> list[Message]:
+    """Which trainings diverged, and that they count."""
+    if record.budgets is None:
+        counts = [(model.name, len(model.failed), 1.0) for model in record.models if model.failed]
+    else:
+        counts = [(name, count, one.budget) for one in record.budgets.found for name, count in one.failed.items()]
+    return [message("verdict.failed", model=name, count=count, budget=share(part)) for name, count, part in counts]

@@ -6,7 +6,7 @@ pass, or models of unequal size that were to be equal, leave nothing to be said 
 
 from __future__ import annotations
 
-from selfattn.evaluation.statistics.design import POWER, seeds_needed, smallest_detectable
+from selfattn.evaluation.statistics.design import POWER, most_failing, seeds_needed, smallest_detectable
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.record import Model, Record
@@ -29,7 +29,7 @@ from selfattn.report.verdict.comparability import (
     set_aside,
     sound,
 )
-from selfattn.report.verdict.conditions import budget_outcomes, departures, given, open_budgets
+from selfattn.report.verdict.conditions import budget_outcomes, departures, failures, given, open_budgets
 from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
 from selfattn.report.words.messages import Message, message
@@ -57,11 +57,12 @@ def verdict(record: Record) -> Verdict:
     asks, facts, source, stops = question(record), badges(record), origin(record), obstacles(record)
     if stops:
         figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
-        rest = (*_listed(stops)[1:], figures, *departures(record), *below_floor(record), _seed_sentence(record))
+        notes = (*failures(record), *departures(record), *below_floor(record), _seed_sentence(record))
+        rest = (*_listed(stops)[1:], figures, *notes)
         return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
     lead, test = _pair_sentence(record, pair) if pair else _field_sentence(record)
-    others: list[Message] = [*_test_sentence(record, test), *departures(record)]
+    others: list[Message] = [*_test_sentence(record, test), *failures(record), *departures(record)]
     if pair:
         others[1:1] = budget_outcomes(record)
         same = relation(record, *pair).outcome is PairOutcome.SAME
@@ -265,7 +266,7 @@ def _ceiling_sentence(record: Record) -> list[Message]:
         return []
     perfect = [name for name, own in good.items() if min(own) == 1.0]
     fewest = min(map(len, good.values()))
-    percent = amount(100 * (1 - 0.05 ** (1 / fewest)))
+    percent = amount(100 * most_failing(fewest))
     found = [message("verdict.ceiling", names=", ".join(good), count=fewest, percent=percent)]
     return found + ([message("verdict.ceiling.items", names=", ".join(perfect))] if perfect else [])
 
