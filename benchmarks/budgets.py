@@ -116,7 +116,6 @@ NO_CROSSING = {
 CROSSING = {
     "leads of -6, -3, 2, 2, 1 points": Grid(_with(-6, -3, 2, 2, 1), luck=(0.1, 0.1)),
     "the same, runs vary 3 times as much": Grid(_with(-6, -3, 2, 2, 1)),
-    "leads of -3, -1, 0.5, 1, 0.5 points": Grid(_with(-3, -1, 0.5, 1, 0.5), luck=(0.1, 0.1)),
     "leads of -6, -4, -2, -0.5, 0.5 points": Grid(_with(-6, -4, -2, -0.5, 0.5), luck=(0.1, 0.1)),
 }
 
@@ -136,9 +135,13 @@ def convergence_rates(grid: Grid, repeats: int, seed: Sequence[int]) -> list[flo
 
 CONVERGED = [
     (error, reduction, Grid(((1 - error, 1 - error * (1 - reduction)),), seeds, (0.1,), items))
-    for seeds, items in ((3, 2000), (5, 2000), (5, 10_000))
-    for error in (0.3, 0.05)
-    for reduction in (0.0, 0.05, 0.1, 0.2)
+    for seeds, items, error, reductions in (
+        (3, 2000, 0.3, (0.0, 0.1)),
+        (5, 2000, 0.3, (0.0, 0.05, 0.1, 0.2)),
+        (5, 2000, 0.05, (0.0, 0.1)),
+        (5, 10_000, 0.05, (0.0, 0.1)),
+    )
+    for reduction in reductions
 ]
 
 
@@ -204,7 +207,7 @@ def _led(world: World, lead: float) -> World:
     return replace(world, lead=lead, accuracy=world.accuracy - lead / 2)
 
 
-DESIGNS = [World(0.9, seeds, luck) for seeds in (3, 5) for luck in (0.0, 0.1, 0.3)]
+DESIGNS = [World(0.9, 3, luck) for luck in (0.0, 0.1, 0.3)]
 
 
 def ceiling_rates(failing: float, seeds: int, repeats: int, seed: Sequence[int]) -> list[float]:

@@ -367,7 +367,7 @@ class Mutating:
 
     def _test(self, module: Module, items: list[Any], learnt: list[Any]) -> None:
         chosen, began = module.mutants, _of_children()
-        if not self.asked.all and self.asked.sample < len(chosen):
+        if not (self.asked.all or self.again) and self.asked.sample < len(chosen):
             draw = random.Random(f"{self.asked.seed} {module.name}")
             chosen = [chosen[place] for place in sorted(draw.sample(range(len(chosen)), self.asked.sample))]
         if self.again:

@@ -10,7 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import Dot, KeyValue, MultiHeadAttention, Score, attend, dot, make_position, scaled_dot
+from selfattn.attention import (
+    Additive,
+    Dot,
+    KeyValue,
+    MultiHeadAttention,
+    Score,
+    attend,
+    dot,
+    make_position,
+    scaled_dot,
+)
+from selfattn.attention.scores import check_score, make_score
 
 
 def heads(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -105,3 +116,15 @@ def test_a_cache_whose_keys_all_stand_at_0_is_refused() -> None:
     assert isinstance(grown, KeyValue)
     both = layer(torch.cat([first, next_one], 1), causal=True).output
     torch.testing.assert_close(layer(next_one, grown).output, both[:, 1:])
+
+
+def test_a_module_that_cannot_compare_is_no_score() -> None:
+    with pytest.raises(TypeError, match=r"here: expected a Score, .* got Linear"):
+        check_score(torch.nn.Linear(2, 2), "here")
+
+
+def test_a_score_is_built_as_wide_as_asked_for() -> None:
+    wide, plain = make_score("additive", 3, 5, hidden_dim=2), make_score("additive", 3, 5)
+    assert isinstance(wide, Additive)
+    assert isinstance(plain, Additive)
+    assert (wide.v.in_features, plain.v.in_features, plain.block_elements) == (2, 3, 2**24)

@@ -86,6 +86,29 @@ def test_a_query_of_one_head_is_the_smallest_block(close: Callable[..., None]) -
     close(scores, (query.unsqueeze(-2) + key.unsqueeze(-3)).tanh() @ v)
 
 
+def test_a_block_that_is_one_of_many_has_a_million_elements_and_is_written_anew(close: Callable[..., None]) -> None:
+    """Eight heads of 64 queries, 64 keys and width 64 are 2**21 elements: two blocks of four heads, in one memory."""
+    query, key, v = torch.randn(1, 8, 64, 64), torch.randn(1, 8, 64, 64), torch.randn(64)
+    with Memory(ignore=(query, key, v)) as memory:
+        scores = summed_tanh(query, key, v, block_elements=2**21 - 1)
+    assert memory.largest == 4 * 2**20
+    assert memory.peak < 1.5 * memory.largest
+    close(scores, (query.unsqueeze(-2) + key.unsqueeze(-3)).tanh() @ v)
+
+
+def test_only_what_is_kept_whole_can_be_differentiated_twice() -> None:
+    query, key, v = (torch.randn(1, 2, length, 3, requires_grad=True) for length in (5, 7, 1))
+
+    def second(block_elements: int) -> None:
+        scores = summed_tanh(query, key, v.flatten()[:3], block_elements)
+        (first,) = torch.autograd.grad(scores.sum(), query, create_graph=True)
+        first.sum().backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+
+    second(2 * 5 * 7 * 3)
+    with pytest.raises(NotImplementedError, match="can be differentiated once"):
+        second(2 * 5 * 7 * 3 - 1)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_gradients_of_many_blocks_are_summed_in_float32(dtype: torch.dtype) -> None:
     # 4096 queries, each of which adds 1/16 to the gradient of one key: 256. In bfloat16 the sum would stop at 16.

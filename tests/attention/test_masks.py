@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from selfattn.attention import attend, causal_mask, key_mask, padding_mask, sliding_window_mask
-from selfattn.attention.masks import allowed_mask
+from selfattn.attention.masks import HIDDEN, allowed_mask, check_broadcasts, hide_keys
 
 
 def drawn(picture: str) -> Tensor:
@@ -88,3 +88,22 @@ def test_a_mask_and_causal_are_one_mask() -> None:
 def test_true_means_may_attend() -> None:
     zeros, value = torch.zeros(1, 1, 3, 1), torch.tensor([2.0, 4.0, 8.0]).reshape(1, 1, 3, 1)
     assert attend(zeros, zeros, value, mask=drawn("xx. x.x ..x")).output.flatten().tolist() == [3.0, 5.0, 8.0]
+
+
+def test_a_mask_is_said_in_the_cheapest_way_that_is_true() -> None:
+    """All real: nothing; every row has a real token: a bias; a row without any: the mask itself."""
+    assert hide_keys(drawn("xx xx")) == (None, None)
+    mask, bias = hide_keys(drawn("x. xx"))
+    assert mask is None
+    assert bias is not None
+    assert torch.equal(bias, torch.tensor([[0.0, HIDDEN], [0.0, 0.0]])[:, None, None])
+    mask, bias = hide_keys(drawn(".. xx"))
+    assert bias is None
+    assert mask is not None
+    assert torch.equal(mask, drawn(".. xx")[:, None, None])
+
+
+def test_five_axes_are_one_too_many() -> None:
+    check_broadcasts("mask", torch.ones(2, 3, 5, 7), (2, 3, 5, 7))
+    with pytest.raises(ValueError, match="expected a mask that broadcasts"):
+        check_broadcasts("mask", torch.ones(1, 1, 1, 1, 1), (2, 3, 5, 7))

@@ -19,6 +19,7 @@ from selfattn.attention import (
     Sinusoidal,
     attend,
 )
+from selfattn.attention.positions import make_position
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -236,3 +237,13 @@ class TestInTheLayer:
         position, x = AttentionPosition(), torch.randn(2, 3, 5, 4)
         assert position.rotate(x, torch.arange(5)) is x
         assert position.bias(torch.arange(5), torch.arange(5)) is None
+
+
+def test_what_is_not_said_is_as_documented() -> None:
+    turned = Rotary(4).rotate(torch.tensor([0.0, 0.0, 1.0, 0.0]).view(1, 1, 1, 4), torch.tensor([1]))
+    assert turned.flatten().tolist() == pytest.approx([0, 0, math.cos(0.01), math.sin(0.01)], abs=1e-8)  # 10000^(-1/2)
+    learned = make_position("learned", dim=2, num_heads=1)
+    assert isinstance(learned, Learned)
+    assert learned.max_length == 512
+    with pytest.raises(ValueError, match="unknown layout 'third'; known: interleaved, halves"):
+        Sinusoidal(4, layout="third")  # type: ignore[arg-type]  # a word that is none of the two

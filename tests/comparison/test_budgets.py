@@ -15,7 +15,7 @@ from selfattn.codec import fingerprint
 from selfattn.comparison import costs
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
-from selfattn.comparison.plan import Variant, read_plan, run_name
+from selfattn.comparison.plan import Plan, Planned, Variant, read_plan, run_name
 from selfattn.comparison.running import jobs
 from selfattn.errors import UserError
 from selfattn.evaluation.statistics.crossings import locate
@@ -26,7 +26,8 @@ from selfattn.figures.reading import read_record
 from selfattn.figures.record import Record
 from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import verdict
-from selfattn.runs.directory import RunDirectory
+from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport
 from selfattn.training.step import check_finite
@@ -38,6 +39,9 @@ SETTINGS: dict[str, Any] = {
     "seeds": 2, "first_seed": 5, "budgets": (0.25, 1.0), "jobs": 1, "test_items": 20,
     "epochs": 2, "items_per_epoch": 64, "batch_size": 8, "validation_items": 5, "warmup_steps": 8,
 }  # fmt: skip
+
+
+PLAN_OF_TWO = Plan("dates", "", quick=True, seeds=1, models={name: Planned(name, {}) for name in MODELS}, few=())
 
 
 @pytest.fixture(scope="module")
@@ -344,3 +348,25 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> No
     assert planned(epochs=3) == ((1.0,), " --epochs 3")
     assert planned(quick=True)[0] == (1.0,)
     assert planned(quick=True, budgets=(0.5, 1.0)) == ((0.5, 1.0), " --budgets 0.5,1.0")
+
+
+def test_shares_of_the_pairs_hold_the_steps_and_come_from_as_many_epochs_as_they_fill() -> None:
+    plan = dataclasses.replace(PLAN_OF_TWO, budgets=(0.25, 0.5, 1.0), budget_in="examples", examples=400)
+    assert plan.variants == {1.0: Variant(), 0.5: Variant(200), 0.25: Variant(100)}
+    assert [name for name, _, _ in plan.runs()[:2]] == list(MODELS)
+    recipe = TrainingConfig(epochs=4, items_per_epoch=100, validation_items=5)
+    data = Dates().training_set(recipe, first=200)
+    seen = [tuple(example.source) for epoch in range(4) for example in data.epoch(epoch)]
+    whole = [tuple(one.source) for k in range(2) for one in Dates().training_set(recipe).epoch(k)]
+    assert len(seen) == 400
+    assert set(seen) == set(whole)
+
+
+@pytest.mark.slow
+def test_the_same_bits_however_many_go_on_at_once(made: Path, tmp_path: Path) -> None:
+    record, _ = compare("dates", out=tmp_path / "out", **SETTINGS | {"jobs": 2})
+    runs = [path.relative_to(made) for path in (made / "runs").iterdir()]
+    assert all((made / run / WEIGHTS).read_bytes() == (tmp_path / "out" / run / WEIGHTS).read_bytes() for run in runs)
+    assert record.budgets == read_record(made / "results.json").budgets
+    assert record.protocol is not None
+    assert record.protocol.departures == ()

@@ -185,8 +185,10 @@ def test_a_line_is_that_of_least_squares_and_fits_as_scipy_says() -> None:
     apart = 4 * ((np.log(means) - line.intercept - line.slope * x) ** 2).sum()
     pure = 5 * (np.linspace(-0.05, 0.05, 4) ** 2).sum()
     assert found.fit_p == pytest.approx(stats.f.sf(apart / 3 / (pure / 15), 3, 15))
-    seeds = stats.t.ppf(0.975, 18) ** 2 * (pure + apart) / 18
-    assert found.band == pytest.approx((seeds / 20, 0, seeds / (4 * ((x - x.mean()) ** 2).sum())), abs=1e-12)
+    away = x - x.mean()
+    parts = (1 / 5 + away * away[-1] / (away**2).sum()) ** 2  # of each budget in the line's end
+    seeds = stats.t.ppf(0.975, 3 * parts.sum() ** 2 / (parts**2).sum()) ** 2 * pure / 15
+    assert found.band == pytest.approx((seeds / 20, 0, seeds / (4 * (away**2).sum())), abs=1e-12)
 
 
 @pytest.mark.parametrize(

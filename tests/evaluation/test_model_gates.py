@@ -32,7 +32,7 @@ def test_distances_are_shares_of_the_largest_finite_logit(
 
 
 def test_rounding_is_passed_up_to_its_limit() -> None:
-    at, above = (model_gates._judge("x", {"a": 0.0, "b": worst}, torch.float32, "held") for worst in (1e-4, 1.1e-4))
+    at, above = (model_gates._judge("x", {"b": worst, "c": 0.0}, torch.float32, "held") for worst in (1e-4, 1.1e-4))
     assert (at.passed, at.value, at.reason) == (
         True,
         1e-4,
@@ -40,6 +40,13 @@ def test_rounding_is_passed_up_to_its_limit() -> None:
     )
     assert (above.passed, above.limit) == (False, 1e-4)
     assert above.reason.startswith("b, logits change by 1.1e-04")
+
+
+def test_limits_of_rounding_grow_with_its_size_and_stay_small() -> None:
+    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    limits = [model_gates._judge("x", {"a": 0.0}, kind, "held").limit or 0.0 for kind in kinds]
+    assert 0 < limits[0] < limits[1] < limits[2] < limits[3] <= 0.1
+    assert all(limit > torch.finfo(kind).eps for kind, limit in zip(kinds, limits, strict=True))
 
 
 def test_other_tokens_are_others_and_in_the_vocabulary() -> None:
@@ -74,12 +81,20 @@ def test_the_future_is_changed_from_the_second_token_to_the_last(
     assert changed == [(training, place) for training in (False, True) for place in places]
 
 
-def test_padding_is_widened_by_three_and_then_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
+@pytest.mark.parametrize("training", [True, False])
+def test_padding_is_widened_by_three_and_then_filled(training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0).train(training)
     batch = collate([Example([5, 6, 2], [3, 2]), Example([5, 2], [3, 2])], 0, 1, [0, 1])
     asked: list[Batch] = []
-    monkeypatch.setattr(model_gates, "_logits", lambda _, one: asked.append(one) or torch.zeros(2, 2, 11))
+
+    def logits(_: object, one: Batch) -> torch.Tensor:
+        assert not model.training
+        asked.append(one)
+        return torch.zeros(2, 2, 11)
+
+    monkeypatch.setattr(model_gates, "_logits", logits)
     assert model_gates.padding(model, batch).passed
+    assert model.training == training
     _, wider, filled = asked
     assert wider.source.tolist() == [[5, 6, 2, 0, 0, 0], [5, 2, 0, 0, 0, 0]]
     assert wider.source_mask.tolist() == filled.source_mask.tolist() == (wider.source > 0).tolist()

@@ -144,6 +144,11 @@ def test_a_model_trained_on_less_than_the_published_is_not_asked(examples: int, 
     assert (gate is not None) == asked
 
 
+def test_what_is_not_said_of_the_training_counts_as_none() -> None:
+    assert floor_gate(Floor("bleu", 38.0, "x", examples=1), 0.0) is None
+    assert floor_gate(Floor("bleu", 38.0, "x", distinct=1), 0.0) is None
+
+
 def test_where_less_is_better_a_floor_is_held_from_above() -> None:
     floor = Floor("ter", 40.0, "Smith 2026: 38")
     low, high = (floor_gate(floor, value, better="lower") for value in (39.0, 41.0))
@@ -245,5 +250,6 @@ def test_who_just_reaches_a_limit_passes() -> None:
         assert reached is not None
         assert missed is not None
         assert (reached.passed, missed.passed) == (True, False), missed.name
+        assert reached.value == reached.limit
     for others, passed in ((8, True), (7, False)):  # 0.857 / 9 is less than 0.1, 0.857 / 8 is more
         assert repetition(["0" * 10] + ["abcdefg"] * others, ["abcdefg"] * (others + 1)).passed == passed

@@ -200,6 +200,9 @@ def test_runs_without_spread_leave_the_items_to_decide() -> None:
     found = Variances(seeds=0.0, seed_df=math.inf, common=0.01, items=0.02, item_df=100)
     assert found.p_seeds(0.2) == pytest.approx(0.0455, abs=1e-4)  # two standard deviations
     assert found.p_seeds(0.0) == 1
+    # With many degrees of freedom t is z, and both variances are one: 0.4 is again two standard deviations.
+    both = Variances(seeds=0.01, seed_df=math.inf, common=0.03, items=0.02, item_df=100)
+    assert both.p_seeds(0.4) == pytest.approx(0.0455, abs=1e-4)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

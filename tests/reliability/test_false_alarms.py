@@ -1,14 +1,14 @@
-"""The statistics of comparisons, tested on comparisons whose truth is known: simulated by benchmarks/significance.py.
+"""The statistics of comparisons, tested where the truth is known: simulated in benchmarks/
 
 Everything is drawn from fixed seeds: a count that passes today passes tomorrow.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import math
 import re
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def simulation() -> Any:
-    """The benchmark as a module."""
-    spec = importlib.util.spec_from_file_location("significance_benchmark", ROOT / "benchmarks" / "significance.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
+def repository() -> Iterator[None]:
+    """The benchmarks can be imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT)
+        yield
+
+
+@pytest.fixture(scope="module")
+def simulation(repository: None) -> Any:
+    """The benchmark of comparisons."""
+    return importlib.import_module("benchmarks.significance")
+
+
+@pytest.fixture(scope="module")
+def budgets(repository: None) -> Any:
+    """The benchmark of statistics over budgets."""
+    return importlib.import_module("benchmarks.budgets")
 
 
 def stated(table: int) -> list[list[str]]:
@@ -133,3 +141,97 @@ def test_the_page_states_coverage_in_the_hard_cases_too(simulation: Any) -> None
     assert list(rows) == list(simulation.HARD)
     for label, (*_, few, more) in rows.items():
         assert (min(few, more) >= 0.9) == (simulation.HARD[label].failing == 0 and not simulation.HARD[label].blind)
+
+
+# Budgets: short forms of the simulations; those of 2,000 made the page, and 200 of each row are held against it.
+
+NONE_THERE, ONE_THERE, CONVERGED, LINES, CURVED, DESIGNED, CEILING = range(3, 10)  # tables of the page
+
+
+def test_crossings_are_seldom_claimed_where_there_is_none(budgets: Any) -> None:
+    """Though the means cross: the hardest world of the page, on fewer items."""
+    world = budgets.replace(budgets.NO_CROSSING["one leads by 6 points at the smallest, then equal"], items=500)
+    located, rightly, _, _, cross, hold = budgets.crossing_rates(world, 100, (1, 0))
+    assert located <= 0.01
+    assert rightly == 0
+    assert cross > 0.8
+    assert hold >= 0.95
+
+
+def test_a_clear_crossing_is_found_where_it_is(budgets: Any) -> None:
+    world = budgets.replace(budgets.CROSSING["leads of -6, -3, 2, 2, 1 points"], items=4000)
+    assert world.changes == [(2.0, 4.0)]
+    located, rightly, *_ = budgets.crossing_rates(world, 30, (1, 1))
+    assert rightly >= 0.9
+    assert located == rightly
+
+
+def test_convergence_is_seldom_claimed_where_a_tenth_is_still_to_be_had(budgets: Any) -> None:
+    limit, none = (budgets.Grid(((0.7, 0.7 + 0.3 * less),), 5, (0.1,), 1000) for less in (0.1, 0.0))
+    called, held = budgets.convergence_rates(limit, 100, (1, 2))
+    assert called <= 0.05 + 0.044  # two standard errors
+    assert held >= 0.9
+    assert budgets.convergence_rates(none, 30, (1, 3))[0] >= 0.3
+
+
+def test_the_interval_of_a_budget_holds_the_true_one(budgets: Any) -> None:
+    targets = [(0.3 * budget**-0.5, budget) for budget in (4.5, 14.0, 40.0)]
+    world = budgets.Grid(budgets._power(0.3, -0.5), 5, (0.1,))
+    drawn, middle, end, beyond, _ = budgets.trend_rates(world, targets, 100, (1, 7))
+    assert drawn >= 0.8
+    assert min(middle, end, beyond) >= 0.9
+    curve = budgets.Grid((budgets.CURVES["15 % at every budget but the largest: 5 %"],), 5, (0.1,))
+    assert budgets.trend_rates(curve, targets, 20, (1, 5))[0] <= 0.1
+
+
+def test_failures_that_no_run_shows_stay_within_the_bound(budgets: Any) -> None:
+    for failing in (0.1, 0.7):
+        all_good, _, wrong = budgets.ceiling_rates(failing, 3, 200, (1, 6))
+        assert wrong <= 0.05
+        assert all_good == pytest.approx((1 - failing) ** 3, abs=0.12)
+
+
+def test_the_page_promises_what_was_asked_of_budgets(budgets: Any) -> None:
+    """Crossings where there is none: 1 % at most; what intervals hold: 95 %, but for trainings that fail."""
+    assert [cells[0] for cells in stated(NONE_THERE)] == [label for label in budgets.NO_CROSSING for _ in range(2)]
+    assert all(share(cells[2]) <= 0.01 and share(cells[7]) >= 0.95 for cells in stated(NONE_THERE))
+    assert [cells[0] for cells in stated(ONE_THERE)] == [label for label in budgets.CROSSING for _ in range(2)]
+    assert all(share(cells[2]) - share(cells[3]) <= 0.01 and share(cells[7]) >= 0.95 for cells in stated(ONE_THERE))
+    assert len(stated(CONVERGED)) == len(budgets.CONVERGED)
+    assert all(share(cells[5]) >= 0.94 for cells in stated(CONVERGED))  # two standard errors of 2,000
+    assert all(share(cells[4]) <= 0.06 for cells in stated(CONVERGED) if share(cells[3]) >= 0.1)
+    assert len(stated(LINES)) == len(budgets.POWER_LAWS)
+    assert all(share(cell) >= 0.94 for cells in stated(LINES) for cell in cells[4:7])
+    assert [cells[0] for cells in stated(CURVED)] == list(budgets.CURVES)
+    assert all(share(cells[4]) <= 0.05 for cells in stated(CEILING))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(20))
+def test_crossings_are_as_the_page_says(budgets: Any, row: int) -> None:
+    table, worlds, place = (
+        (NONE_THERE, budgets.NO_CROSSING, row) if row < 14 else (ONE_THERE, budgets.CROSSING, row - 14)
+    )
+    cells = stated(table)[place]
+    grid = budgets.replace(worlds[cells[0]], seeds=int(cells[1]))
+    found = budgets.crossing_rates(grid, 200, (6, row))
+    for rate, cell in zip(found, cells[2:], strict=True):
+        assert rate == pytest.approx(share(cell), abs=room(share(cell), 2000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(10))
+def test_convergence_is_as_the_page_says(budgets: Any, row: int) -> None:
+    cells, (_, _, grid) = stated(CONVERGED)[row], budgets.CONVERGED[row]
+    for rate, cell in zip(budgets.convergence_rates(grid, 200, (7, row)), cells[4:], strict=True):
+        assert rate == pytest.approx(share(cell), abs=room(share(cell), 2000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(8))
+def test_lines_are_as_the_page_says(budgets: Any, row: int) -> None:
+    cells, (start, slope, grid) = stated(LINES)[row], budgets.POWER_LAWS[row]
+    targets = [(start * budget**slope, budget) for budget in (4.5, 14.0, 40.0)]
+    found = budgets.trend_rates(grid, targets, 200, (8, row))
+    for rate, cell in zip(found[:4], cells[3:7], strict=True):
+        assert rate == pytest.approx(share(cell), abs=room(share(cell), 2000))

@@ -32,8 +32,8 @@ def fit_trend(
     Least squares on :math:`\log \bar e` against :math:`\log B`, budgets weighted by their runs. The test of lack of fit
     (Draper and Smith 1998, section 2.1) holds what the budgets' means are away from the line against pure error: how
     runs of one budget differ from one another, in relation to their mean. All runs answer the same items, which pull
-    all runs of a budget to one side; what that alone would add to the distances is added to pure error
-    (degrees of freedom: Satterthwaite 1946).
+    all runs of a budget to one side; what that alone would add to the distances is added to pure error. The band takes
+    each budget's variance as it is. Degrees of freedom of sums: Satterthwaite 1946.
 
     Args:
         counts: for each budget ``[s i k]``, what the metric counts in each run, each with a complete schedule.
@@ -87,23 +87,22 @@ def _fit(
     weights = np.linalg.solve(columns.T * sizes @ columns, columns.T * sizes)  # from means to height and slope
     height, slope = weights @ np.log(means)
     away = np.log(means) - columns @ (height, slope)
-    pure = sum(float((((cell - mean) / mean) ** 2).sum()) for cell, mean in zip(cells, means, strict=True))
+    own = np.array([cell.var(ddof=1) / len(cell) / cell.mean() ** 2 for cell in cells])  # variances of log means
     common = _common(covariance, sizes) / np.outer(means, means)
     rest = np.eye(len(x)) - columns @ weights
     apart, from_items = float(sizes @ away**2), max(0.0, float(np.trace((rest.T * sizes) @ rest @ common)))
-    pure_mean = pure / (runs - len(x))
-    expected = pure_mean + from_items / free
-    degrees = math.inf if not pure_mean else (expected / pure_mean) ** 2 * (runs - len(x))
-    ratio = apart / free / expected if expected else math.inf * bool(apart > 0) if apart else 0.0
-    fit_p = f_tail(ratio, free, min(degrees, 1e6))
+    pure = float(own @ (sizes * (sizes - 1))) / (runs - len(x))
+    expected = pure + from_items / free
+    degrees = (expected / pure) ** 2 * (runs - len(x)) if pure else math.inf
+    fit_p = f_tail(apart / free / expected if expected else math.inf, free, min(degrees, 1e6))
     tail = round(1 - level, 12)
-    items = t_quantile(math.inf, tail) ** 2 * (weights @ common @ weights.T)
-    seeds = t_quantile(runs - 2, tail) ** 2 * (pure + apart) / (runs - 2)
-    band = (
-        seeds / runs + max(0.0, float(items[0, 0])),
-        2 * float(items[0, 1]),
-        seeds / float(sizes @ (x - centre) ** 2) + max(0.0, float(items[1, 1])),
-    )
+    # Runs differ more, in relation to their errors, where these are few: every budget has its own variance, and the
+    # degrees of freedom are those of the end that has fewer.
+    at_ends = (columns[[0, -1]] @ weights) ** 2 * own
+    fewest = min(float(part.sum()) ** 2 / max(1e-300, float((part**2 / (sizes - 1)).sum())) for part in at_ends)
+    t, z = t_quantile(max(1.0, fewest), tail), t_quantile(math.inf, tail)
+    squares = weights @ (t**2 * np.diag(own) + z**2 * common) @ weights.T
+    band = (max(0.0, float(squares[0, 0])), 2 * float(squares[0, 1]), max(0.0, float(squares[1, 1])))
     return Trend("line" if fit_p > FIT_P else "lack of fit", between, fit_p, centre, float(height), float(slope), band)
 
 

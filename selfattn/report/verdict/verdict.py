@@ -6,7 +6,7 @@ pass, or models of unequal size that were to be equal, leave nothing to be said 
 
 from __future__ import annotations
 
-from selfattn.evaluation.statistics.design import POWER, seeds_needed, smallest_detectable
+from selfattn.evaluation.statistics.design import POWER, most_failing, seeds_needed, smallest_detectable
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.record import Model, Record
@@ -266,7 +266,7 @@ def _ceiling_sentence(record: Record) -> list[Message]:
         return []
     perfect = [name for name, own in good.items() if min(own) == 1.0]
     fewest = min(map(len, good.values()))
-    percent = amount(100 * (1 - 0.05 ** (1 / fewest)))
+    percent = amount(100 * most_failing(fewest))
     found = [message("verdict.ceiling", names=", ".join(good), count=fewest, percent=percent)]
     return found + ([message("verdict.ceiling.items", names=", ".join(perfect))] if perfect else [])
 
