@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+_LONGEST = 1000  # characters of a message; a file that is wrong may have a line of millions
+
 
 class UserError(Exception):
     """Bad input, said in one line: what is wrong, where (file and line), and what to do.
 
     The command line prints the message to standard error and exits with code 2; library callers catch it like
-    any other exception. Settings are named as arguments in backquotes; the command line says them as its options.
+    any other exception. Settings are named as arguments in backquotes; the command line says them as its options. A
+    message of more than 1,000 characters loses its middle.
 
     Example:
         >>> raise UserError("runs/x/config.json: not found; is this a run directory?")
@@ -19,6 +22,9 @@ class UserError(Exception):
         >>> UserError("the pairs are endless: give `items_per_epoch`").as_options()
         'the pairs are endless: give --items-per-epoch'
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= _LONGEST else f"{message[:700]} ... {message[-250:]}")
 
     def as_options(self) -> str:
         """Return the message with the settings named as options of the command line."""

@@ -27,7 +27,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb"):
+        temporary.unlink(missing_ok=True)  # a link that came with files of others would lead elsewhere
+        with temporary.open("xb"):
             mode = temporary.stat().st_mode
         write(temporary)
         temporary.chmod(mode)  # safetensors makes files that nobody else can read
@@ -55,6 +56,7 @@ def append_line(path: Path, line: str) -> None:
         OSError: the disk does not take it.
     """
     data = line.encode()
+    _check_no_link(path)
     with path.open("ab", buffering=0) as file:
         written = file.write(data)
         if written < len(data):  # half a line would be read by nobody
@@ -77,6 +79,7 @@ def in_use(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=_PATIENCE)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _check_no_link(folder / LOCK)
         lock.acquire()
     except Timeout:
         raise UserError(f"{folder}: another process is at work here; wait for it, or choose another `out`") from None
@@ -86,6 +89,12 @@ def in_use(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _check_no_link(path: Path) -> None:
+    """Refuse to write through a link, which may have come with files of others and lead anywhere."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "is a link", str(path))
 
 
 def sha256_of(path: Path) -> str:

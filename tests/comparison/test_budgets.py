@@ -105,6 +105,19 @@ def test_a_budget_left_out_afterwards_is_told(again: Path) -> None:
     assert departures(again) == {"plan": ("budgets",)}
 
 
+def test_a_plan_that_did_not_know_a_setting_yet_is_not_taken_for_changed(again: Path) -> None:
+    plan = read_plan(again)
+    assert plan.seal is not None
+    older = {name: value for name, value in plan.seal.decides.items() if name != "pilot"}
+    seal = dataclasses.replace(plan.seal, decides=older)
+    dataclasses.replace(plan, seal=seal).save(again)
+    assert departures(again) == {"plan": ("sha256",)}  # of this test's own making, and no `pilot`
+    dataclasses.replace(plan, seal=seal, pilot=True).save(again)
+    record, _ = write_comparison(again, again.parent / "report")
+    assert record.protocol is not None
+    assert record.protocol.departures[0].what == ("pilot", "sha256")
+
+
 def test_a_plan_that_was_changed_and_hashed_again_is_told_by_the_ledger(again: Path) -> None:
     plan = read_plan(again)
     assert plan.seal is not None

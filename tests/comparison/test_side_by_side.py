@@ -329,3 +329,10 @@ def test_a_small_budget_takes_its_share_of_the_time(tmp_path: Path, monkeypatch:
     with View(logs, left, 1, Console(file=said, highlight=False)):
         write(logs.file("a-seed0-budget0.25"), Progress(7, state="done", step=10, steps=10, seconds=20.0))
         wait_for("1 of 3 done, about 2 min left", said)  # 80 seconds and 20
+
+
+def test_what_a_killed_process_half_wrote_is_taken_away(tmp_path: Path) -> None:
+    logs = begun(tmp_path)
+    (logs.path / f".{LABELS[0]}.json.7.tmp").touch()
+    logs.clear(LABELS)
+    assert not list(logs.path.iterdir())

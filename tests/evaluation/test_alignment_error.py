@@ -179,6 +179,7 @@ def test_links_are_read_from_either_base() -> None:
         ("0-0\n1:2\n", r":2: '1:2' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
         ("0-0\n\n0-\n", ":3: '0-' is not a link"),
         ("0-0 -1-2\n", ":1: '-1-2' is not a link"),
+        ("9" * 5000 + "\n", ":1: '9{40}' is not a link; write"),
         ("٣-0\n", ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
     ],
 )

@@ -143,7 +143,9 @@ def test_the_page_states_coverage_in_the_hard_cases_too(simulation: Any) -> None
         assert (min(few, more) >= 0.9) == (simulation.HARD[label].failing == 0 and not simulation.HARD[label].blind)
 
 
-# Budgets: short forms of the simulations.
+# Budgets: short forms of the simulations; those of 2,000 made the page, and 200 of each row are held against it.
+
+NONE_THERE, ONE_THERE, CONVERGED, LINES, CURVED, DESIGNED, CEILING = range(3, 10)  # tables of the page
 
 
 def test_crossings_are_seldom_claimed_where_there_is_none(budgets: Any) -> None:
@@ -187,3 +189,49 @@ def test_failures_that_no_run_shows_stay_within_the_bound(budgets: Any) -> None:
         all_good, _, wrong = budgets.ceiling_rates(failing, 3, 200, (1, 6))
         assert wrong <= 0.05
         assert all_good == pytest.approx((1 - failing) ** 3, abs=0.12)
+
+
+def test_the_page_promises_what_was_asked_of_budgets(budgets: Any) -> None:
+    """Crossings where there is none: 1 % at most; what intervals hold: 95 %, but for trainings that fail."""
+    assert [cells[0] for cells in stated(NONE_THERE)] == [label for label in budgets.NO_CROSSING for _ in range(2)]
+    assert all(share(cells[2]) <= 0.01 and share(cells[7]) >= 0.95 for cells in stated(NONE_THERE))
+    assert [cells[0] for cells in stated(ONE_THERE)] == [label for label in budgets.CROSSING for _ in range(2)]
+    assert all(share(cells[2]) - share(cells[3]) <= 0.01 and share(cells[7]) >= 0.95 for cells in stated(ONE_THERE))
+    assert len(stated(CONVERGED)) == len(budgets.CONVERGED)
+    assert all(share(cells[5]) >= 0.94 for cells in stated(CONVERGED))  # two standard errors of 2,000
+    assert all(share(cells[4]) <= 0.06 for cells in stated(CONVERGED) if share(cells[3]) >= 0.1)
+    assert len(stated(LINES)) == len(budgets.POWER_LAWS)
+    assert all(share(cell) >= 0.94 for cells in stated(LINES) for cell in cells[4:7])
+    assert [cells[0] for cells in stated(CURVED)] == list(budgets.CURVES)
+    assert all(share(cells[4]) <= 0.05 for cells in stated(CEILING))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(20))
+def test_crossings_are_as_the_page_says(budgets: Any, row: int) -> None:
+    table, worlds, place = (
+        (NONE_THERE, budgets.NO_CROSSING, row) if row < 14 else (ONE_THERE, budgets.CROSSING, row - 14)
+    )
+    cells = stated(table)[place]
+    grid = budgets.replace(worlds[cells[0]], seeds=int(cells[1]))
+    found = budgets.crossing_rates(grid, 200, (6, row))
+    for rate, cell in zip(found, cells[2:], strict=True):
+        assert rate == pytest.approx(share(cell), abs=room(share(cell), 2000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(10))
+def test_convergence_is_as_the_page_says(budgets: Any, row: int) -> None:
+    cells, (_, _, grid) = stated(CONVERGED)[row], budgets.CONVERGED[row]
+    for rate, cell in zip(budgets.convergence_rates(grid, 200, (7, row)), cells[4:], strict=True):
+        assert rate == pytest.approx(share(cell), abs=room(share(cell), 2000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(8))
+def test_lines_are_as_the_page_says(budgets: Any, row: int) -> None:
+    cells, (start, slope, grid) = stated(LINES)[row], budgets.POWER_LAWS[row]
+    targets = [(start * budget**slope, budget) for budget in (4.5, 14.0, 40.0)]
+    found = budgets.trend_rates(grid, targets, 200, (8, row))
+    for rate, cell in zip(found[:4], cells[3:7], strict=True):
+        assert rate == pytest.approx(share(cell), abs=room(share(cell), 2000))

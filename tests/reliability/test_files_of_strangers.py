@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from selfattn.comparison.plan import read_to_resume
 from selfattn.data.readers.lines import count_lines, file_sha256
 from selfattn.errors import UserError
+from selfattn.files import in_use
 
 RUN = "runs/plain-seed0"
 Cli = Callable[..., Any]
@@ -143,3 +145,32 @@ def test_a_run_of_another_task_is_one_line_or_an_answer(cli: Cli, copy: Path, ta
         done = cli(command[0], copy / RUN, *command[1:], stdin="1 May 2030\n")
         assert done.code in (0, 2)
         assert done.err.count("\n") <= 1
+
+
+def test_a_message_is_never_as_long_as_what_is_wrong(cli: Cli, copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text(f"source,{'x' * 100_000}\na,b\n")
+    done = cli("score", copy / RUN, "--data", tmp_path / "pairs.csv", "--columns", "source,target")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert len(done.err) < 1100
+    assert "pairs.csv:1: no columns 'source' and 'target'; choose two of source, xx" in done.err
+    assert done.err.endswith("x with --columns\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")
+def test_nothing_is_written_through_a_link(cli: Cli, copy: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    for name in (f"report/.report.md.{os.getpid()}.tmp", f"report/.results.json.{os.getpid()}.tmp", "ledger.jsonl"):
+        own.write_text("precious\n")
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).unlink(missing_ok=True)
+        (copy / name).symlink_to(own)
+        cli("report", copy, "--out", copy / "report")
+        done = cli("evaluate", copy / RUN)
+        assert own.read_text() == "precious\n", name
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "ledger.jsonl: cannot be written (is a link); " in done.err
+    (copy / ".lock").unlink()
+    (copy / ".lock").symlink_to(own)
+    with pytest.raises(UserError, match=r"comparison: cannot be written \(is a link\)"), in_use(copy):
+        pass
+    assert own.read_text() == "precious\n"
