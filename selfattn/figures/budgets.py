@@ -103,6 +103,6 @@ class Convergence(Plain):
     """
 
     converged: bool
-    reduction: float | None
-    high: float | None
+    reduction: float | None = None
+    high: float | None = None
     margin: Share = 0.1

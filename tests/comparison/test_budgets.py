@@ -24,8 +24,11 @@ from selfattn.figures.gates import Gate
 from selfattn.figures.protocol import AtBudget, Budgets, Departure
 from selfattn.figures.reading import read_record
 from selfattn.figures.record import Record
+from selfattn.report.blocks import Paragraph
+from selfattn.report.sections.budgets import BudgetsSection
 from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import verdict
+from selfattn.report.words.messages import Message
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
@@ -288,6 +291,23 @@ def with_differences(record: Record, *found: tuple[float, float, float]) -> Reco
     models = record.budgets.found[0].models
     cells = tuple(AtBudget(one.budget, models, 1, 1, difference=one) for one in differences)
     return dataclasses.replace(record, budgets=Budgets("steps", cells, MODELS, locate(differences)))
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [("steps", "a share of 3,125 steps."), ("examples", "a share of 2,500 different pairs, in 1,250 steps")],
+)
+def test_shares_are_said_to_be_of_the_whole_training(made: Path, unit: Any, said: str) -> None:
+    """Also where the largest share is not all of it."""
+    record = read_record(made / "results.json")
+    assert record.budgets is not None
+    models = record.budgets.found[0].models
+    two = (AtBudget(0.2, models, 625, 1, 500), AtBudget(0.4, models, 1250, 1, 1000))
+    block = BudgetsSection().blocks(dataclasses.replace(record, budgets=Budgets(unit, two, MODELS)))[0]
+    assert isinstance(block, Paragraph)
+    (sentence,) = block.sentences
+    assert isinstance(sentence, Message)
+    assert said in sentence.say("en")
 
 
 def test_of_many_runs_that_departed_the_first_are_named(made: Path) -> None:

@@ -26,10 +26,12 @@ class BudgetsSection:
         budgets = record.budgets
         if budgets is None:
             return ()
-        steps, examples = (f"{count or 0:,}" for count in (budgets.found[-1].steps, budgets.found[-1].examples))
+        most = budgets.found[-1]
+        spent = most.steps if budgets.unit == "steps" else most.examples or 0
+        whole = {budgets.unit: f"{round(spent / most.budget):,}"}
         level = f"{100 * budgets.level:g}"
         return (
-            Paragraph(message(f"budgets.{budgets.unit}", steps=steps, examples=examples)),
+            Paragraph(message(f"budgets.{budgets.unit}", **{"steps": f"{most.steps:,}"} | whole)),
             Items(() if obstacles(record) else (*budget_outcomes(record), *convergences(record))),
             _chart(record, budgets),
             _table(record, budgets),
