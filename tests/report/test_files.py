@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,12 @@ def test_the_terminal_prints_names_as_they_are() -> None:
     data["models"][0]["name"] = "[red]x[/red]"
     data["attention"], data["buckets"] = {"examples": []}, []
     assert "[red]x[/red]" in printed(record_from_dict(data))
+
+
+@pytest.mark.parametrize("name", ["dates", "rich"])
+def test_headings_go_down_one_level_at_a_time(name: str) -> None:
+    """A page that skips a level is no outline, and documentation tools refuse it."""
+    text = render_markdown(record_from_dict(RECORDS[name]()))
+    levels = [len(line) - len(line.lstrip("#")) for line in text.splitlines() if re.match("#+ ", line)]
+    assert max(levels) >= 3
+    assert all(after <= before + 1 for before, after in pairwise(levels))

@@ -36,6 +36,7 @@ def markdown_of(shown: Document, lang: str = SOURCE) -> str:
     page = _Page(lang, Signs(shown.names))
     texts = [page.all([shown.verdict, *shown.first])]
     for part in shown.parts:
+        page.nested = False
         if part.names:
             page.signs.begin(part.names)
         texts.append(f"## {page.say(part.title)}\n\n{page.all(part.blocks)}")
@@ -71,6 +72,7 @@ class _Page:
 
     def __init__(self, lang: str, signs: Signs, level: int = 3, escape: Callable[[str], str] = plain) -> None:
         self.lang, self.signs, self.level, self.escape = lang, signs, level, escape
+        self.nested = False  # below a heading of the section: what is folded away stands one level lower
 
     def all(self, blocks: Iterable[b.Block]) -> str:
         """Blocks one below the other; those that show nothing are left out."""
@@ -89,6 +91,7 @@ class _Page:
                     parts.append(f"[{self.say(block.link[0])}]({block.link[1]})")
                 return " ".join(parts)
             case b.Heading():
+                self.nested = True
                 head = f"{'#' * self.level} {self.say(block.text)}"
                 return f"{head}\n\n{self.say(block.aside)}" if block.aside else head
             case b.Items():
@@ -100,7 +103,7 @@ class _Page:
                 fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
                 return f"{fence}\n{block.text}\n{fence}"
             case b.Folded():
-                inner = _Page(self.lang, self.signs, self.level + 1)
+                inner = _Page(self.lang, self.signs, self.level + self.nested)
                 return inner.all([b.Heading(block.title), *block.blocks])
             case b.Verdict():
                 return self.verdict(block)
