@@ -34,7 +34,8 @@ def train_command(task: type[Task]) -> Callable[..., None]:
 
 def compare_command(task: type[Task]) -> Callable[..., None]:
     """Make the command that compares models on a task."""
-    from selfattn.comparison.plan import PLAN, CompareOptions
+    from selfattn.comparison.planning.options import CompareOptions
+    from selfattn.comparison.planning.plan import PLAN
 
     def work(settings: Mapping[str, Any], out: Path) -> None:
         from rich.console import Console

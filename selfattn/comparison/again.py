@@ -9,7 +9,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from selfattn.comparison.compare import with_demo, write_comparison
-from selfattn.comparison.plan import PLAN, WHOLE, Lang, Plan, Planned, read_plan, run_name
+from selfattn.comparison.planning.options import Lang
+from selfattn.comparison.planning.plan import PLAN, WHOLE, Plan, Planned, read_plan, run_name
 from selfattn.comparison.record import make_record
 from selfattn.comparison.testing import Tested
 from selfattn.errors import SettingError, UserError

@@ -10,26 +10,16 @@ from typing import Any
 
 from selfattn.comparison.costs import Forecast, forecast_of, measure_costs, steps_of
 from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.matching import match_models
-from selfattn.comparison.plan import (
-    NOT_THE_RESULT,
-    PLAN,
-    CompareOptions,
-    Plan,
-    Planned,
-    Variant,
-    choose,
-    primary_pair,
-    read_plan,
-    read_to_resume,
-    run_name,
-)
-from selfattn.comparison.protocol import hold_against_plan, seal_of
+from selfattn.comparison.planning.matching import match_models
+from selfattn.comparison.planning.models import choose, primary_pair
+from selfattn.comparison.planning.options import NOT_THE_RESULT, CompareOptions
+from selfattn.comparison.planning.plan import PLAN, Plan, Planned, Variant, read_plan, read_to_resume, run_name
+from selfattn.comparison.planning.protocol import hold_against_plan, seal_of
+from selfattn.comparison.planning.tuning import space, tune
 from selfattn.comparison.record import make_record
 from selfattn.comparison.running.jobs import Jobs, jobs_of
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
-from selfattn.comparison.tuning import space, tune
 from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
@@ -57,7 +47,7 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
 
     Args:
         task: what they are compared on: its name, such as ``"dates"``; or the task, made with its options.
-        settings: fields of :class:`selfattn.comparison.plan.CompareOptions`; of
+        settings: fields of :class:`selfattn.comparison.planning.options.CompareOptions`; of
             :class:`selfattn.training.config.TrainingConfig`, in place of what the task's recipe says; and where the
             task is given by its name, its own options.
 

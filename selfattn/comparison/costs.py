@@ -20,7 +20,7 @@ from torch import Tensor
 from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.planning.plan import Plan
 from selfattn.comparison.running.jobs import Job, Jobs, jobs_of
 from selfattn.comparison.running.side_by_side import reached
 from selfattn.comparison.testing import Tested

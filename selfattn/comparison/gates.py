@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.planning.plan import Plan
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Gate

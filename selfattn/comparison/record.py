@@ -11,7 +11,8 @@ from typing import Any
 from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.costs import RunTimes, read_costs
 from selfattn.comparison.gates import make_gates
-from selfattn.comparison.plan import Plan, Variant, primary_pair
+from selfattn.comparison.planning.models import primary_pair
+from selfattn.comparison.planning.plan import Plan, Variant
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError

@@ -30,7 +30,7 @@ from selfattn.comparison.diagnostics import (
     measure_cost,
     show_attention,
 )
-from selfattn.comparison.plan import Variant
+from selfattn.comparison.planning.plan import Variant
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError

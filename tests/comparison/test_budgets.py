@@ -15,7 +15,7 @@ from selfattn.codec import fingerprint
 from selfattn.comparison import costs
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
-from selfattn.comparison.plan import Plan, Planned, Variant, read_plan, run_name
+from selfattn.comparison.planning.plan import Plan, Planned, Variant, read_plan, run_name
 from selfattn.comparison.running import jobs
 from selfattn.errors import UserError
 from selfattn.evaluation.statistics.crossings import locate

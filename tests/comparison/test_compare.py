@@ -16,7 +16,8 @@ import torch
 import selfattn
 from selfattn.comparison import diagnostics as examine
 from selfattn.comparison.compare import compare, write_comparison
-from selfattn.comparison.plan import CompareOptions, choose
+from selfattn.comparison.planning.models import choose
+from selfattn.comparison.planning.options import CompareOptions
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.overfitting import overfitting

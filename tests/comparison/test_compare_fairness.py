@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison import matching
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.comparison.costs import COSTS
-from selfattn.comparison.plan import Plan, Planned, read_plan, read_to_resume
+from selfattn.comparison.planning import matching
+from selfattn.comparison.planning.plan import Plan, Planned, read_plan, read_to_resume
 from selfattn.comparison.running import jobs
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates

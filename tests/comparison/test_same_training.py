@@ -102,7 +102,7 @@ def test_what_is_declared_may_differ_and_is_said(runs: dict[str, Path], tmp_path
 
 def test_what_was_tuned_for_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And is what the trial that was chosen had: a rate that was never tried was not found by trying."""
-    from selfattn.comparison import tuning
+    from selfattn.comparison.planning import tuning
 
     rates, tried = {"rnn-attention": 0.01, "transformer": 0.001}, dict[str, float]()
 

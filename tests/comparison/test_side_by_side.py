@@ -20,7 +20,7 @@ from rich.console import Console
 
 from selfattn.codec import write
 from selfattn.comparison.compare import compare
-from selfattn.comparison.plan import CompareOptions
+from selfattn.comparison.planning.options import CompareOptions
 from selfattn.comparison.running import jobs, live
 from selfattn.comparison.running.progress import Logs, Progress, View
 from selfattn.errors import UserError

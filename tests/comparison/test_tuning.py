@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison import tuning
-from selfattn.comparison.plan import MOST_SEEDS, CompareOptions, Plan, Planned
+from selfattn.comparison.planning import tuning
+from selfattn.comparison.planning.options import MOST_SEEDS, CompareOptions
+from selfattn.comparison.planning.plan import Plan, Planned
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
 from selfattn.training.config import TrainingConfig

@@ -19,7 +19,7 @@ RUN = "comparison-2/runs/plain-seed0"
 def readers(folder: Path) -> dict[str, Callable[[Path], object]]:
     """What reads which file; those that are not there are made."""
     from selfattn.codec import parse
-    from selfattn.comparison.plan import read_plan
+    from selfattn.comparison.planning.plan import read_plan
     from selfattn.comparison.testing import Tested
     from selfattn.data.readers.lines import read_texts
     from selfattn.data.readers.pair_files import read_pairs

@@ -21,7 +21,7 @@ from small_runs import Cli
 from selfattn.codec import encode
 from selfattn.comparison import testing
 from selfattn.comparison.costs import read_costs
-from selfattn.comparison.plan import read_plan
+from selfattn.comparison.planning.plan import read_plan
 from selfattn.errors import UserError
 from selfattn.figures.reading import read_record
 from selfattn.files import append_line

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison.plan import read_to_resume
+from selfattn.comparison.planning.plan import read_to_resume
 from selfattn.data.readers.lines import count_lines, file_sha256
 from selfattn.errors import UserError
 from selfattn.files import in_use

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from small_runs import Cli
 
-from selfattn.comparison.plan import read_plan
+from selfattn.comparison.planning.plan import read_plan
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import read_pairs
 from selfattn.errors import UserError

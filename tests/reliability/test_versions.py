@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from selfattn.claims.record import read_record as read_claims
 from selfattn.comparison import testing
 from selfattn.comparison.again import report
-from selfattn.comparison.plan import read_plan
+from selfattn.comparison.planning.plan import read_plan
 from selfattn.errors import UserError
 from selfattn.figures.reading import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory

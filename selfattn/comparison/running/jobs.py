@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from selfattn.comparison.plan import WHOLE, CompareOptions, Plan, Planned, Variant, run_name
+from selfattn.comparison.planning.options import CompareOptions
+from selfattn.comparison.planning.plan import WHOLE, Plan, Planned, Variant, run_name
 from selfattn.comparison.testing import Tested, count_failed, is_tested, test_run
 from selfattn.console import say
 from selfattn.data.pairs import Pair

@@ -26,7 +26,7 @@ import torch
 from filelock import FileLock, Timeout
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from selfattn.comparison.plan import CompareOptions
+from selfattn.comparison.planning.options import CompareOptions
 from selfattn.comparison.running.jobs import Job, Jobs
 from selfattn.comparison.running.progress import Logs, Reporter, View
 from selfattn.errors import UserError

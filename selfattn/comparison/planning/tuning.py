@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from selfattn.comparison.plan import MOST_SEEDS, Plan, Planned
+from selfattn.comparison.planning.options import MOST_SEEDS
+from selfattn.comparison.planning.plan import Plan, Planned
 from selfattn.comparison.running.jobs import Job, Jobs
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.figures.record import TuningTrial

@@ -1,19 +1,20 @@
-"""What a comparison is asked for and is going to do, written down before it begins, so that it can go on where it was
+"""What a comparison is going to do, written down before it begins, so that it can go on where it was
 stopped. Imports no torch.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, MinLen
 
 from selfattn.codec import Plain, decode, encode, read_json, refuse_newer, short, write
+from selfattn.comparison.planning.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError, UserError, option
 from selfattn.figures.gates import Floor
 from selfattn.figures.protocol import Seal
@@ -21,129 +22,12 @@ from selfattn.figures.quality import Headline
 from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
-from selfattn.models.presets import PRESETS, get_preset
 from selfattn.registry import TASKS, check_plugins, is_name, loaded_plugins
-from selfattn.report.words.catalogue import LANGS, SOURCE
-from selfattn.runs.task import Budget, Task
-from selfattn.runs.train import with_settings
-from selfattn.settings import check
-from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
-from selfattn.training.distributed.launch import asked_threads
-
-if TYPE_CHECKING:
-    Lang = str
-else:
-    Lang = Literal[LANGS]
-
-Backend = Literal["local", "dask", "ray"]
-BudgetIn = Literal["steps", "examples"]
-NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # settings that decide nothing of what comes out
-SEEDS = 3  # of a comparison that is to say something; one is enough to try things out
-MOST_SEEDS = 10_000
+from selfattn.training.config import TrainingConfig
 
 PLAN = "comparison.json"
 SCHEMA = 1
 _ADVICE = "choose another --out and compare again"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions:
-    """Settings of every comparison, besides those of the task and of how models are trained.
-
-    Attributes:
-        models: which models, separated by commas; `all` for every one that `selfattn models` lists.
-        seeds: how many times each is trained, with the seeds 0, 1, ...; 3, or 1 with --quick.
-        quick: small trainings, to try things out.
-        out: where report, results and runs are kept; must not hold anything yet.
-        resume: go on with the comparison that --out holds; what is finished is not run again.
-        lang: language in which the report opens, and of the summary in the terminal.
-        test_items: unseen pairs that every model is tested on; of a file, at most its test part.
-        set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
-        few: train also on so few pairs, with the first seed, and report it: numbers separated by commas.
-        first_seed: the seeds are this one and those after it: fresh ones for what a pilot has suggested.
-        budgets: shares of the training, such as 0.125,0.25,0.5,1: each with all models and seeds, in a training of its
-            own whose whole schedule it has; the report says for which of them which model is better.
-        budget_in: what they are shares of: the steps, on the same pairs, or the different pairs, in as many steps.
-        pilot: this comparison explores: its report says so, and its runs are never put together with others.
-        match: give the models widths with which they have the same of it: parameters (outside embeddings), body
-            (without any axis over the vocabulary: an output matrix of its own left out, too), training FLOPs for each
-            target token, or wall seconds of a training step, measured here.
-        budget: how much of it; where not given, the median of what the models have as they are.
-        match_limit: models further apart than this share are refused.
-        apart: compare models of different size all the same; the report says so.
-        tune: try so many settings for each model first (learning rate, warm-up, dropout, label smoothing), the same
-            for all, and take the best on validation.
-        metric: the metric that decides, by name; where not given, the first of the task.
-        jobs: trainings side by side; where not given, one for each core, or for each GPU.
-        backend: where they are done: processes of this machine, or the workers of a Dask or Ray cluster, which have to
-            see --out under the same path.
-        address: of the cluster, such as tcp://10.0.0.1:8786 for Dask or 10.0.0.1:6379 for Ray.
-        threads: threads of each; where not given, as OMP_NUM_THREADS says, or 1.
-        device: where to compute; auto takes a GPU where there is one.
-        plan_only: say what there is to train, about how long it takes and how much disk; train nothing.
-    """
-
-    repeated: ClassVar[tuple[str, ...]] = ("set",)
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
-        "Budgets": ("budgets", "budget_in", "first_seed", "pilot"),
-        "Side by side": ("jobs", "backend", "address", "threads", "device"),
-    }
-
-    models: tuple[str, ...]
-    seeds: int | None = None
-    quick: bool = False
-    out: Path
-    resume: bool = False
-    lang: Lang = SOURCE
-    test_items: int | None = None
-    set: tuple[str, ...] = ()
-    few: tuple[int, ...] = ()
-    first_seed: int = 0
-    budgets: tuple[float, ...] = (1.0,)
-    budget_in: BudgetIn = "steps"
-    pilot: bool = False
-    metric: str | None = None
-    match: Budget | None = None
-    budget: float | None = None
-    match_limit: float = 0.02
-    apart: bool = False
-    tune: int = 0
-    jobs: int | None = None
-    backend: Backend = "local"
-    address: str | None = None
-    threads: int | None = None
-    device: DeviceName = "auto"
-    plan_only: bool = False
-
-    @property
-    def seed_count(self) -> int:
-        """How many seeds there are."""
-        return self.seeds if self.seeds is not None else 1 if self.quick else SEEDS
-
-    @property
-    def thread_count(self) -> int:
-        """How many threads each training has: models this small gain nothing from a second."""
-        return self.threads or asked_threads() or 1
-
-    def __post_init__(self) -> None:
-        check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "tune first_seed", int, lambda x: x >= 0, "a whole number of at least 0")
-        check(self, "seeds", int, lambda x: x <= MOST_SEEDS - self.first_seed, f"seeds below {MOST_SEEDS}")
-        check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
-        check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
-        if self.budget is not None and self.match is None:
-            raise SettingError("`budget`: says how much of what? Give `match` parameters, flops or seconds as well")
-        check(self, "budget", float, lambda x: x > 0, "a number above 0")
-        if self.address is not None and self.backend == "local":
-            raise SettingError("`address`: of what? Give `backend` dask or ray as well")
-        if self.backend == "dask" and self.address is None:
-            raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")
-        if min(self.few, default=1) < 1:
-            raise SettingError(f"`few` {min(self.few)}: expected whole numbers of at least 1, separated by commas")
-        for share in self.budgets or (0.0,):
-            if not 0 < share <= 1 or self.budgets.count(share) > 1:
-                raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once")
 
 
 @dataclass(frozen=True)
@@ -358,51 +242,3 @@ def run_name(name: str, seed: int, variant: Variant = WHOLE) -> str:
     """
     few = "" if variant.few is None else f"-first{variant.few}"
     return f"runs/{name}-seed{seed}{few}" + ("" if variant.share == 1 else f"-budget{variant.share!r}")
-
-
-def choose(task: Task, options: CompareOptions) -> dict[str, Planned]:
-    """Look the models up and apply what is set, before any work is done.
-
-    A model is named as a preset, or as ``name=preset`` to give a preset another name.
-
-    Args:
-        task: gives presets the size that it asks for, before what is set.
-        options: of the comparison.
-
-    Raises:
-        UserError: a model is unknown or named twice, or a setting is not one of a model.
-    """
-    named = [_named(text) for text in (PRESETS if options.models == ("all",) else options.models)]
-    if not named:
-        raise SettingError("`models`: no model given; name at least one, or all")
-    names = [name for name, _ in named]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SettingError(f"`models`: {', '.join(twice)} is named twice; name each model once, or one as name=model")
-    for setting in options.set:
-        owner, colon, _ = setting.partition("=")[0].partition(":")
-        if colon and owner not in names:
-            raise SettingError(f"`set` {setting}: {owner!r} is not a model of this comparison: {', '.join(names)}")
-    found = {}
-    for name, preset in named:
-        config = with_settings(task.size(get_preset(preset).config), options.set, name)
-        task.check_model(config, preset)
-        found[name] = Planned(preset, config_to_dict(config))
-    return found
-
-
-def primary_pair(task: Task, names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two models that a comparison is about: those that the task asks about, or the only two."""
-    asked = task.subject().pair
-    if asked and set(asked) <= set(names):
-        return asked
-    return (names[0], names[1]) if len(names) == 2 else None
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, preset = text.partition("=")
-    if not equals:
-        return text, text
-    if not is_name(name) or not name.isascii() or " " in name:
-        raise SettingError(f"`models` {text}: expected name=model, the name of at most 100 letters, digits, - and _")
-    return name, preset

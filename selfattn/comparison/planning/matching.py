@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
 from selfattn.comparison.costs import step_seconds
-from selfattn.comparison.plan import CompareOptions
+from selfattn.comparison.planning.options import CompareOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.figures.record import BODIES_APART, Matching

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.codec import decode, encode, fingerprint
-from selfattn.comparison.plan import PLAN, Plan, Variant
+from selfattn.comparison.planning.plan import PLAN, Plan, Variant
 from selfattn.comparison.running.jobs import Jobs
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
