@@ -42,7 +42,9 @@ _SHOWN = ("cross", "blocking", "gradient")
 _EXAMPLES, _EXAMPLES_WITHOUT_TAGS = 12, 6  # whose attention is shown
 
 
-def ask_gates(run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *, thorough: bool) -> tuple[Gate, ...]:
+def ask_gates(
+    run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *, thorough: bool, share: float
+) -> tuple[Gate, ...]:
     """Ask everything that decides whether the run's figures mean anything.
 
     Args:
@@ -51,6 +53,7 @@ def ask_gates(run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *
         tests: that it is tested on.
         outputs: what it wrote for the test pairs.
         thorough: also train a fresh model on a few examples.
+        share: of the recipe's steps that the run was trained for.
     """
     # A seeded draw, so that the same pairs, of different lengths, are asked every time.
     asked = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
@@ -60,12 +63,12 @@ def ask_gates(run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *
         *output_gates(texts, targets, [output.finished for output in outputs]),
         tests.seen.overlap,
     ]
-    reached = _published_floor(run, task, tests, texts, targets)
+    reached = _published_floor(run, task, tests, texts, targets, share)
     return (*gates, *([reached] if reached else []), *([_overfitting(run, tests)] if thorough else []))
 
 
 def _published_floor(
-    run: Run, task: Task, tests: TestSet, outputs: Sequence[str], targets: Sequence[str]
+    run: Run, task: Task, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
 ) -> Gate | None:
     """Ask for what others reached, where they did the same with a model of this kind."""
     training, data = run.config.training, run.config.data
@@ -73,11 +76,13 @@ def _published_floor(
     if floor is None:
         return None
     metric = make_metric(floor.metric, task.language)
-    pairs = tests.seen.pairs
     passes = training.epochs if training.items_per_epoch is None else 1
-    distinct = pairs if "first" not in data else int(data["first"])
+    examples = round(tests.seen.pairs * passes * share)
+    if share == 1 and training.max_steps is not None:  # how many pairs so many steps had is not known
+        examples = 0
+    distinct = min(tests.seen.pairs, examples) if "first" not in data else int(data["first"])
     value = metric.of(outputs, targets)
-    return floor_gate(floor, value, better=metric.better, examples=pairs * passes, distinct=distinct)
+    return floor_gate(floor, value, better=metric.better, examples=examples, distinct=distinct)
 
 
 def _overfitting(run: Run, tests: TestSet) -> Gate:

@@ -217,7 +217,7 @@ def is_tested(path: Path) -> bool:
     return (path / RESULT).is_file() and (path / ANSWERS).is_file()
 
 
-def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: bool) -> Tested:
+def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: bool, share: float) -> Tested:
     """Test a run and keep the results in its directory.
 
     Args:
@@ -226,6 +226,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
         tests: of the run's seed.
         leading: also hold attention against what the outputs depend on, which the report does for one run of a model.
         thorough: also measure cost, and whether a fresh model of its kind can learn at all.
+        share: of the recipe's steps that it was trained for.
     """
     directory, decoding = RunDirectory(run.path), task.decoding
     started = time.perf_counter()
@@ -238,7 +239,7 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
         scores=task.scores([output.text for output in outputs], [pair.target for pair in tests.pairs]),
         decoding={"beam": decoding.beam, "length_penalty": decoding.length_penalty},
         seconds=seconds,
-        gates=ask_gates(run, task, tests, outputs, thorough=thorough),
+        gates=ask_gates(run, task, tests, outputs, thorough=thorough, share=share),
         cost=measure_cost(run, tests, metrics=directory.metrics(), thorough=thorough),
         alignment=align_with_gold(run, tests),
         agreement=hold_against_dependence(run, tests, outputs) if leading else None,

@@ -15,7 +15,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Floor
 from selfattn.figures.record import Record
-from selfattn.tasks.translation import stated_floor
+from selfattn.tasks.translation import Translation, stated_floor
 
 SOURCE = "Smith 2026, a Transformer: 41.02"
 SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
@@ -109,6 +109,26 @@ def test_every_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_pa
     korean, _ = compare("translation", **asked | {"lang": "ko", "resume": True})
     assert "--lang ko" in korean.command
     assert replace(korean, command="") == replace(record, command="")
+
+
+def test_a_share_of_the_training_is_held_against_what_it_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_from_80 = Floor("exact_match", 0.99, SOURCE, examples=80, distinct=80)
+    monkeypatch.setattr(Translation, "published", lambda self, settings: {"transformer": asked_from_80})
+    compare("translation", **options(tmp_path, models=("one=transformer",), set=SMALL, budgets=(0.5, 1.0), jobs=1))
+    whole, half = (
+        json.loads((tmp_path / "out" / "runs" / f"one-seed0{name}" / "test.json").read_text())["gates"]
+        for name in ("", "-budget0.5")
+    )
+    (found,) = [gate["reason"] for gate in whole if gate["name"] == "published floor"]
+    assert found.startswith("exact_match 0 after 100 training pairs, ")
+    assert not [gate for gate in half if gate["name"] == "published floor"]  # 50 pairs
+
+
+def test_who_is_stopped_after_some_steps_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_from_1 = Floor("exact_match", 0.99, SOURCE, examples=1)
+    monkeypatch.setattr(Translation, "published", lambda self, settings: {"transformer": asked_from_1})
+    record, _ = compare("translation", **options(tmp_path, models=("one=transformer",), set=SMALL, max_steps=1))
+    assert floors(record) == []
 
 
 def test_without_one_there_is_no_such_gate_on_translations(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
-from selfattn.tasks.translation import size_for_sentences
+from selfattn.tasks.translation import Translation, size_for_sentences
 
 Cli = Callable[..., Any]
 TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
@@ -246,3 +246,24 @@ def test_every_preset_has_a_size_for_sentences() -> None:
 
     for preset in PRESETS.values():
         size_for_sentences(preset.config)
+
+
+def test_what_others_reached_is_known_by_the_test_pairs(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
+    def task(source: str, target: str, test: str) -> Translation:
+        other = (
+            "test_2017_flickr" if "2016" in test else "test_2016_flickr"
+        )  # a small training part: only the test matters
+        data, valid, tested = (
+            tuple(shared_data(f"multi30k/{part}.{language}.gz") for language in (source, target))
+            for part in (other, "val", test)
+        )
+        return Translation(source=source, target=target, data=data, valid=valid, test=tested)
+
+    for source, target, test, known in (
+        ("en", "de", "test_2016_flickr", ["transformer"]),
+        ("de", "en", "test_2016_flickr", ["rnn with attention", "transformer"]),
+        ("en", "de", "test_2017_flickr", []),
+        ("en", "fr", "test_2016_flickr", []),
+    ):
+        asked = task(source, target, test)
+        assert sorted(asked.published(asked.splits(0).settings)) == known

@@ -144,7 +144,9 @@ class Jobs:
                 self._note(job, count_failed(path, self.task, tests, str(error)))
         if job.tested and not is_tested(path):
             thorough = job.leading and not self.options.quick
-            self._note(job, test_run(load(path), self.task, tests, leading=job.leading, thorough=thorough))
+            share = job.variant.share
+            tested = test_run(load(path), self.task, tests, leading=job.leading, thorough=thorough, share=share)
+            self._note(job, tested)
 
     def _note(self, job: Job, tested: Tested) -> None:
         note_look(tested.path, self.command, plan=job.seal, answers=tested.result.answers_sha256 or "")
