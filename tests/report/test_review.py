@@ -202,11 +202,7 @@ def test_a_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:
 
 def test_the_expected_best_of_fewer_trials_is_drawn_and_in_a_table(rich: Record) -> None:
     def best(*counts: int) -> tuple[list[Chart], list[Table]]:
-        trials = (
-            TuningTrial({}, 0.5, 1.0),
-            TuningTrial({"lr": 0.1}, 0.9, 1.0, True),
-            TuningTrial({"lr": 1.0}, 0.7, 1.0),
-        )
+        trials = tuple(TuningTrial({"lr": valid}, valid) for valid in (0.5, 0.9, 0.7))
         models = zip(rich.models, counts, strict=True)
         tuned = tuple(dataclasses.replace(model, tuning=trials[:count]) for model, count in models)
         blocks = Fairness().blocks(dataclasses.replace(rich, models=tuned))
@@ -215,11 +211,8 @@ def test_the_expected_best_of_fewer_trials_is_drawn_and_in_a_table(rich: Record)
 
     (chart,), (table,) = best(3, 2, 3, 3)
     drawn = {line.name: [(spot.x, spot.y) for spot in line.spots] for line in chart.lines}
-    mean_of_three, of_pairs = (
-        0.7,
-        (0.9 * 5 + 0.7 * 3 + 0.5) / 9,
-    )  # of nine pairs five have the best, one the worst twice
-    assert drawn["rnn-attention"][:2] == [(1, pytest.approx(mean_of_three)), (2, pytest.approx(of_pairs))]
+    of_two = (0.9 * 5 + 0.7 * 3 + 0.5) / 9  # of nine pairs five have the best, one the worst twice
+    assert drawn["rnn-attention"][:2] == [(1, pytest.approx(0.7)), (2, pytest.approx(of_two))]
     assert drawn["rnn-peeky"] == [(1, pytest.approx(0.7)), (2, pytest.approx(0.8))]
     assert [row.cells[0] for row in table.rows] == ["1", "2", "3"]
     place = [column.head for column in table.columns].index("rnn-peeky")
