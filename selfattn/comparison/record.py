@@ -106,6 +106,7 @@ def make_record(
         subject=task.subject(),
         units={name: one.unit for name, one in metrics.items()},
         budgets=_budgets(trained, plan, metric, labels),
+        margin=plan.margin,
     )
 
 

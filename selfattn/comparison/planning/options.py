@@ -54,6 +54,9 @@ class CompareOptions:
         tune: try so many settings for each model first (learning rate, warm-up, dropout, label smoothing), the same
             for all, and take the best on validation.
         metric: the metric that decides, by name; where not given, the first of the task.
+        margin: the smallest difference between the two models asked about that is worth having, in percentage points of
+            a share or points of another metric; fixed in the plan, and the verdict says on which side of it the
+            difference lies.
         jobs: trainings side by side; where not given, one for each core, or for each GPU.
         backend: where they are done: processes of this machine, or the workers of a Dask or Ray cluster, which have to
             see --out under the same path.
@@ -66,7 +69,8 @@ class CompareOptions:
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
-        "Budgets": ("budgets", "budget_in", "first_seed", "pilot"),
+        "Budgets": ("budgets", "budget_in"),
+        "Plan": ("metric", "margin", "first_seed", "pilot"),
         "Side by side": ("jobs", "backend", "address", "threads", "device"),
     }
 
@@ -84,6 +88,7 @@ class CompareOptions:
     budget_in: BudgetIn = "steps"
     pilot: bool = False
     metric: str | None = None
+    margin: float | None = None
     match: Budget | None = None
     budget: float | None = None
     match_limit: float = 0.02
@@ -115,6 +120,7 @@ class CompareOptions:
         if self.budget is not None and self.match is None:
             raise SettingError("`budget`: says how much of what? Give `match` parameters, flops or seconds as well")
         check(self, "budget", float, lambda x: x > 0, "a number above 0")
+        check(self, "margin", float, lambda x: 0 < x < 100, "points above 0 and below 100")
         if self.address is not None and self.backend == "local":
             raise SettingError("`address`: of what? Give `backend` dask or ray as well")
         if self.backend == "dask" and self.address is None:

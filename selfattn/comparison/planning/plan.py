@@ -104,6 +104,7 @@ class Plan(Plain):
         examples: different pairs that it sees; 0 where nobody has to know.
         pilot: whether it explores.
         primary: the two models that the comparison is about; None where it is about all.
+        margin: the smallest difference worth having, in points; None where none was stated.
         seal: what was fixed before training; None in a plan of before there was one.
         headline: what the verdict is about.
         matching: what the models were sized for.
@@ -128,6 +129,7 @@ class Plan(Plain):
     examples: int = 0
     pilot: bool = False
     primary: tuple[str, str] | None = None
+    margin: Annotated[float, Gt(0)] | None = None
     seal: Seal | None = None
     headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED
