@@ -165,6 +165,7 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         seeds=options.seed_count,
         few=options.few,
         first_seed=options.first_seed,
+        test_draw=options.test_draw,
         budgets=tuple(sorted(options.budgets)),
         budget_in=options.budget_in,
         steps=steps_of(data, jobs.recipe) if in_parts else 0,

@@ -218,6 +218,7 @@ def make_test_set(
     items: int | None,
     probes: bool,
     first: int | None = None,
+    draw: int = 0,
 ) -> TestSet:
     """Make everything that models are tested on.
 
@@ -228,6 +229,7 @@ def make_test_set(
         items: test pairs at most; None for all there are.
         probes: whether to ask for more than the test part does.
         first: the models were trained on so many pairs only; default all there are.
+        draw: which draw of the test pairs, see `Splits.fresh_test`; default 0, the first.
 
     Raises:
         UserError: a setting or the data are not usable.
@@ -241,7 +243,7 @@ def make_test_set(
             yield from splits.train(epoch, training.items_per_epoch)
 
     return TestSet(
-        splits.test(items),
+        splits.fresh_test(items, draw) if draw else splits.test(items),
         splits.validation(training.validation_items),
         trained_on,
         splits.probes() if probes else {},

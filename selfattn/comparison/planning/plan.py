@@ -98,6 +98,7 @@ class Plan(Plain):
         models: by name, in their order.
         few: further trainings on so few pairs.
         first_seed: the seeds are this one and those after it.
+        test_draw: which draw of the test pairs.
         budgets: shares of the training.
         budget_in: what they are shares of.
         steps: of the whole training; 0 where that is not known before it begins.
@@ -123,6 +124,7 @@ class Plan(Plain):
     models: Annotated[Mapping[str, Planned], MinLen(1)]
     few: tuple[Annotated[int, Ge(1)], ...]
     first_seed: Annotated[int, Ge(0)] = 0
+    test_draw: Annotated[int, Ge(0)] = 0
     budgets: Annotated[tuple[Annotated[float, Gt(0), Le(1)], ...], MinLen(1)] = (1.0,)
     budget_in: BudgetIn = "steps"
     steps: int = 0
