@@ -109,7 +109,7 @@ class EndlessSplits(Splits):
 
     def fresh_test(self, count: int | None, draw: int) -> list[Pair]:
         """Pairs of the part ``test`` that another seed draws; draws may share a few."""
-        return self.draw("test", draw, 0, self._given(count, "test_items"))
+        return list(self.draw("test", draw, 0, self._given(count, "test_items")))
 
     def _given(self, count: int | None, setting: str) -> int:
         if count is None:
