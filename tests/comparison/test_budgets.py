@@ -320,6 +320,10 @@ def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypat
     assert lines[0] == "rnn-plain: 7 trainings of 3 to 12 steps, 500.0 ms a step"
     # twice 3, 6 and 12 steps and once 12 more, of two models, half a second each, two at once
     assert lines[2].startswith("14 trainings, 2 side by side: about 27 seconds")
+    tuned = cli("compare", "dates", *given, "--tune", 3, "--plan-only", "--out", tmp_path / "out").out.splitlines()
+    assert tuned[2].startswith("26 trainings")  # of each model three trials of 12 steps and three of 3
+    once = cli("compare", "dates", *given, "--tune", 1, "--plan-only", "--out", tmp_path / "out").out.splitlines()
+    assert once[2].startswith("16 trainings")
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,13 @@ def test_of_several_budgets_rates_are_searched_for_at_both_ends_and_lie_between_
     }
 
 
+def test_the_recipe_alone_is_no_search_with_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, asked = tuned({"rnn-attention": 0.1, "transformer": 0.1}, monkeypatch, count=1, budgets=(0.25, 1.0))
+    assert [len(model.trials) for model in plan.models.values()] == [1, 1]
+    assert {model.rates for model in plan.models.values()} == {None}
+    assert len(asked) == 2
+
+
 def test_few_trials_have_no_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, _ = tuned({"rnn-attention": 0.1, "transformer": 0.1}, monkeypatch, count=3)
     assert [len(model.trials) for model in plan.models.values()] == [3, 3]

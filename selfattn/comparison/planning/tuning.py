@@ -149,7 +149,7 @@ def tune(plan: Plan, jobs: Jobs) -> Plan:
     """
     settings, least = choices(jobs.options.tune, jobs.recipe), min(plan.budgets)
     models = _searched(plan, jobs, settings, plan.main)
-    if len(plan.budgets) > 1:
+    if len(plan.budgets) > 1 and len(settings) > 1:  # one trial, the recipe's, is no search
         rates = [Choice({"lr": choice.training.get("lr", jobs.recipe.lr)}) for choice in settings]
         small = _searched(replace(plan, models=models), jobs, rates, plan.variants[least])
         for name, model in models.items():
