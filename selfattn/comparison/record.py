@@ -8,6 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.costs import RunTimes, read_costs
 from selfattn.comparison.gates import make_gates
@@ -17,10 +19,11 @@ from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.convergence import converged
+from selfattn.evaluation.statistics.convergence import converged, errors_of
 from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
 from selfattn.evaluation.statistics.intervals import interval_method
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, estimate_counts
+from selfattn.evaluation.statistics.trends import budget_for, fit_trend
 from selfattn.figures.attention import Attention, AttentionExample, ModelAttention
 from selfattn.figures.cost import MeanOverRuns, Timing
 from selfattn.figures.pairs import Comparison
@@ -140,7 +143,15 @@ def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashabl
         else {name: converged(counts[less][name], counts[most][name], metric, clusters=labels) for name in plan.models}
     )
     crossing = locate(differences) if differences and plan.seeds >= MIN_SEEDS else None
-    return Budgets(plan.budget_in, tuple(found), pair, crossing, LEVEL, over)
+    trends = {
+        name: fit_trend({share: own[name] for share, own in counts.items()}, metric, clusters=labels)
+        for name in plan.models
+    }
+    reached = np.array([found[-1].models[name].mean for name in pair or plan.models])
+    error = float(errors_of(reached, metric.unit, metric.better).max())
+    lines = {name: trend for name, trend in trends.items() if trend.word == "line" and error > 0}
+    needed = {name: budget_for(error, trend) for name, trend in lines.items()}
+    return Budgets(plan.budget_in, tuple(found), pair, crossing, LEVEL, over, trends, needed)
 
 
 def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:

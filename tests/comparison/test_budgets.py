@@ -7,24 +7,28 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from selfattn.codec import fingerprint
+from selfattn.codec import encode, fingerprint
 from selfattn.comparison import costs
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
 from selfattn.comparison.planning.plan import Plan, Planned, Variant, read_plan, run_name
+from selfattn.comparison.record import _budgets
 from selfattn.comparison.running import jobs
 from selfattn.errors import UserError
+from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.crossings import locate
 from selfattn.figures.budgets import BudgetDifference, Convergence
 from selfattn.figures.gates import Gate
 from selfattn.figures.protocol import AtBudget, Budgets, Departure
-from selfattn.figures.reading import read_record
+from selfattn.figures.reading import read_record, record_from_dict
 from selfattn.figures.record import Record
-from selfattn.report.blocks import Paragraph
+from selfattn.report.blocks import Chart, Items, Paragraph, Table
 from selfattn.report.sections.budgets import BudgetsSection
 from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import verdict
@@ -359,9 +363,6 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(made: Path) -
 
 def test_departures_stand_in_the_record_of_an_older_reader(made: Path) -> None:
     """The record is read back as it was written, departures included."""
-    from selfattn.codec import encode
-    from selfattn.figures.reading import record_from_dict
-
     record = read_record(made / "results.json")
     assert record.protocol is not None
     protocol = dataclasses.replace(record.protocol, departures=(Departure("again", ("rnn-plain-seed5",)),))
@@ -393,6 +394,102 @@ def test_shares_of_the_pairs_hold_the_steps_and_come_from_as_many_epochs_as_they
     whole = [tuple(one.source) for k in range(2) for one in Dates().training_set(recipe).epoch(k)]
     assert len(seen) == 400
     assert set(seen) == set(whole)
+
+
+FIVE = (0.0625, 0.125, 0.25, 0.5, 1.0)
+LAWS: dict[str, Callable[[float], float]] = {"rnn-plain": lambda b: 0.05 * b**-0.6, "rnn-attention": lambda b: 0.02 / b}
+
+
+def over_budgets(
+    made: Path, shares: tuple[float, ...], laws: dict[str, Callable[[float], float]], seeds: int = 3
+) -> Record:
+    """A record of models that make so many errors of 3,000 items with each budget, by the luck of runs and items."""
+    plan = dataclasses.replace(PLAN_OF_TWO, budgets=shares, seeds=seeds, task="dates")
+    chance, items = np.random.default_rng(0), [SimpleNamespace(target="a")] * 3000
+
+    def run(share: float, errors: float) -> Any:
+        outputs = np.where(chance.random(3000) < errors * np.exp(0.03 * chance.standard_normal()), "b", "a").tolist()
+        report = SimpleNamespace(step=round(3200 * share), tokens=1)
+        return SimpleNamespace(outputs=outputs, failed=False, metrics=[report], pairs=items)
+
+    trained: Any = {
+        plan.variants[share]: {name: [run(share, law(share)) for _ in range(seeds)] for name, law in laws.items()}
+        for share in shares
+    }
+    record = read_record(made / "results.json")
+    return dataclasses.replace(
+        record, budgets=_budgets(trained, plan, make_metric("exact_match"), range(3000)), gates=()
+    )
+
+
+def section(record: Record) -> tuple[str, dict[str, tuple[tuple[float, float], ...]], Table]:
+    """What the section on budgets says in a list, the lines that it draws, and its table of them."""
+    found = BudgetsSection().blocks(record)
+    said = " ".join(one.say("en") for block in found if isinstance(block, Items) for one in block.items)  # type: ignore[union-attr]
+    fitted = {line.name: line.fitted for block in found if isinstance(block, Chart) for line in block.lines}
+    (table,) = (block for block in found if isinstance(block, Table) and block.name == "trends")
+    return said.replace("\u00a0", " "), fitted, table
+
+
+def test_five_budgets_have_a_line_that_fits_and_say_what_a_quality_needs(made: Path) -> None:
+    record = over_budgets(made, FIVE, LAWS)
+    assert record.budgets is not None
+    for name, slope in (("rnn-plain", -0.6), ("rnn-attention", -1.0)):
+        trend = record.budgets.trends[name]
+        assert trend.word == "line"
+        assert abs(trend.slope - slope) < trend.band[2] ** 0.5  # the interval holds the planted one
+    needed, worse = record.budgets.needed["rnn-attention"], record.budgets.found[-1].models["rnn-plain"]
+    assert needed.error == pytest.approx(1 - worse.mean)
+    assert needed.low is not None
+    assert needed.high is not None
+    assert needed.low < 0.02 / needed.error < needed.high  # where 0.02 / b is that
+    assert record.budgets.needed["rnn-plain"].high is None  # which reaches it with all that was tried, or with more
+    said, fitted, table = section(record)
+    assert "Lines are power laws" in said
+    assert "is what rnn-plain reaches with 100 % of the training." in said
+    for name, law in LAWS.items():
+        assert (fitted[name][0][0], fitted[name][-1][0]) == (pytest.approx(200), pytest.approx(3200))  # and no further
+        assert all(y == pytest.approx(1 - law(x / 3200), abs=0.03) for x, y in fitted[name])
+    cells = {row.cells[0]: [str(cell).replace("\u00a0", " ") for cell in row.cells[1:]] for row in table.rows}
+    assert cells["rnn-plain"][2].startswith("> 100 % [") or cells["rnn-plain"][2].endswith(", > 100 %]")
+    share = 100 * (needed.budget or 0)
+    assert cells["rnn-attention"][2].startswith(f"{share:.3g} % [")
+    assert float(cells["rnn-attention"][0].partition(" ")[0].replace("−", "-")) == pytest.approx(-1, abs=0.1)
+    assert record_from_dict(encode(record)) == record
+
+
+def test_without_a_line_it_is_said_why(made: Path) -> None:
+    for shares, seeds, why in (
+        (FIVE[1:], 3, "No trend line is drawn, which takes five budgets or more: here are 4."),
+        (FIVE, 2, "No trend line is drawn, which takes three seeds or more with every budget."),
+    ):
+        record = over_budgets(made, shares, LAWS, seeds)
+        said, fitted, table = section(record)
+        assert said.count("trend line") == 1
+        assert why in said
+        assert "power laws" not in said
+        assert not any(fitted.values())
+        assert not table.rows
+        assert record.budgets is not None
+        assert record.budgets.needed == {}
+    older = dataclasses.replace(record, budgets=dataclasses.replace(record.budgets, trends={}))
+    assert "trend" not in section(older)[0]
+
+
+def test_what_follows_no_power_law_has_no_line_and_the_other_has(made: Path) -> None:
+    record = over_budgets(made, FIVE, LAWS | {"rnn-plain": lambda b: 0.3 if b < 1 else 0.05})
+    said, fitted, table = section(record)
+    assert "rnn-plain: no trend line, for its errors follow no power law (lack of fit, p < 0.001)." in said
+    assert fitted["rnn-plain"] == ()
+    assert [row.cells[0] for row in table.rows] == ["rnn-attention"]
+    perfect = over_budgets(made, FIVE, LAWS | {"rnn-plain": lambda b: 0.3 if b < 1 else 0.0})
+    assert "rnn-plain: no trend line, for with some budget it makes no errors" in section(perfect)[0]
+
+
+def test_models_that_may_not_be_compared_have_no_lines(made: Path) -> None:
+    record = over_budgets(made, FIVE, LAWS)
+    said, fitted, table = section(dataclasses.replace(record, gates=(Gate("same data", False, "other pairs"),)))
+    assert (said, any(fitted.values()), table.rows) == ("", False, ())
 
 
 @pytest.mark.slow

@@ -196,7 +196,8 @@ def test_a_line_is_that_of_least_squares_and_fits_as_scipy_says() -> None:
     [
         ([1, 2, 4, 8, 16], {}, 4, "line"),
         ([1, 2, 4, 8], {}, 4, "too few budgets"),
-        ([1, 2, 4, 8, 16], {}, 1, "too few seeds"),
+        ([1, 2, 4, 8, 16], {}, 3, "line"),
+        ([1, 2, 4, 8, 16], {}, 2, "too few seeds"),
         ([1, 2, 4, 8, 16], {4: 1.3}, 4, "lack of fit"),
         ([1, 2, 4, 8, 16], {4: 0.0}, 4, "no errors"),
     ],

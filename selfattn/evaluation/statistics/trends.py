@@ -11,7 +11,7 @@ import numpy.typing as npt
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.convergence import errors_of
 from selfattn.evaluation.statistics.p_values import f_tail, t_quantile
-from selfattn.evaluation.statistics.significance import RESAMPLES, run_scores
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, RESAMPLES, run_scores
 from selfattn.evaluation.statistics.variances import LEVEL
 from selfattn.figures.budgets import BudgetNeeded, Trend
 
@@ -43,7 +43,7 @@ def fit_trend(
         clusters: see `significance.compare_scores`.
 
     Returns:
-        With the word ``line`` only where there are five budgets or more, two runs of each, errors at all of them, and
+        With the word ``line`` only where there are five budgets or more, three runs of each, errors at all of them, and
         no lack of fit (p > 0.1). With any other word it says why no line may be drawn.
 
     Raises:
@@ -69,7 +69,7 @@ def fit_trend(
         return Trend("too few budgets", between)
     found = run_scores({str(budget): counts[budget] for budget in budgets}, metric, resamples, clusters)
     cells = [errors_of(runs, metric.unit, metric.better) for runs in found.runs.values()]
-    if min(map(len, cells)) < 2:
+    if min(map(len, cells)) < MIN_SEEDS:
         return Trend("too few seeds", between)
     means = np.array([cell.mean() for cell in cells])
     if not means.min() > 0:

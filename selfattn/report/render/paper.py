@@ -113,8 +113,11 @@ def _figure(chart: Chart, form: str, lang: str, signs: Signs) -> bytes:
         axes, scale = figure.add_subplot(), chart.scale
         for number, line in enumerate(one for one in chart.lines if one.spots):
             colour = f"C{signs[line.name].colour if line.name in signs else number}"
-            x = [spot.x for spot in line.spots]
-            axes.plot(x, [scale.place(spot.y) for spot in line.spots], color=colour, label=line.name)
+            spots = [(spot.x, scale.place(spot.y)) for spot in line.spots]
+            drawn = [(x, scale.place(y)) for x, y in line.fitted] or spots
+            axes.plot(*zip(*drawn, strict=True), color=colour, label=line.name)
+            if line.fitted:
+                axes.plot(*zip(*spots, strict=True), "o", color=colour, markersize=4)
             bands = [
                 (spot.x, scale.place(spot.low), scale.place(spot.high))
                 for spot in line.spots
