@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from selfattn.errors import UserError
 
-LOCK = ".lock"
+LOCK, HALF_WRITTEN = ".lock", ".*.tmp"  # what files are called that nobody reads; the second while they are written
 _PATIENCE = 2.0  # seconds in which a worker sees that its parent is gone, and ends
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` make a file beside ``path``, then move it into place: readers see the old file or the new one.
+
+    What a killed process had half written of it is taken away.
 
     Args:
         path: where the file is to be; its directory must be there.
@@ -26,6 +29,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         OSError: the disk does not take it; what was there is still there.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    clear_half_written(path.parent.glob(f".{glob.escape(path.name)}{HALF_WRITTEN[1:]}"))
     try:
         temporary.unlink(missing_ok=True)  # a link that came with files of others would lead elsewhere
         with temporary.open("xb"):
@@ -38,6 +42,29 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def clear_half_written(found: Iterable[Path]) -> None:
+    """Take away those of the files ``.NAME.PID.tmp`` whose writer lives no more on this machine.
+
+    On Windows, which does not say who lives, none is.
+    """
+    with suppress(OSError):  # no right to: they disturb nobody
+        for path in found:
+            if (writer := path.suffixes[-2:-1]) and writer[0][1:].isdecimal() and _is_gone(int(writer[0][1:])):
+                path.unlink(missing_ok=True)
+
+
+def _is_gone(process: int) -> bool:
+    if os.name == "nt":  # where signal 0 is Ctrl-C
+        return False
+    try:
+        os.kill(process, 0)
+    except PermissionError:  # somebody else's
+        return False
+    except (ProcessLookupError, OverflowError):
+        return True
+    return False
 
 
 def write_text(path: Path, text: str) -> None:

@@ -23,7 +23,7 @@ from selfattn.comparison.testing import Tested, is_tested
 from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
 from selfattn.figures.record import Record
-from selfattn.files import LOCK, in_use, writing
+from selfattn.files import HALF_WRITTEN, LOCK, clear_half_written, in_use, writing
 from selfattn.registry import TASKS
 from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
@@ -67,6 +67,7 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
         plan = None
         if options.resume and (options.out / PLAN).exists():
             held.enter_context(in_use(options.out))
+            clear_half_written(options.out.rglob(HALF_WRITTEN))
             plan = read_to_resume(options.out, jobs.command)
             options = replace(options, threads=plan.threads)
             jobs = Jobs(jobs.task, jobs.recipe, options, jobs.command)
@@ -225,7 +226,8 @@ def check_out(out: Path) -> None:
         SettingError: it holds something, or cannot be read.
     """
     try:
-        taken = out.exists() and (not out.is_dir() or any(found.name != LOCK for found in out.iterdir()))
+        names = {found.name for found in out.iterdir() if not found.match(HALF_WRITTEN)} if out.is_dir() else set()
+        taken = (out.exists() and not out.is_dir()) or bool(names - {LOCK})
     except OSError as error:
         raise SettingError(f"{out}: cannot be looked into ({error.strerror}); choose another `out`") from None
     if taken:

@@ -145,7 +145,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path, number: int)
     out = tmp_path / "run"
     options = ("--epochs", 1000, "--items-per-epoch", 64, "--validation-items", 5)
     with start("train", "dates", "--out", out, *options) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while not (out / "metrics.jsonl").exists():
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline

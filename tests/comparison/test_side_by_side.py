@@ -24,7 +24,7 @@ from selfattn.comparison.planning.options import CompareOptions
 from selfattn.comparison.running import jobs, live
 from selfattn.comparison.running.progress import Logs, Progress, View
 from selfattn.errors import UserError
-from selfattn.runs.directory import RunConfig
+from selfattn.runs.directory import CHECKPOINT, RunConfig, RunDirectory
 from selfattn.runs.run import Run
 from selfattn.runs.training_set import TrainingSet
 from selfattn.training.device import choose_device
@@ -94,16 +94,20 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             process.communicate()
 
 
-def first_steps(out: Path, process: subprocess.Popen[str], steps: int = 1) -> tuple[str, Progress]:
-    """Wait until a training has made more than so many steps."""
+def frozen(out: Path, process: subprocess.Popen[str], behind: str = "run.json") -> tuple[str, Progress]:
+    """Wait until a training has made a step and a file, and stop it (SIGSTOP) before its last step."""
     until = time.monotonic() + LIMIT
     while time.monotonic() < until and process.poll() is None:
         for label in LABELS:
-            found = Logs(out).read(label)
-            if found and found.state == "running" and steps < found.step < found.steps:
-                return label, found
+            found, run = Logs(out).read(label), out / "runs" / label
+            if found and found.state == "running" and found.step and (run / behind).exists():
+                os.kill(found.pid, signal.SIGSTOP)
+                if RunDirectory(run).record().status == "running":
+                    return label, found
+                os.kill(found.pid, signal.SIGCONT)
         time.sleep(0.02)
-    raise AssertionError(process.communicate(timeout=10))
+    process.kill()
+    raise AssertionError(process.communicate())
 
 
 def test_the_same_bits_however_many_go_on_at_once(one_after_the_other: dict[str, bytes], tmp_path: Path) -> None:
@@ -122,7 +126,7 @@ def test_a_worker_is_killed_and_its_training_goes_on(
 ) -> None:
     out = tmp_path / "out"
     process = started("compare", "dates", *OPTIONS.split(), "--jobs", 2, "--out", out)
-    label, found = first_steps(out, process)
+    label, found = frozen(out, process)
     assert found.pid != process.pid
     os.kill(found.pid, signal.SIGKILL)
     _, said = process.communicate(timeout=LIMIT)
@@ -138,8 +142,11 @@ def test_stopped_politely_and_gone_on_with(
 ) -> None:
     out = tmp_path / "out"
     process = started("compare", "dates", *OPTIONS.split(), "--jobs", 2, "--out", out)
-    label, _ = first_steps(out, process)
+    label, found = frozen(out, process)
     process.send_signal(asked)
+    while not Logs(out).stop.exists() and process.poll() is None:
+        time.sleep(0.02)
+    os.kill(found.pid, signal.SIGCONT)
     _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, said
     assert "--resume goes on" in said
@@ -173,7 +180,7 @@ def test_a_worker_of_a_dask_cluster_is_killed(
         assert cluster.stdout is not None
         address = cluster.stdout.readline().strip()
         process = started("compare", "dates", *OPTIONS.split(), "--backend", "dask", "--address", address, "--out", out)
-        label, found = first_steps(out, process, 210)  # behind the first validation, at which there is a checkpoint
+        label, found = frozen(out, process, behind=CHECKPOINT)
         os.kill(found.pid, signal.SIGKILL)
         again = found
         while process.poll() is None and (again.pid == found.pid or not again.step):
@@ -193,7 +200,7 @@ def test_ray_does_the_same(
 ) -> None:
     pytest.importorskip("ray")
     process = started("compare", "dates", *OPTIONS.split(), "--backend", "ray", "--jobs", 2, "--out", tmp_path / "out")
-    _, found = first_steps(tmp_path / "out", process)
+    _, found = frozen(tmp_path / "out", process)
     os.kill(found.pid, signal.SIGKILL)
     _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, said
@@ -329,10 +336,3 @@ def test_a_small_budget_takes_its_share_of_the_time(tmp_path: Path, monkeypatch:
     with View(logs, left, 1, Console(file=said, highlight=False)):
         write(logs.file("a-seed0-budget0.25"), Progress(7, state="done", step=10, steps=10, seconds=20.0))
         wait_for("1 of 3 done, about 2 min left", said)  # 80 seconds and 20
-
-
-def test_what_a_killed_process_half_wrote_is_taken_away(tmp_path: Path) -> None:
-    logs = begun(tmp_path)
-    (logs.path / f".{LABELS[0]}.json.7.tmp").touch()
-    logs.clear(LABELS)
-    assert not list(logs.path.iterdir())

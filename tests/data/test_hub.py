@@ -4,11 +4,10 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Semaphore, Thread
 
 import pytest
 
@@ -155,10 +154,18 @@ def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path) -> No
 
 
 class SlowHub(BaseHTTPRequestHandler):
-    """A Hub that takes longer to answer than to connect, and knows no dataset."""
+    """A Hub that answers nobody before it is connected to a second time, and knows no dataset."""
+
+    connected = Semaphore(0)
+
+    def setup(self) -> None:
+        super().setup()
+        self.connected.release()
 
     def answer(self) -> None:
-        time.sleep(1.0)
+        for _ in range(2):
+            self.connected.acquire()
+        self.connected.release(2)
         self.send_response(404)
         self.send_header("X-Error-Code", "RepoNotFound")
         self.send_header("Content-Length", "0")
@@ -178,10 +185,10 @@ def slow_hub() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_hub_that_answers_slowly_is_waited_for(
-    slow_hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = read_elsewhere("someone/captions", tmp_path, HF_ENDPOINT=slow_hub, NO_PROXY="127.0.0.1")
+def test_a_hub_that_answers_slowly_is_waited_for(slow_hub: str, tmp_path: Path) -> None:
+    found = read_elsewhere(
+        "someone/captions", tmp_path, HF_ENDPOINT=slow_hub, NO_PROXY="127.0.0.1", HF_HUB_ETAG_TIMEOUT="60"
+    )
     assert found.stderr == (
         "someone/captions: Dataset 'someone/captions' doesn't exist on the Hub or cannot be accessed. Check the name; "
         "for a private or gated dataset log in with `hf auth login`\n"

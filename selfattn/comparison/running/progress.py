@@ -95,7 +95,7 @@ class Logs:
 
     def clear(self, labels: Sequence[str]) -> None:
         """Forget what is known of trainings that are to be begun or gone on with."""
-        for path in (self.stop, *map(self.file, labels), *self.path.glob(".*.tmp")):  # half written by a killed process
+        for path in (self.stop, *map(self.file, labels)):
             path.unlink(missing_ok=True)
 
 
