@@ -2,7 +2,7 @@
 
     python -m benchmarks.significance                 # the tables of docs/statistics.md, in Markdown
     python -m benchmarks.significance --repeats 200   # a quick look
-    python -m benchmarks.significance --only budgets  # those of budgets alone, or of comparisons
+    python -m benchmarks.significance --only budgets  # those of budgets alone, of comparisons or of margins
 
 An answer is right with probability 1 / (1 + exp(-x)), x the sum of: the model's skill, the item's ease (normal, the
 same for all models and seeds), the model's taste for the item (normal, the same for all seeds), and the run's luck
@@ -15,13 +15,16 @@ import argparse
 import functools
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from selfattn.evaluation.statistics.significance import compare_scores
+from selfattn.figures.pairs import MarginWord
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits
 PLACES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
@@ -220,8 +223,8 @@ def tables(repeats: int, seed: int) -> Iterator[str]:
     """The lines of the three tables of docs/statistics.md."""
     yield "| seeds | accuracy | a run varies by (points) | false alarms | plain bootstrap | items only | mean covered |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
-    for row, world in enumerate(EQUALS):
-        rates = measure(world, repeats=MORE * repeats, seed=(seed, 0, row), plain=repeats)
+    for place, world in enumerate(EQUALS):
+        rates = measure(world, repeats=MORE * repeats, seed=(seed, 0, place), plain=repeats)
         yield row(
             world.seeds, percent(world.accuracy), f"{points(world):.2f}", *percents(rates.called, rates.plain),
             *percents(rates.items_only, rates.mean_covered),
@@ -230,19 +233,35 @@ def tables(repeats: int, seed: int) -> Iterator[str]:
     columns = ("false alarms, 3 seeds", "5 seeds", "mean covered, 3 seeds", "5 seeds")
     yield row("equal models at 95 % (where all miss the same: 99 %)", *columns)
     yield row(*["---"] * 5)
-    for row, (label, world) in enumerate(HARD.items()):
-        few, more = (measure(replace(world, seeds=s), repeats=repeats, seed=(seed, 1, row, s)) for s in SEEDS)
+    for place, (label, world) in enumerate(HARD.items()):
+        few, more = (measure(replace(world, seeds=s), repeats=repeats, seed=(seed, 1, place, s)) for s in SEEDS)
         yield row(label, *percents(few.called, more.called, few.mean_covered, more.mean_covered))
     yield ""
     yield "| seeds | accuracies | a run varies by (points) | found | too few seeds to tell | difference covered |"
     yield "| --- | --- | --- | --- | --- | --- |"
-    for row, world in enumerate(PLANTED):
-        rates = measure(world, repeats=repeats, seed=(seed, 2, row))
+    for place, world in enumerate(PLANTED):
+        rates = measure(world, repeats=repeats, seed=(seed, 2, place))
         accuracies = f"{percent(world.accuracy)} and {percent(world.accuracy + world.lead)}"
         yield row(
             world.seeds, accuracies, f"{points(world):.2f}",
             *percents(rates.right, rates.too_few, rates.difference_covered),
         )  # fmt: skip
+
+
+MARGIN = 0.02
+WORDS = get_args(MarginWord)
+
+
+def margins(repeats: int, seed: int) -> Iterator[str]:
+    """The lines of the table of margins: how often each word is said of a true lead."""
+    yield row("seeds", "true difference (points)", *WORDS)
+    yield row(*["---"] * (2 + len(WORDS)))
+    for seeds in SEEDS:
+        for place, lead in enumerate((0.0, MARGIN / 2, MARGIN, 1.5 * MARGIN)):
+            world, generator = World(0.95, seeds, 0.1, lead=lead), np.random.default_rng((seed, 20, place, seeds))
+            pairs = (compare_scores(world.draw(generator)).pairs[0] for _ in range(repeats))
+            said = Counter(pair.beside(MARGIN) for pair in pairs)
+            yield row(seeds, f"{100 * lead:g}", *percents(*(said[word] / repeats for word in WORDS)))
 
 
 def row(*cells: object) -> str:
@@ -262,13 +281,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Simulate comparisons whose truth is known; count false alarms.")
     parser.add_argument("--repeats", type=int, default=2000, help="comparisons in a row (default 2000)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (default 0)")
-    parser.add_argument("--only", choices=("comparisons", "budgets"), help="some of the tables (default all)")
+    parser.add_argument(
+        "--only", choices=("comparisons", "margins", "budgets"), help="some of the tables (default all)"
+    )
     options = parser.parse_args()
     started = time.perf_counter()
-    if options.only != "budgets":
-        for line in tables(options.repeats, options.seed):
+    for name, made in (("comparisons", tables), ("margins", margins)):
+        for line in made(options.repeats, options.seed) if options.only in (None, name) else ():
             print(line, flush=True)
-    if options.only != "comparisons":
+    if options.only in (None, "budgets"):
         from benchmarks.budgets import tables as budget_tables
 
         for line in budget_tables(options.repeats, options.seed):

@@ -72,6 +72,7 @@ GROUPS = {
         "properties/test_gates.py",
     ),
     ("comparison/gates.py",): (
+        "comparison/test_gates.py",
         "comparison/test_same_training.py",
         "comparison/test_floor.py",
         "comparison/test_compare_fairness.py",

@@ -48,7 +48,7 @@ class KeyValue:
         positions = None
         if self.positions is not None and new.positions is not None:
             # Positions that are the same in every row, [j], may meet those of each row, [b j].
-            rows = max(self.positions.shape[:-1], new.positions.shape[:-1], key=len)
+            rows = max(self.positions.shape[:-1], new.positions.shape[:-1])
             positions = torch.cat([old.expand(*rows, -1) for old in (self.positions, new.positions)], dim=-1)
         elif self.positions is not None or new.positions is not None:
             raise ValueError("KeyValue.append: expected positions on both sides or on neither, got them on one")

@@ -140,7 +140,10 @@ def _prepared(task: str | Task, settings: Mapping[str, Any]) -> tuple[Jobs, dict
 
 def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
     """Size the chosen models, and return the plan of the comparison."""
-    task, options, data = jobs.task, jobs.options, jobs.training_set(0)
+    task, options, primary = jobs.task, jobs.options, primary_pair(jobs.task, list(chosen))
+    if options.margin is not None and primary is None:
+        raise SettingError("`margin`: of which difference? The comparison is about all of its models: name two of them")
+    data = jobs.training_set(0)
     in_parts = options.budgets != (1.0,)
     examples = data.epoch(0) if options.few or in_parts else ()
     if options.budget_in == "examples" and not isinstance(examples, list | tuple):
@@ -162,12 +165,14 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         seeds=options.seed_count,
         few=options.few,
         first_seed=options.first_seed,
+        test_draw=options.test_draw,
         budgets=tuple(sorted(options.budgets)),
         budget_in=options.budget_in,
         steps=steps_of(data, jobs.recipe) if in_parts else 0,
         examples=_different(examples, jobs.recipe) if options.budget_in == "examples" else 0,
         pilot=options.pilot,
-        primary=primary_pair(task, list(chosen)),
+        primary=primary,
+        margin=options.margin,
         models={name: model.resized(sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,

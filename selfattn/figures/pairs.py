@@ -10,6 +10,7 @@ from selfattn.codec import Plain
 from selfattn.figures.quality import Estimate, Share
 
 Word = Literal["better", "worse", "no difference seen", "too few seeds to tell"]
+MarginWord = Literal["more", "perhaps less", "equivalent", "cannot tell"]
 _TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
 
 
@@ -42,6 +43,27 @@ class PairTest(Plain):
     word: Word
     p_items: Share | None = None
     primary: bool = False
+
+    def beside(self, margin: float) -> MarginWord:
+        """Say where the difference lies beside the smallest that is worth having, either way.
+
+        Inside the margin with its whole interval it is equivalent: two one-sided tests at 2.5 % each (Schuirmann 1987).
+
+        Args:
+            margin: above 0, in the unit of the difference.
+
+        Example:
+            >>> test = PairTest("a", "b", "bleu", 1.5, 0.6, 2.4, 0.001, 0.001, "better")
+            >>> [test.beside(margin) for margin in (0.5, 1.0, 3.0)]
+            ['more', 'perhaps less', 'equivalent']
+        """
+        if self.word == "too few seeds to tell":
+            return "cannot tell"
+        if max(-self.low, self.high) <= margin:
+            return "equivalent"
+        if self.word == "no difference seen":
+            return "cannot tell"
+        return "more" if max(self.low, -self.high) > margin else "perhaps less"
 
     def turned(self) -> PairTest:
         """Return the same, said of the second model."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Gt, MinLen
 
 from selfattn.codec import Plain
 from selfattn.figures.attention import Agreement, Attention, ModelAlignment
@@ -128,6 +128,7 @@ class Record(Plain):
         subject: what is asked, in the words of the task.
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
         budgets: what complete trainings of several budgets reach; None where there is one.
+        margin: the smallest difference worth having, in points (percentage points of a share); None where not stated.
         protocol: how far all was done as planned; None where there was no plan before training.
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
     """
@@ -153,6 +154,7 @@ class Record(Plain):
     demo: bool = False
     budgets: Budgets | None = None
     protocol: Protocol | None = None
+    margin: Annotated[float, Gt(0)] | None = None
 
     @property
     def times(self) -> str:

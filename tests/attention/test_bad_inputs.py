@@ -12,6 +12,7 @@ from torch import Tensor
 
 from selfattn.attention import (
     Additive,
+    Alibi,
     Dot,
     KeyValue,
     MultiHeadAttention,
@@ -21,6 +22,7 @@ from selfattn.attention import (
     make_position,
     scaled_dot,
 )
+from selfattn.attention.layer import _check_bias
 from selfattn.attention.scores import check_score, make_score
 
 
@@ -128,3 +130,14 @@ def test_a_score_is_built_as_wide_as_asked_for() -> None:
     assert isinstance(wide, Additive)
     assert isinstance(plain, Additive)
     assert (wide.v.in_features, plain.v.in_features, plain.block_elements) == (2, 3, 2**24)
+
+
+@pytest.mark.parametrize(
+    ("full", "axes"), [([2, 3, 4], r"\[h i j\] \(2, 3, 4\)"), ([5, 2, 3, 4], r"\[b h i j\] \(5, 2, 3, 4\)")]
+)
+def test_a_bias_of_a_position_has_the_axes_of_the_positions(full: list[int], axes: str) -> None:
+    for right in (torch.zeros(full), torch.zeros([1] * len(full))):
+        _check_bias(Alibi(2), right, full)
+    for wrong in (torch.zeros(full[1:]), torch.zeros([1, *full]), torch.zeros([*full[:-1], full[-1] + 1])):
+        with pytest.raises(ValueError, match=rf"Alibi\.bias to return {axes} for these positions, got "):
+            _check_bias(Alibi(2), wrong, full)

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from selfattn.codec import encode, fingerprint
-from selfattn.comparison import costs
+from selfattn.comparison import costs, testing
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
 from selfattn.comparison.planning.plan import Plan, Planned, Variant, read_plan, run_name
 from selfattn.comparison.record import _budgets
 from selfattn.comparison.running import jobs
-from selfattn.errors import UserError
+from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.crossings import locate
 from selfattn.figures.budgets import BudgetDifference, Convergence
@@ -31,9 +31,10 @@ from selfattn.figures.record import Record
 from selfattn.report.blocks import Chart, Items, Paragraph, Table
 from selfattn.report.sections.budgets import BudgetsSection
 from selfattn.report.verdict.conditions import budget_outcomes, convergences
-from selfattn.report.verdict.verdict import verdict
+from selfattn.report.verdict.verdict import limits, verdict
 from selfattn.report.words.messages import Message
 from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport
@@ -110,6 +111,66 @@ def test_the_plan_is_fixed_before_and_every_look_is_in_the_ledger(made: Path) ->
 def test_a_budget_left_out_afterwards_is_told(again: Path) -> None:
     dataclasses.replace(read_plan(again), budgets=(1.0,)).save(again)
     assert departures(again) == {"plan": ("budgets",)}
+
+
+def test_a_margin_is_fixed_in_the_plan(again: Path) -> None:
+    """Also where it is taken away afterwards, which leaves nothing in the plan to look at."""
+    plan = read_plan(again)
+    assert plan.seal is not None
+    decides = {**plan.seal.decides, "margin": 1.0}
+    seal = dataclasses.replace(plan.seal, decides=decides, sha256=fingerprint(decides))
+    lines = (again / "ledger.jsonl").read_text()
+    looks = read_looks(again)
+    (again / "ledger.jsonl").unlink()
+    begin_ledger(again, seal, plan.command)
+    assert lines
+    for look in looks[1:]:
+        note_look(again / "runs" / look.run, look.command, plan=seal.sha256, answers=look.answers)
+    dataclasses.replace(plan, seal=seal, margin=1.0).save(again)
+    assert departures(again) == {}
+    record, _ = write_comparison(again, again.parent / "report")
+    assert record.margin == 1.0
+    for margin in (2.0, None):
+        dataclasses.replace(plan, seal=seal, margin=margin).save(again)
+        assert departures(again) == {"plan": ("margin",)}
+
+
+def test_a_confirmation_may_draw_its_test_afresh_and_says_so(made: Path, tmp_path: Path) -> None:
+    settings = SETTINGS | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
+    record, files = compare("dates", test_draw=1, **settings)
+    plan, first = read_plan(tmp_path / "out"), testing.Tested(made / "runs" / "rnn-plain-seed5")
+    drawn = testing.Tested(tmp_path / "out" / "runs" / "rnn-plain-seed5")
+    assert drawn.config.training == first.config.training
+    assert len(drawn.pairs) == len(first.pairs) == 20
+    assert not {pair.source for pair in drawn.pairs} & {pair.source for pair in first.pairs}
+    held_out = {pair.target for pair in Dates().splits(0).test(20_000)}  # nearly all days of the part
+    assert sum(pair.target in held_out for pair in drawn.pairs) >= 19
+    assert plan.seal is not None
+    assert plan.seal.decides["test_draw"] == plan.test_draw == record.settings["test_draw"] == 1
+    assert record.protocol is not None
+    assert record.protocol.departures == ()
+    assert "- test_draw: 1" in files.markdown.read_text().replace("\\", "")
+    answered = dataclasses.replace(record, gates=())
+    assert "The test items are draw 1 of the generator" in " ".join(one.say("en") for one in limits(answered))
+    assert "새로 뽑은 1번 표본" in " ".join(one.say("ko") for one in limits(answered))
+    again, _ = compare("dates", test_draw=1, resume=True, **settings)
+    assert again == record
+    with pytest.raises(UserError, match="not tested on the same pairs"):
+        report([first.path, drawn.path], tmp_path / "pooled")
+
+
+def test_files_have_one_test_part(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{number}\t{number}\n" for number in range(200)))
+    with pytest.raises(SettingError, match=r"`test_draw`: .*pairs.tsv, test part has one test part"):
+        compare("dates", data=file, test_draw=1, **SETTINGS | {"out": tmp_path / "out"})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_margin_is_of_two_models(tmp_path: Path) -> None:
+    """That of a comparison about all its models would be of no difference in particular."""
+    with pytest.raises(SettingError, match="`margin`: of which difference"):
+        compare("dates", **SETTINGS | {"models": (*MODELS, "rnn-peeky"), "margin": 1.0, "out": tmp_path / "out"})
 
 
 def test_a_plan_that_did_not_know_a_setting_yet_is_not_taken_for_changed(again: Path) -> None:
@@ -268,6 +329,10 @@ def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypat
         ("--budgets half", "expected numbers, separated by commas; got half"),
         ("--budgets nan,1", "--budgets nan: expected shares above 0 and up to 1, each once"),
         ("--budget-in tokens", "--budget-in"),
+        ("--margin 0", "--margin: expected points above 0 and below 100, got 0.0"),
+        ("--margin 100", "--margin: expected points above 0 and below 100, got 100.0"),
+        ("--margin nan", "--margin: expected points above 0 and below 100, got nan"),
+        ("--test-draw -1", "--test-draw: expected a whole number of at least 0, got -1"),
         ("--first-seed -1", "--first-seed: expected a whole number of at least 0, got -1"),
     ],
 )

@@ -15,9 +15,11 @@ import pytest
 from selfattn.comparison.planning import tuning
 from selfattn.comparison.planning.options import MOST_SEEDS, CompareOptions
 from selfattn.comparison.planning.plan import Plan, Planned
+from selfattn.figures.quality import Better, Headline
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
 from selfattn.training.config import TrainingConfig
+from selfattn.training.validation import Criterion
 
 RECIPE = TrainingConfig(lr=0.004)
 
@@ -34,10 +36,13 @@ def test_rates_are_searched_over_a_factor_of_thirty_evenly(count: int) -> None:
     assert max(gaps) < 3 * log(high / low) / count  # nowhere is much left out
 
 
-def tuned(best: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, count: int = 8) -> tuple[Plan, list[Any]]:
+def tuned(
+    best: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, count: int = 8, better: Better = "higher"
+) -> tuple[Plan, list[Any]]:
     """Tune two models, of each of which a trial is the better the nearer its rate is to the best."""
     models = {name: Planned(name, config_to_dict(PRESETS[name].config)) for name in best}
-    plan = Plan("dates", "", quick=False, seeds=3, models=models, few=(), tuned=False)
+    headline = Headline(better=better)
+    plan = Plan("dates", "", quick=False, seeds=3, models=models, few=(), tuned=False, headline=headline)
     asked: list[Any] = []
     monkeypatch.setattr(tuning, "do_all", lambda jobs, some: asked.extend(some))
 
@@ -45,11 +50,12 @@ def tuned(best: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, count: int
         job = next(job for job in asked if path == Path("out") / job.path)
         name = next(name for name in best if job.label.startswith(name))
         apart = abs(log(job.model.training.get("lr", RECIPE.lr) / best[name]))
-        report = SimpleNamespace(measures={"exact_match": max(0.0, 1 - apart / 10)}, valid_loss=apart)
+        figure = max(0.0, 1 - apart / 10) if better == "higher" else apart / 10
+        report = SimpleNamespace(measures={"exact_match": figure}, valid_loss=apart)
         return SimpleNamespace(metrics=lambda: [report], record=lambda: SimpleNamespace(train_seconds=1.0))
 
     monkeypatch.setattr(tuning, "RunDirectory", directory)
-    criterion = SimpleNamespace(value=lambda measures: measures["exact_match"])
+    criterion = Criterion(lambda *_: {}, "exact_match", higher_is_better=better == "higher")
     options = CompareOptions(models=tuple(best), out=Path("out"), tune=count)
     jobs: Any = SimpleNamespace(
         options=options, recipe=RECIPE, training_set=lambda seed: SimpleNamespace(criterion=criterion)
@@ -89,6 +95,15 @@ def test_of_equals_the_lower_loss_is_chosen(monkeypatch: pytest.MonkeyPatch) -> 
     plan, _ = tuned({"rnn-attention": 0.0015, "transformer": 0.01}, monkeypatch)
     rates = [model.training.get("lr", RECIPE.lr) for model in plan.models.values()]
     assert rates[0] < RECIPE.lr < rates[1]
+
+
+def test_of_a_rate_of_errors_the_lowest_is_chosen_and_recorded_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = tuned({"rnn-attention": 0.004, "transformer": 0.003}, monkeypatch, better="lower")
+    for model in plan.models.values():
+        assert min(trial.valid for trial in model.trials) >= 0
+        assert [trial.chosen for trial in model.trials].index(True) == min(
+            range(8), key=lambda k: model.trials[k].valid
+        )
 
 
 def test_few_trials_have_no_edges(monkeypatch: pytest.MonkeyPatch) -> None:

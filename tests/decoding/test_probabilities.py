@@ -64,14 +64,16 @@ def test_log_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
 
 
 class Called(TorchDispatchMode):
-    """The names of the operators that are called."""
+    """The names of the operators that are called, and of what shapes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] = set()
+        self.shapes: list[tuple[str, tuple[int, ...]]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.names.add(func.overloadpacket.__name__)
+        self.shapes.append((func.overloadpacket.__name__, tuple(getattr(args[0], "shape", ()) if args else ())))
         return func(*args, **(kwargs or {}))
 
 
@@ -103,3 +105,22 @@ def test_a_row_wider_than_what_is_exponentiated_at_once() -> None:
         chosen_log_probabilities(logits, torch.tensor([[0], [5]])).tolist()
         == [[pytest.approx(-math.log(2**17 + 1), abs=1e-4)]] * 2
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "parts"), [(5, 2**16, [2, 2, 1]), (3, 2**15, [3]), (2, 2**17 + 1, [1, 1]), (2, 2**17, [1, 1])]
+)
+def test_as_many_rows_are_exponentiated_at_once_as_a_cache_holds(rows: int, width: int, parts: list[int]) -> None:
+    """A cache of 512 KiB has room for 2**17 numbers."""
+    with Called() as called:
+        chosen_log_probabilities(torch.zeros(rows, width), torch.zeros(rows, 1, dtype=torch.int64))
+    assert [shape for name, shape in called.shapes if name == "logsumexp"] == [(count, width) for count in parts]
+
+
+@pytest.mark.parametrize(("ties", "sorted_whole"), [(0, 0), (2, 2)])
+def test_whole_rows_are_sorted_only_where_the_last_one_is_a_tie(ties: int, sorted_whole: int) -> None:
+    scores = torch.arange(4 * 90).flip(0).float().view(4, 90)
+    scores[:ties, 5] = scores[:ties, 4]  # the fifth and the one behind it
+    with Called() as called:
+        top(scores, 5)
+    assert sum(shape[0] for name, shape in called.shapes if name == "sort" and shape[-1:] == (90,)) == sorted_whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
 from selfattn.evaluation.statistics.intervals import bootstrap_share
 from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_tail
 from selfattn.evaluation.statistics.significance import (
+    RunScores,
     compare_counts,
     compare_outputs,
     compare_scores,
@@ -21,7 +23,7 @@ from selfattn.evaluation.statistics.significance import (
     word_for,
 )
 from selfattn.evaluation.statistics.variances import Variances, variances
-from selfattn.figures.pairs import Comparison, Word
+from selfattn.figures.pairs import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
 
@@ -427,3 +429,35 @@ def test_side_questions_cost_the_main_one_nothing() -> None:
     assert [pair.p_holm for pair in rest] == holm([pair.p for pair in rest])
     assert len(rest) == 14
     assert not any(pair.primary for pair in compare_scores(more, primary=("a", "nobody")).pairs)
+
+
+def test_a_difference_of_the_margin_is_seldom_said_to_be_within_it_or_beyond() -> None:
+    """Either is wrong in at most 2.5 % of comparisons, and runs of one model vary; of 200 so many by chance."""
+    chance, said = np.random.default_rng(0), Counter[str]()
+    for _ in range(200):
+        ease = chance.normal(0.95, 0.02, 500).clip(0, 1)
+        lead = np.array([0.02, 0.0])[:, None] - 0.02 + chance.normal(0, 0.004, (2, 5))
+        first, second = chance.random((2, 5, 500)) < ease + lead[..., None]
+        said[compare_scores({"first": first, "second": second}).pairs[0].beside(0.02)] += 1
+    assert said["equivalent"] <= 10
+    assert said["more"] <= 10
+    assert said["perhaps less"] > 50
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "p_items", "word"),
+    [
+        ([0.5, 0.6, 0.7], [0.2, 0.3, 0.4], 0.04, "too few seeds to tell"),  # apart, and not by the luck of the items
+        ([0.2, 0.3, 0.4], [0.5, 0.6, 0.7], 0.04, "too few seeds to tell"),
+        ([0.5, 0.6, 0.7], [0.2, 0.3, 0.4], 0.05, "no difference seen"),  # perhaps by luck
+        ([0.5, 0.6, 0.7], [0.2, 0.3, 0.5], 0.04, "no difference seen"),  # they touch
+        ([0.2, 0.3, 0.5], [0.5, 0.6, 0.7], 0.04, "no difference seen"),
+    ],
+)
+def test_runs_are_apart_where_all_of_one_lie_above_all_of_the_other(
+    first: list[float], second: list[float], p_items: float, word: Word
+) -> None:
+    scores = RunScores({"a": np.array(first), "b": np.array(second)}, np.zeros((6, 6)), 100, None)
+    pair = PairTest("a", "b", "mean", 0.0, -0.1, 0.1, 0.2, 0.2, "better", p_items)
+    found = scores._with_word(pair, 0.6, "higher")
+    assert found == dataclasses.replace(pair, p_holm=0.6, word=word)

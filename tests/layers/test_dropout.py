@@ -69,3 +69,37 @@ def test_a_transposed_input_keeps_its_shape() -> None:
     x = torch.randn(3, 5).T
     dropped = Dropout(0.5)(x)
     assert torch.equal(dropped[dropped != 0], 2 * x[dropped != 0])
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+    """How many numbers were drawn and from where; each 16-bit number comes once."""
+    seen = []
+
+    def every(self: torch.Tensor, low: int, high: int) -> torch.Tensor:
+        seen.append((self.numel(), low, high))
+        return self.copy_(torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.int64)[: self.numel()])
+
+    monkeypatch.setattr(torch.Tensor, "random_", every)
+    return seen
+
+
+@pytest.mark.parametrize(("p", "fallen"), [(2**-16, 1), (3 * 2**-16, 3), (0.25, 2**14), (1 - 2**-16, 2**16 - 1)])
+def test_of_all_numbers_that_can_be_drawn_p_fall(p: float, fallen: int, drawn: list[tuple[int, int, int]]) -> None:
+    dropped = Dropout(p)(torch.ones(2**16, dtype=torch.float64))
+    assert int((dropped == 0).sum()) == fallen
+    assert dropped.sum().item() == pytest.approx(2**16)  # the mean is kept
+    assert drawn == [(2**14, -(2**63), 2**63 - 1)]
+
+
+@pytest.mark.parametrize(("count", "draws"), [(1, 1), (4, 1), (5, 2), (8, 2)])
+def test_four_elements_share_a_number(count: int, draws: int, drawn: list[tuple[int, int, int]]) -> None:
+    Dropout(0.5)(torch.ones(count))
+    assert [numel for numel, _, _ in drawn] == [draws]
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_nothing_is_drawn_in_bulk_at_the_ends(p: float, drawn: list[tuple[int, int, int]]) -> None:
+    x = torch.ones(3)
+    assert Dropout(p)(x).tolist() in ([0.0] * 3, x.tolist())
+    assert not drawn

@@ -179,3 +179,39 @@ def test_a_seed_decides_everything_and_nothing_else_does(name: str) -> None:
 def test_an_unknown_module_is_an_error() -> None:
     with pytest.raises(ValueError, match="initialise: no rule for 'weight' of Conv1d"):
         initialise(nn.Conv1d(2, 3, 5), torch.Generator())
+
+
+class Own(nn.Module):
+    """A stranger's module: a parameter by a rule of its own, and a module of the table within."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.inner = nn.Parameter(torch.full((5,), 9.0)), nn.Linear(40, 40)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        self.scale.copy_(torch.rand(5, generator=generator))
+
+
+def test_a_rule_of_its_own_is_for_its_own_parameters() -> None:
+    module = Own()
+    with torch.no_grad():
+        module.inner.weight.fill_(7.0)
+    initialise(module, torch.Generator().manual_seed(0))
+    assert torch.equal(module.scale.detach(), torch.rand(5, generator=torch.Generator().manual_seed(0)))
+    is_xavier(module.inner.weight.detach())
+    assert (module.inner.bias == 0).all()
+
+
+@pytest.mark.parametrize("module", [nn.LayerNorm(3), nn.RMSNorm(3), nn.GRU(3, 4), nn.LSTM(3, 4), nn.Embedding(5, 3)])
+def test_what_was_there_before_and_the_global_generator_are_not_felt(module: nn.Module) -> None:
+    values = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.fill_(7.0 + seed)
+        initialise(module, torch.Generator().manual_seed(3))
+        values.append([parameter.detach().clone() for parameter in module.parameters()])
+    for one, other in zip(*values, strict=True):
+        assert torch.equal(one, other)
+        assert (one.abs() < 2).all()

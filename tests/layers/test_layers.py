@@ -75,6 +75,17 @@ def test_embedding_scales_and_adds_positions() -> None:
     assert TokenEmbedding(table, Learned(7, 4)).double()(ids).dtype == torch.float64
 
 
+class OneWide(nn.Module):
+    def forward(self, positions: Tensor) -> Tensor:
+        return torch.zeros(*positions.shape, 1)  # which would be added to every unit
+
+
+def test_positions_of_another_width_are_refused() -> None:
+    embed = TokenEmbedding(nn.Embedding(3, 4), OneWide())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"OneWide: expected a vector of width 4 .* positions \(2,\), got \(2, 1\)"):
+        embed(torch.tensor([[1, 2]]))
+
+
 def test_embedding_adds_positions_in_the_dtype_of_the_table() -> None:
     embed = TokenEmbedding(nn.Embedding(3, 4).bfloat16(), Sinusoidal(4))
     assert embed(torch.tensor([[1, 2]])).dtype == torch.bfloat16
@@ -136,3 +147,30 @@ def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> N
         assert is_random() == (alive is not None)
     block.eval()
     assert not is_random()
+
+
+def test_a_block_normalises_first_unless_told_otherwise() -> None:
+    """With parts that give nothing x is handed on as it is; where the norm comes last, it is normalised."""
+    x = torch.arange(12.0).view(1, 3, 4)
+    for told, expected in (({}, x), ({"norm_first": False}, nn.functional.layer_norm(x, (4,)))):
+        block = TransformerBlock(
+            4, self_attn=MultiHeadAttention(4, num_heads=2), feed_forward=FeedForward(4, 5), **told
+        )
+        for last in (block.self_attn.out_proj, block.feed_forward.fc2):
+            for parameter in last.parameters():
+                nn.init.zeros_(parameter)
+        torch.testing.assert_close(block(x).x, expected, rtol=0, atol=1e-4)
+
+
+def test_joined_projections_are_computed_once() -> None:
+    block = TransformerBlock(4, self_attn=MultiHeadAttention(4, num_heads=2), feed_forward=FeedForward(4, 5)).eval()
+    x, called = torch.randn(2, 3, 4), list[str]()
+    for name in ("q_proj", "k_proj", "v_proj"):
+        getattr(block.self_attn, name).register_forward_hook(lambda *_, name=name: called.append(name))
+    with torch.no_grad():
+        expected = block(x, causal=True).x
+        assert sorted(called) == ["k_proj", "q_proj", "v_proj"]
+        called.clear()
+        block.self_attn.fuse()
+        torch.testing.assert_close(block(x, causal=True).x, expected)
+    assert called == []

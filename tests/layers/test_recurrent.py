@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from selfattn.layers import RecurrentStack, reverse_padded
+from selfattn.layers.recurrent import _read_forward
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
@@ -177,6 +178,35 @@ def test_shapes() -> None:
     assert stack.output_dim == 10
     assert outputs.shape == (2, 7, 10)
     assert [[part.shape for part in layer] for layer in state] == [[(2, 10), (2, 10)]] * 2
+    _, state = stack.read(torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool))
+    assert [[part.shape for part in layer] for layer in state] == [[(2, 10)]] * 2  # no cells unless asked for
+
+
+class Exported(nn.Module):
+    """An LSTM that is told the lengths, as in a graph that is exported."""
+
+    takes_lengths = True
+
+    def __init__(self, lstm: nn.LSTM) -> None:
+        super().__init__()
+        self.lstm = lstm
+
+    def forward(self, x: Tensor, *, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        rows = [self.lstm(row[None, :length]) for row, length in zip(x, lengths.tolist(), strict=True)]
+        outputs = [nn.functional.pad(read[0], (0, 0, 0, x.shape[1] - len(read[0]))) for read, _ in rows]
+        h, c = (torch.cat([last[part] for _, last in rows], dim=1) for part in range(2))
+        return torch.stack(outputs), (h, c)
+
+
+def test_what_is_told_the_lengths_needs_no_packed_rows(close: Close) -> None:
+    lstm = make("lstm").layers[0][0]
+    x, lengths = draw(3, 7, 3), torch.tensor(LENGTHS)
+    expected, parts = _read_forward(lstm, x, lengths, True)
+    found, own = _read_forward(Exported(lstm), x, lengths, True)
+    close(found, expected)
+    assert len(own) == len(parts) == 2
+    for one, other in zip(own, parts, strict=True):
+        close(one, other)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from selfattn.figures.gates import Gate
 from selfattn.figures.quality import Estimate
 from selfattn.figures.reading import record_from_dict
 from selfattn.figures.record import Record, TuningTrial
+from selfattn.report.blocks import Chart, Table
 from selfattn.report.sections.alignment import Alignment
 from selfattn.report.sections.fairness import Fairness
 from selfattn.report.sections.items import Buckets
@@ -197,6 +198,26 @@ def test_a_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:
     assert "learning rate of rnn-plain lies at the edge" in texts(Fairness().blocks(with_best(0.016)), "en")
     assert "rnn-plain: 가장 좋은 학습률이 시도한 범위의 끝" in texts(Fairness().blocks(with_best(0.001)), "ko")
     assert "of rnn-plain lies at the edge" not in texts(Fairness().blocks(with_best(0.004)), "en")
+
+
+def test_the_expected_best_of_fewer_trials_is_drawn_and_in_a_table(rich: Record) -> None:
+    def best(*counts: int) -> tuple[list[Chart], list[Table]]:
+        trials = tuple(TuningTrial({"lr": valid}, valid) for valid in (0.5, 0.9, 0.7))
+        models = zip(rich.models, counts, strict=True)
+        tuned = tuple(dataclasses.replace(model, tuning=trials[:count]) for model, count in models)
+        blocks = Fairness().blocks(dataclasses.replace(rich, models=tuned))
+        charts = [one for one in blocks if isinstance(one, Chart)]
+        return charts, [one for one in blocks if isinstance(one, Table) and one.name == "expected"]
+
+    (chart,), (table,) = best(3, 2, 3, 3)
+    drawn = {line.name: [(spot.x, spot.y) for spot in line.spots] for line in chart.lines}
+    of_two = (0.9 * 5 + 0.7 * 3 + 0.5) / 9  # of nine pairs five have the best, one the worst twice
+    assert drawn["rnn-attention"][:2] == [(1, pytest.approx(0.7)), (2, pytest.approx(of_two))]
+    assert drawn["rnn-peeky"] == [(1, pytest.approx(0.7)), (2, pytest.approx(0.8))]
+    assert [row.cells[0] for row in table.rows] == ["1", "2", "3"]
+    place = [column.head for column in table.columns].index("rnn-peeky")
+    assert [row.cells[place] for row in table.rows] == ["70.00\u00a0%", "80.00\u00a0%", "–"]
+    assert best(1, 1, 1, 1) == ([], [])  # which is no tuning
 
 
 def texts(block: Any, lang: str) -> str:

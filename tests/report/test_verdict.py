@@ -318,6 +318,43 @@ def test_other_budgets_are_held_to_their_own_counts(rich: Record, budget: Any) -
     assert "lie 50 % apart" in sentences(record)[0]
 
 
+NO, YES, LESS = "no difference seen", "better", "worse"
+
+
+@pytest.mark.parametrize(
+    ("word", "low", "high", "said"),
+    [
+        (YES, 0.012, 0.03, "Yes, transformer is better by more than the margin of 1 percentage points: "),
+        (YES, 0.008, 0.03, "Yes, transformer is better, but perhaps by less than the margin of 1 percentage points: "),
+        (YES, 0.001, 0.01, "Equivalent within the margin of 1 percentage points: "),  # better, by what is not worth it
+        (LESS, -0.03, -0.012, "No, rnn-attention is better by more than the margin of 1 percentage points: "),
+        (LESS, -0.03, -0.01, "No, rnn-attention is better, but perhaps by less than the margin of 1 percentage points"),
+        (NO, -0.01, 0.009, "Equivalent within the margin of 1 percentage points: "),
+        (NO, -0.011, 0.009, "It cannot be told which is better, nor that they are equivalent within the margin of"),
+        ("too few seeds to tell", -0.001, 0.001, "Too few seeds to tell: "),  # whatever the items say
+    ],
+)
+def test_a_margin_says_on_which_side_of_it_the_difference_lies(
+    rich: Record, word: Any, low: float, high: float, said: str
+) -> None:
+    p = 0.2 if word == NO else 0.01
+    tested = with_pair(rich, word=word, p=p, p_holm=p, difference=(low + high) / 2, low=low, high=high, primary=True)
+    assert "margin" not in sentences(tested)[0]
+    assert sentences(dataclasses.replace(tested, margin=1.0))[0].startswith(said)
+    points = dataclasses.replace(tested.headline, kind="points")
+    other = dataclasses.replace(tested, margin=0.01, headline=points)  # points are shown as they are
+    assert sentences(other)[0].startswith(said.replace("of 1 percentage", "of 0.01"))
+    korean = verdict(dataclasses.replace(tested, margin=1.0)).lead.say("ko")
+    assert ("기준 차이 1 퍼센트포인트" in korean) == (word != "too few seeds to tell")
+
+
+def test_the_word_beside_a_margin_is_the_same_from_both_sides(rich: Record) -> None:
+    for low, high, word in ((0.02, 0.03, YES), (-0.03, -0.001, LESS), (-0.005, 0.02, NO)):
+        test = PairTest("a", "b", "exact_match", (low + high) / 2, low, high, 0.01, 0.01, word)  # type: ignore[arg-type]
+        for margin in (0.004, 0.01, 0.025, 0.05):
+            assert test.beside(margin) == test.turned().beside(margin)
+
+
 def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record, dates: Record) -> None:
     assert [(badge.kind, badge.text.say("en")) for badge in badges(rich)] == [
         ("ok", "33 of 33 sanity gates passed"),

@@ -13,7 +13,7 @@ from selfattn.errors import UserError
 from selfattn.runs.directory import check_is_free
 from selfattn.training.device import choose_device
 from selfattn.training.distributed.launch import is_main_process
-from selfattn.training.distributed.parallel import Processes
+from selfattn.training.distributed.processes import Processes
 
 
 def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,12 +98,14 @@ class Plan(Plain):
         models: by name, in their order.
         few: further trainings on so few pairs.
         first_seed: the seeds are this one and those after it.
+        test_draw: which draw of the test pairs.
         budgets: shares of the training.
         budget_in: what they are shares of.
         steps: of the whole training; 0 where that is not known before it begins.
         examples: different pairs that it sees; 0 where nobody has to know.
         pilot: whether it explores.
         primary: the two models that the comparison is about; None where it is about all.
+        margin: the smallest difference worth having, in points; None where none was stated.
         seal: what was fixed before training; None in a plan of before there was one.
         headline: what the verdict is about.
         matching: what the models were sized for.
@@ -122,12 +124,14 @@ class Plan(Plain):
     models: Annotated[Mapping[str, Planned], MinLen(1)]
     few: tuple[Annotated[int, Ge(1)], ...]
     first_seed: Annotated[int, Ge(0)] = 0
+    test_draw: Annotated[int, Ge(0)] = 0
     budgets: Annotated[tuple[Annotated[float, Gt(0), Le(1)], ...], MinLen(1)] = (1.0,)
     budget_in: BudgetIn = "steps"
     steps: int = 0
     examples: int = 0
     pilot: bool = False
     primary: tuple[str, str] | None = None
+    margin: Annotated[float, Gt(0)] | None = None
     seal: Seal | None = None
     headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -74,9 +74,9 @@ def hold_against_plan(comparison: Path, plan: Plan, runs: Runs) -> Protocol | No
 
 def _departures(plan: Plan, seal: Seal, runs: Runs, looks: Sequence[Look]) -> Iterator[tuple[Any, tuple[str, ...]]]:
     decides, now = seal.decides, _decided(plan)
-    usual = {field.name: encode(field.default) for field in fields(Plan) if field.default is not MISSING}
+    usual = {field.name: encode(field.default) for field in fields(Plan) if field.name not in _FOUND_LATER}
     # What a plan of before did not know yet, it decided as it is by default.
-    changed = [name for name in now if now[name] != decides.get(name, usual.get(name))]
+    changed = [name for name, own in usual.items() if now.get(name, own) != decides.get(name, own)]
     others = [look.run or "ledger" for look in looks if look.plan not in ("", seal.sha256)]
     broken = [] if fingerprint(encode(dict(decides))) == seal.sha256 else ["sha256"]
     yield "plan", tuple(dict.fromkeys([*changed, *broken, *others]))

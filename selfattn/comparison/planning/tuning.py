@@ -159,6 +159,7 @@ def _tuned(plan: Plan, jobs: Jobs, tried: Sequence[Choice]) -> dict[str, Planned
     }
     do_all(jobs, [job for own in made.values() for job in own])
     criterion, tuned = jobs.training_set(_SEED).criterion, {}
+    sign = 1 if plan.headline.better == "higher" else -1  # of a criterion more is better
     for name, own in made.items():
         trials, losses = [], []
         for job, choice in zip(own, tried, strict=True):
@@ -166,8 +167,8 @@ def _tuned(plan: Plan, jobs: Jobs, tried: Sequence[Choice]) -> dict[str, Planned
             reports = directory.metrics()
             reached = max(criterion.value(report.measures) for report in reports)
             losses.append(min(report.valid_loss for report in reports))
-            trials.append(TuningTrial(choice.to_json(), reached, directory.record().train_seconds))
-        winner = max(range(len(trials)), key=lambda place: (trials[place].valid, -losses[place]))
+            trials.append(TuningTrial(choice.to_json(), sign * reached, directory.record().train_seconds))
+        winner = max(range(len(trials)), key=lambda place: (sign * trials[place].valid, -losses[place]))
         marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))
         tuned[name] = replace(own[winner].model, trials=marked)
     return tuned

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from selfattn.evaluation.statistics.design import expected_best
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import Model, Record
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
+from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.conditions import SPENT
-from selfattn.report.verdict.names import named
-from selfattn.report.verdict.ranking import ranked
+from selfattn.report.verdict.names import headline_name, headline_unit, named
+from selfattn.report.verdict.ranking import ranked, record_scale
 from selfattn.report.words.messages import Message, Said, message
 
 
@@ -182,7 +184,33 @@ def _tuning(record: Record) -> tuple[b.Block, ...]:
     folded = (b.Folded(name, one.name, (one,)) for name, one in zip(names, trials, strict=True))
     edge = ", ".join(model.name for model in tuned if _at_edge(model))
     said = message("tuning.edge", names=edge) if edge else None
-    return b.Paragraph(message("tuning.text", space=tuning_space(record)), said), table, *folded
+    text = b.Paragraph(message("tuning.text", space=tuning_space(record)), said)
+    return text, table, *_expected_best(record, tuned), *folded
+
+
+def _expected_best(record: Record, tuned: Sequence[Model]) -> tuple[b.Block, ...]:
+    """What the best of so many trials is expected to reach on validation items, as a chart and a table."""
+    kind, better = record.headline.kind, record.headline.better
+    best = {}
+    for model in tuned:
+        values = [trial.valid for trial in model.tuning]
+        best[model.name] = [expected_best(values, n, better) for n in range(1, len(values) + 1)]
+    most = max(map(len, best.values()))
+    if most < 2:
+        return ()
+    counts = [*(2**k for k in range((most - 1).bit_length())), most]  # 1, 2, 4, ... and all
+    lines = (b.ChartLine(name, tuple(b.Spot(n, one) for n, one in enumerate(own, 1))) for name, own in best.items())
+    texts = {name: [value_text(one, kind) for one in own] for name, own in best.items()}
+    rows = (b.Row((str(n), *(own[n - 1] if n <= len(own) else NONE for own in texts.values()))) for n in counts)
+    across = Scale(None, most, "number", 1.0, powers=True, marks=tuple((n, str(n)) for n in counts))
+    unit = message("tuning.number")
+    caption = message("tuning.best.caption", metric=headline_name(record), scale=headline_unit(record))
+    columns = (b.Column(unit), *(b.Column(name, model=True) for name in best))
+    return (
+        b.Chart("expected-best", caption, tuple(lines), record_scale(record), unit, across=across),
+        b.Table("expected", columns, tuple(rows)),
+        b.Paragraph(message("tuning.best"), note=True),
+    )
 
 
 def _at_edge(model: Model) -> bool:

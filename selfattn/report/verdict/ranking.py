@@ -68,6 +68,7 @@ def record_scale(record: Record) -> Scale:
     tops = [one.mean if kind == "share" or one.high is None else one.high for one in found]
     if kind == "points":
         tops += [p.valid for m in record.models for curve in m.curves for p in curve.points if p.valid is not None]
+        tops += [trial.valid for model in record.models for trial in model.tuning]
     # Nines are for what comes close to 100 %, and of what is better where it is lower nothing should.
     items = record.test_items if record.headline.better == "higher" else 0
     return quality_scale(max(tops, default=None), items, kind)

@@ -109,7 +109,9 @@ def _plan_sentence(record: Record) -> list[Message]:
         return []
     runs = len({look.run for look in protocol.looks})
     of = {"created": protocol.seal.created[:16].replace("T", "\u00a0"), "sha": protocol.seal.sha256[:12]}
-    return [message("protocol.plan", **of, looks=len(protocol.looks), runs=runs)]
+    draw = record.settings.get("test_draw")
+    fresh = [message("protocol.draw", draw=draw)] if isinstance(draw, int) else []
+    return [message("protocol.plan", **of, looks=len(protocol.looks), runs=runs), *fresh]
 
 
 def _listed(reasons: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -163,14 +165,21 @@ def _pair_sentence(record: Record, pair: tuple[Model, Model]) -> tuple[Message, 
         ), None
     found = relation(record, first, second)
     decided = found.outcome in (PairOutcome.BETTER, PairOutcome.WORSE)
-    values = {
+    values: dict[str, str | int | Message] = {
         "first": first.name,
         "second": second.name,
         "a": estimate_text(quality(record, first), record.headline.kind),
         "b": estimate_text(quality(record, second), record.headline.kind),
         **_what(record),
     }
-    return Message(f"verdict.{found.outcome.value}{_scope(record, pair) if decided else ''}", values), found.test
+    key = f"verdict.{found.outcome.value}{_scope(record, pair) if decided else ''}"
+    if record.margin is not None and found.test and found.outcome is not PairOutcome.FEW:
+        word = found.test.beside(record.margin / (100 if record.headline.kind == "share" else 1))
+        alone = word in ("equivalent", "cannot tell")
+        key = f"verdict.margin.{word}" if alone else f"verdict.margin.{found.outcome.value}.{word}"
+        unit = message(f"difference.{record.headline.kind}")
+        values["margin"] = message("verdict.margin", margin=f"{record.margin:g}", unit=unit)
+    return Message(key, values), found.test
 
 
 def _field_sentence(record: Record) -> tuple[Message, PairTest | None]:

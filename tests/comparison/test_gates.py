@@ -1,0 +1,272 @@
+"""The gates of a comparison by hand, on runs that were never trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from selfattn.comparison.gates import make_gates
+from selfattn.figures.gates import Floor, Gate
+from selfattn.figures.record import UNMATCHED, Matching
+from selfattn.models.presets import PRESETS
+from selfattn.models.sizing import body
+from selfattn.training.config import TrainingConfig
+
+MODEL = PRESETS["rnn-attention"].config
+PASSED, FAILED = Gate("overfitting", True, "learnt"), Gate("overfitting", False, "not learnt")
+MAIN, HALF = "whole", "half"
+
+
+class Run:
+    """What a gate reads of a tested run."""
+
+    def __init__(
+        self,
+        name: str,
+        seed: int = 0,
+        *,
+        gates: Sequence[Gate] = (),
+        parameters: int = 100,
+        steps: int = 10,
+        tokens: int = 1000,
+        failed: bool = False,
+        data: str = "dates",
+        decoding: str = "greedy",
+        score: float = 0.5,
+        model: Any = MODEL,
+        **training: Any,
+    ) -> None:
+        self.seed, self.failed, self.path = seed, failed, Path("runs", f"{name}-seed{seed}")
+        self.metrics = [SimpleNamespace(step=1, tokens=7), SimpleNamespace(step=steps, tokens=tokens)]
+        self.record = SimpleNamespace(parameters_non_embedding=parameters)
+        self.config = SimpleNamespace(data={"kind": data}, training=TrainingConfig(**training), model=model)
+        self.result = SimpleNamespace(decoding=decoding, gates=tuple(gates), scores={"exact_match": score})
+
+
+def plan(**changes: Any) -> Any:
+    usual = {"main": MAIN, "floor": None, "matching": UNMATCHED, "declared": (), "space": {}, "models": {}}
+    return SimpleNamespace(**usual | changes)
+
+
+def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]:
+    trained: dict[str, dict[str, list[Run]]] = {MAIN: {}}
+    for variant, own in ((MAIN, runs), (HALF, half)):
+        for run in own:
+            trained.setdefault(variant, {}).setdefault(run.path.name.partition("-")[0], []).append(run)
+    return list(make_gates(trained, plan(**of_plan)))  # type: ignore[arg-type]
+
+
+def only(name: str, *runs: Run, **given: Any) -> Gate:
+    (found,) = [gate for gate in gates_of(*runs, **given) if gate.name == name]
+    return found
+
+
+def test_runs_that_differ_in_nothing_pass() -> None:
+    found = gates_of(Run("a"), Run("a", 1), Run("b"), Run("b", 1))
+    assert [(gate.name, gate.passed, gate.value, gate.limit) for gate in found] == [
+        ("same data", True, 0.0, 0.0),
+        ("same training", True, 0.0, 0.0),
+        ("matched budgets", True, 0.0, 0.02),
+    ]
+    assert found[1].reason == (
+        "all runs had the same settings of the training, and each the steps and tokens of the others of its seed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"seed": 1}, "b has other seeds than a"),
+        ({"data": "names"}, "b-seed0 was trained on other data than a-seed0"),
+        ({"items_per_epoch": 5}, "b-seed0 was trained on other data than a-seed0"),
+        ({"batch_size": 5}, "b-seed0 was trained on other data than a-seed0"),
+        ({"max_tokens": 500}, "b-seed0 was trained on other data than a-seed0"),
+        ({"decoding": "beam"}, "b-seed0 was decoded otherwise than a-seed0"),
+    ],
+)
+def test_other_data_or_decoding_are_seen(other: dict[str, Any], reason: str) -> None:
+    found = only("same data", Run("a"), Run("b", **other))
+    assert (found.passed, found.value, found.limit, found.reason) == (False, 1.0, 0.0, reason)
+
+
+def test_each_gate_of_a_model_that_did_not_pass_is_listed_and_of_those_that_did_the_first() -> None:
+    overlap = Gate("overlap", True, "none known")
+    found = gates_of(
+        Run("a", gates=(PASSED, overlap)),
+        Run("a", 1, gates=(FAILED, overlap)),
+        Run("a", 2, gates=(FAILED, overlap)),
+        Run("b", gates=(PASSED, overlap)),
+        Run("b", 1, gates=(PASSED, overlap)),
+        Run("b", 2, gates=(PASSED, overlap)),
+    )[3:]
+    assert [(gate.name, gate.model, gate.seed, gate.passed) for gate in found] == [
+        ("overfitting", "a", 1, False),
+        ("overfitting", "a", 2, False),
+        ("overlap", "", 0, True),  # of the data, said once
+        ("overfitting", "b", 0, True),
+    ]
+
+
+def test_every_run_is_held_against_the_floor() -> None:
+    floor = Floor("exact_match", 0.6, "Smith")
+    found = [gate for gate in gates_of(Run("a"), Run("b", score=0.7), floor=floor) if gate.name == "published floor"]
+    assert [(gate.model, gate.passed, gate.value) for gate in found] == [("a", False, 0.5), ("b", True, 0.7)]
+
+
+def test_of_smaller_budgets_only_what_is_wrong_is_told() -> None:
+    runs = (Run("a"), Run("b"))
+    assert len(gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=5, gates=(FAILED,))])) == 3
+    (found,) = gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=6)])[3:]
+    assert (found.name, found.reason) == ("same training", "6 steps of b-seed0, 5 of a-seed0")
+    (found,) = gates_of(*runs, half=[Run("a"), Run("b", data="names")])[3:]
+    assert found.name == "same data"
+
+
+@pytest.mark.parametrize(
+    ("more", "passed", "reason"),
+    [
+        (125, True, "parameters outside embeddings: b has 125, 25.0% more than a with 100; without any axis over "),
+        (126, False, "parameters outside embeddings: b has 126, 26.0% more than a with 100; without any axis over "),
+    ],
+)
+def test_models_are_matched_within_the_limit(more: int, passed: bool, reason: str) -> None:
+    found = only("matched budgets", Run("a"), Run("b", parameters=more), matching=Matching(limit=0.25))
+    assert (found.passed, found.limit, found.value) == (passed, 0.25, more / 100 - 1)
+    assert found.reason.startswith(reason)
+    assert "asked for all the same" not in found.reason
+
+
+def test_what_was_solved_for_is_what_is_counted() -> None:
+    counts = Matching("flops", 1e6, {"a": 1.0e6, "b": 1.5e6}, limit=0.1)
+    found = only("matched budgets", Run("a"), Run("b"), matching=counts)
+    assert (found.passed, found.value, found.limit) == (False, 0.5, 0.1)
+    assert found.reason == "flops: b has 1.5e+06, 50.0% more than a with 1e+06"
+    asked = Matching("body", 1e6, {"a": 1.0e6, "b": 1.5e6}, limit=0.1, allowed_apart=True)
+    found = only("matched budgets", Run("a"), Run("b"), matching=asked)
+    assert found.passed
+    assert found.reason == (
+        "parameters of the body: b has 1.5e+06, 50.0% more than a with 1e+06; the comparison was asked for all the same"
+    )
+    near = Matching("body", 1e6, {"a": 1.0e6, "b": 1.05e6}, limit=0.1, allowed_apart=True)
+    assert "all the same" not in only("matched budgets", Run("a"), Run("b"), matching=near).reason
+
+
+def test_one_model_has_nothing_to_match() -> None:
+    found = only("matched budgets", Run("a"))
+    assert (found.passed, found.value, found.reason) == (True, 0.0, "one model, nothing to match")
+
+
+def test_bodies_more_than_a_factor_of_two_apart_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output matrix of its own counts among the parameters outside embeddings."""
+    sizes = {"small": 100, "twice": 200, "more": 201}
+    monkeypatch.setattr("selfattn.comparison.gates.body", sizes.__getitem__)
+    twice, more = (only("matched budgets", Run("a", model="small"), Run("b", model=one)) for one in ("twice", "more"))
+    assert (twice.passed, more.passed) == (True, False)
+    assert more.reason.endswith("; without any axis over the vocabulary b has 101.0% more than a")
+    matched = Matching("parameters", 100, {"a": 100.0, "b": 100.0}, allowed_apart=True)
+    asked = only("matched budgets", Run("a", model="small"), Run("b", model="more"), matching=matched)
+    assert asked.passed
+    assert asked.reason.endswith("101.0% more than a; the comparison was asked for all the same")
+    of_bodies = Matching("body", 100, {"a": 100.0, "b": 100.0})
+    found = only("matched budgets", Run("a", model="small"), Run("b", model="more"), matching=of_bodies)
+    assert (found.passed, "vocabulary" in found.reason) == (True, False)
+    assert body(MODEL) > 0  # the real one
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"lr": 0.5}, "lr: 0.001 of a-seed0, 0.5 of b-seed0"),
+        ({"steps": 9}, "9 steps of b-seed0, 10 of a-seed0"),
+        ({"tokens": 1001}, "1,001 tokens of b-seed0, 1,000 of a-seed0"),
+    ],
+)
+def test_what_was_trained_otherwise_is_named(other: dict[str, Any], reason: str) -> None:
+    found = only("same training", Run("a", lr=0.001), Run("b", **{"lr": 0.001} | other))
+    assert (found.passed, found.value, found.limit, found.reason) == (False, 1.0, 0.0, reason)
+
+
+def test_steps_are_compared_within_a_seed_and_not_with_those_that_diverged() -> None:
+    runs = [Run("a"), Run("a", 1, steps=20), Run("b"), Run("b", 1, steps=20)]
+    assert only("same training", *runs).passed
+    assert only("same training", Run("a", steps=3, failed=True), Run("b"), Run("c")).passed
+    assert not only("same training", Run("a"), Run("b", steps=3), Run("c")).passed
+
+
+@pytest.mark.parametrize("rule", [{"patience": 3}, {"target_exact_match": 0.9}])
+def test_who_stops_by_one_rule_may_make_other_steps(rule: dict[str, Any]) -> None:
+    found = only("same training", Run("a", **rule), Run("b", steps=3, **rule))
+    assert found.passed
+    assert found.reason == "all runs had the same settings of the training, and stopped by the same rule"
+
+
+def test_what_was_declared_to_differ_is_said() -> None:
+    found = only("same training", Run("a", lr=0.1), Run("b", lr=0.2), declared=("lr", "dropout"))
+    assert found.passed
+    assert found.reason == (
+        "all runs had the same settings of the training, and each the steps and tokens of the others of its seed; "
+        "lr differs as declared"
+    )
+    found = only("same training", Run("a", epochs=1), Run("b", epochs=2, steps=20), declared=("epochs",))
+    assert found.passed
+    assert found.reason == "all runs had the same settings of the training; epochs differs as declared"
+
+
+def model_of(*settings: tuple[dict[str, float], bool]) -> Any:
+    """A model of the plan, with its trials."""
+    return SimpleNamespace(trials=[SimpleNamespace(settings=own, chosen=chosen) for own, chosen in settings])
+
+
+TRIALS = {
+    "a": model_of(({"lr": 0.1}, True), ({"lr": 0.3}, False)),
+    "b": model_of(({"lr": 0.1}, False), ({"lr": 0.2}, True)),
+}
+
+
+def tuned(*runs: Run, models: dict[str, Any], **given: Any) -> Gate:
+    return only("same training", *runs, models=models, space={"lr": ()}, **given)
+
+
+def test_a_model_may_have_what_was_chosen_for_it() -> None:
+    found = tuned(Run("a", lr=0.1), Run("b", lr=0.2), models=TRIALS)
+    assert found.passed
+    assert found.reason.endswith("of its seed; lr was tuned for")
+    found = tuned(Run("a", lr=0.1), Run("b", lr=0.2), models=TRIALS, declared=("lr",))
+    assert found.reason.endswith("of its seed; lr differs as declared")
+
+
+@pytest.mark.parametrize(
+    ("rates", "models"),
+    [
+        ((0.3, 0.2), TRIALS),  # tried, and not chosen
+        ((0.1, 0.4), TRIALS),  # never tried
+        ((0.1, 0.2), TRIALS | {"b": model_of(({"lr": 0.2}, True))}),  # with fewer trials
+        ((0.1, 0.2), {name: model_of(({"lr": rate}, True)) for name, rate in (("a", 0.1), ("b", 0.2))}),  # with one
+        ((0.1, 0.2), {"a": TRIALS["a"]}),  # one was not tuned
+        ((0.1, 0.2), {name: model_of(({}, True), ({"lr": 0.5}, False)) for name in "ab"}),  # both have the recipe's
+    ],
+)
+def test_a_rate_that_was_not_found_by_the_same_search_is_none(
+    rates: tuple[float, float], models: dict[str, Any]
+) -> None:
+    found = tuned(Run("a", lr=rates[0]), Run("b", lr=rates[1]), models=models)
+    assert not found.passed
+    assert found.reason == f"lr: {rates[0]} of a-seed0, {rates[1]} of b-seed0"
+
+
+def test_where_the_recipe_was_chosen_for_one_model_it_has_one_value() -> None:
+    models = {"a": model_of(({}, True), ({"lr": 0.3}, False)), "b": TRIALS["b"]}
+    assert tuned(Run("a", lr=0.5), Run("a", 1, lr=0.5), Run("b", lr=0.2), Run("b", 1, lr=0.2), models=models).passed
+    assert not tuned(Run("a", lr=0.5), Run("a", 1, lr=0.6), Run("b", lr=0.2), Run("b", 1, lr=0.2), models=models).passed
+
+
+def test_warm_up_goes_with_what_was_tuned_for() -> None:
+    runs = (Run("a", warmup_steps=5), Run("b", warmup_steps=9))
+    assert not only("same training", *runs).passed
+    found = tuned(*runs, models={})
+    assert found.passed
+    assert found.reason.endswith("; warmup_steps was tuned for")
