@@ -176,7 +176,7 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         models={name: model.resized(sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,
-        space=space(jobs.recipe) if options.tune else {},
+        space=space(jobs.recipe, options.budgets) if options.tune else {},
         floor=task.stated_floor,
         tuned=not options.tune,
         threads=options.thread_count,

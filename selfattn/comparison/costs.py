@@ -196,7 +196,9 @@ def forecast_of(jobs: Jobs, plan: Plan) -> Forecast:
     models = {name: planned.model for name, planned in plan.models.items()}
     whole = steps_of(data, recipe)
     runs = [variant.applied_to(recipe, whole).max_steps or whole for _, _, variant in plan.runs()[:: len(models)]]
-    runs += [whole] * (0 if plan.tuned else options.tune)
+    ends = {plan.main, plan.variants[min(plan.budgets)]} if options.tune > 1 else {plan.main}
+    tried = [variant.applied_to(recipe, whole).max_steps or whole for variant in ends]
+    runs += tried * (0 if plan.tuned else options.tune)
     size = len(data.tokenizer)
     shape = batch_shape(data.validation, recipe.batch_size)
     seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)

@@ -54,7 +54,8 @@ class CompareOptions:
         match_limit: models further apart than this share are refused.
         apart: compare models of different size all the same; the report says so.
         tune: try so many settings for each model first (learning rate, warm-up, dropout, label smoothing), the same
-            for all, and take the best on validation.
+            for all, and take the best on validation; of several budgets with the largest, and so many rates with the
+            smallest.
         metric: the metric that decides, by name; where not given, the first of the task.
         margin: the smallest difference between the two models asked about that is worth having, in percentage points of
             a share or points of another metric; fixed in the plan, and the verdict says on which side of it the

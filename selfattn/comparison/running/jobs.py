@@ -59,7 +59,7 @@ def jobs_of(plan: Plan) -> list[Job]:
     return [
         Job(
             run_name(name, seed, variant),
-            plan.models[name],
+            plan.planned(name, variant),
             seed,
             variant,
             plan.steps,

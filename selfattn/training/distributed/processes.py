@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.rendezvous import rendezvous
 
 from selfattn.data.batches import Batch
 from selfattn.errors import UserError
@@ -19,6 +20,7 @@ from selfattn.training.distributed.launch import process_count
 
 # Longer than what the first process does alone: it writes, and judges what all have decoded.
 _PATIENCE = timedelta(hours=2)
+_MEETING = timedelta(minutes=5)  # for the start: one that died before the others met is not waited for longer
 _DIFFER = "torchrun: the processes differ in settings or data; start all of them with the same"
 _T = TypeVar("_T")
 
@@ -71,7 +73,8 @@ class Processes:
         if not distributed.is_initialized():
             backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
             try:
-                distributed.init_process_group(backend, timeout=_PATIENCE)
+                store, rank, _ = next(rendezvous("env://", timeout=_MEETING))
+                distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
             except (RuntimeError, ValueError) as error:  # what torch says of it has many lines
                 reason = str(error).strip().partition("\n")[0]
                 raise UserError(f"torch.distributed: {count} processes could not meet: {reason}") from None
