@@ -23,7 +23,7 @@ from benchmarks.measure import ROOT, Bench, Row, spread, told
 from benchmarks.page import page
 
 GROUPS = ("processes", "training", "decoding", "attention", "program")
-NAMED = ("torch", "numpy", "transformers", "x-transformers", "ctranslate2", "joeynmt")
+NAMED = ("torch", "numpy", "transformers", "x-transformers", "ctranslate2", "joeynmt", "yoyodyne")
 
 
 def machine(device: str) -> dict[str, Any]:

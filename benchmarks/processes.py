@@ -17,7 +17,8 @@ from benchmarks.measure import ROOT, Bench, Row, Worker, peak
 from selfattn.data.batches import stream_batches
 from selfattn.data.examples import Example
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Processes, Replica
+from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed.processes import Processes
 from selfattn.training.optim.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 

@@ -255,6 +255,13 @@ def bare_rnn(batch: Batch, device: str) -> Step:
     return stepping(parts, loss, device)
 
 
+def yoyodyne(batch: Batch, device: str, low: bool) -> Step:
+    """Says why there is no step of it: Lightning, torchaudio and torchvision, which it wants, bring another torch."""
+    import yoyodyne.models
+
+    raise NotImplementedError(f"{yoyodyne.models.__name__} makes steps within Lightning's trainer alone")
+
+
 def rows(bench: Bench) -> Iterator[Row]:
     device = bench.device
     batch = drawn(ROWS, LENGTH, LENGTH, VOCABULARY)
@@ -264,6 +271,7 @@ def rows(bench: Bench) -> Iterator[Row]:
         "nn.Transformer": torch_transformer,
         "x-transformers": x_transformers,
         "JoeyNMT": joeynmt,
+        "yoyodyne": yoyodyne,
     }
     for precision, goal in (("float32", 2.0), ("bfloat16", 3.0)):
         torch.manual_seed(0)

@@ -41,7 +41,8 @@ from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
 from selfattn.training.config import DeviceName, TrainingConfig
 from selfattn.training.device import choose_device
-from selfattn.training.distributed.parallel import Processes, Replica
+from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed.processes import Processes
 from selfattn.training.loop import cut_epoch
 from selfattn.training.optim.averaging import make_average
 from selfattn.training.optim.optimizer import make_optimizer
@@ -174,8 +175,8 @@ def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
     """
     if recipe.max_steps:
         return recipe.max_steps
-    special = {"pad_id": data.tokenizer.pad_id, "bos_id": data.tokenizer.bos_id}
-    _, count = cut_epoch(data.epoch(0), recipe, **special, generator=generator(recipe.seed, "data/0"))
+    ids, order = data.tokenizer, generator(recipe.seed, "data/0")
+    _, count = cut_epoch(data.epoch(0), recipe, pad_id=ids.pad_id, bos_id=ids.bos_id, generator=order)
     if count is None:
         raise UserError("max_steps: the data are a stream, whose length nobody knows; say how many steps to train")
     return count * recipe.epochs
@@ -195,7 +196,9 @@ def forecast_of(jobs: Jobs, plan: Plan) -> Forecast:
     models = {name: planned.model for name, planned in plan.models.items()}
     whole = steps_of(data, recipe)
     runs = [variant.applied_to(recipe, whole).max_steps or whole for _, _, variant in plan.runs()[:: len(models)]]
-    runs += [whole] * (0 if plan.tuned else options.tune)
+    ends = {plan.main, plan.variants[min(plan.budgets)]} if options.tune > 1 else {plan.main}
+    tried = [variant.applied_to(recipe, whole).max_steps or whole for variant in ends]
+    runs += tried * (0 if plan.tuned else options.tune)
     size = len(data.tokenizer)
     shape = batch_shape(data.validation, recipe.batch_size)
     seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from selfattn.comparison.planning.plan import Plan
+from selfattn.comparison.planning.plan import Plan, Variant
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Gate
@@ -31,9 +31,14 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
         plan: says what the models were sized for, what was tuned, what was declared to differ, and what others reached.
     """
     models, floor = trained[plan.main], plan.floor
-    others = [own for variant, own in trained.items() if variant != plan.main]
-    found = [*_same(models), _same_training(models, plan), _matched(models, plan.matching)]
-    found += [gate for own in others for gate in (*_same(own), _same_training(own, plan)) if not gate.passed]
+    others = {variant: own for variant, own in trained.items() if variant != plan.main}
+    found = [*_same(models), _same_training(models, plan, plan.main), _matched(models, plan.matching)]
+    found += [
+        gate
+        for variant, own in others.items()
+        for gate in (*_same(own), _same_training(own, plan, variant))
+        if not gate.passed
+    ]
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
         for run in runs:
@@ -88,7 +93,7 @@ def _data(run: Tested) -> tuple[Any, ...]:
     return (dict(run.config.data), training.items_per_epoch, training.batch_size, training.max_tokens)
 
 
-def _same_training(models: Mapping[str, Sequence[Tested]], plan: Plan) -> Gate:
+def _same_training(models: Mapping[str, Sequence[Tested]], plan: Plan, variant: Variant) -> Gate:
     """The same settings of the training, and as many steps and target tokens as the others of a seed.
 
     A setting may differ between models where each has that of its chosen trial, with as many trials for each, or where
@@ -100,7 +105,7 @@ def _same_training(models: Mapping[str, Sequence[Tested]], plan: Plan) -> Gate:
         values = {run: getattr(run.config.training, name) for run in runs}
         if name == "seed" or len(set(values.values())) == 1:
             continue
-        if name in plan.declared or _tuned_for(name, models, plan) or (name == _SCALED and plan.space):
+        if name in plan.declared or _tuned_for(name, models, plan, variant) or (name == _SCALED and plan.space):
             excused.add(name)
             continue
         other = next(run for run in runs if values[run] != values[runs[0]])
@@ -129,14 +134,22 @@ def _done_apart(runs: Sequence[Tested]) -> Iterator[str]:
                 yield f"{done:,} {name.removesuffix('s')}s of {run.path.name}, {expected:,} of {other.path.name}"
 
 
-def _tuned_for(name: str, models: Mapping[str, Sequence[Tested]], plan: Plan) -> bool:
-    """Whether every run has what the trial had that was chosen for its model: a value, or that of the recipe."""
+def _tuned_for(name: str, models: Mapping[str, Sequence[Tested]], plan: Plan, variant: Variant) -> bool:
+    """Whether every run has what the trial had that was chosen for its model: a value, or that of the recipe.
+
+    Of smaller budgets the learning rate is the one between those of the trials that were chosen at both ends.
+    """
     trials = {model: plan.models[model].trials if model in plan.models else () for model in models}
     counts, of_recipe = {len(own) for own in trials.values()}, set()
     if len(counts) > 1 or min(counts) < 2:
         return False
     for model, runs in models.items():
-        chosen = next((trial.settings for trial in trials[model] if trial.chosen), {})
+        chosen, *smallest = [trial.settings for trial in trials[model] if trial.chosen] or [{}]
+        if name == "lr" and smallest and variant != plan.main:
+            rates = plan.models[model].rates
+            if rates is None or (rates[0], rates[1]) != (smallest[0].get(name), chosen.get(name, rates[1])):
+                return False
+            chosen = dict(chosen) | {name: plan.planned(model, variant).training[name]}
         values = {getattr(run.config.training, name) for run in runs}
         if name not in chosen:
             of_recipe |= values

@@ -82,8 +82,9 @@ def make_record(
         for one in tested
     ]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
-    tuning: dict[str, Any] = {"tuning_space": dict(plan.space)} if plan.space else {}
-    tuning |= {"declared": list(plan.declared)} if plan.declared else {}
+    planned: dict[str, Any] = {"tuning_space": dict(plan.space)} if plan.space else {}
+    planned |= {"declared": list(plan.declared)} if plan.declared else {}
+    planned |= {"test_draw": plan.test_draw} if plan.test_draw else {}
     times = _times(models)
     timed = {"training_time": _UNDISTURBED} if times else {}
     return Record(
@@ -92,7 +93,7 @@ def make_record(
         created=max(run.result.created for runs in models.values() for run in runs),
         command=plan.command,
         environment=_environment(first.record),
-        settings=data | {"quick": plan.quick} | dict(first.result.decoding) | shared | tuning | timed,
+        settings=data | {"quick": plan.quick} | dict(first.result.decoding) | shared | planned | timed,
         test_items=len(pairs),
         models=tuple(_model(name, runs, shared, comparison, plan, times.get(name)) for name, runs in models.items()),
         headline=plan.headline,

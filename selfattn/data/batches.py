@@ -139,14 +139,46 @@ def batches(
         >>> sorted(index for batch in shuffled for index in batch.indices)
         [0, 1, 2, 3, 4]
     """
+    groups = batch_places(
+        list(map(lengths_of, examples)),
+        batch_size=batch_size,
+        max_tokens=max_tokens,
+        generator=generator,
+        window=window,
+    )
+    return (collate([examples[index] for index in group], pad_id, bos_id, group) for group in groups)
+
+
+def batch_places(
+    lengths: Sequence[tuple[int, int]],
+    *,
+    batch_size: int | None,
+    max_tokens: int | None,
+    generator: torch.Generator | None,
+    window: int = 100,
+) -> list[list[int]]:
+    """Return for each batch of `batches` the places of its examples, of which only the lengths need to be known.
+
+    Args:
+        lengths: of the source and of the target of each example, see `lengths_of`.
+        batch_size: see `batches`.
+        max_tokens: see `batches`.
+        generator: see `batches`.
+        window: see `batches`.
+
+    Raises:
+        ValueError: as `batches`.
+
+    Example:
+        >>> batch_places([(4, 2), (2, 2), (5, 2)], batch_size=2, max_tokens=None, generator=None)
+        [[0, 1], [2]]
+    """
     bounds = _Bounds("batches", batch_size, max_tokens, window=window)
     if generator is None:
-        groups = list(bounds.cut(range(len(examples)), examples))
-    else:
-        windows = bounds.windows(_order(len(examples), generator), examples, window)
-        groups = [group for part in windows for group in bounds.cut_by_length(part, examples)]
-        groups = [groups[place] for place in _order(len(groups), generator)]
-    return (collate([examples[index] for index in group], pad_id, bos_id, group) for group in groups)
+        return list(bounds.cut(range(len(lengths)), lengths))
+    windows = bounds.windows(_order(len(lengths), generator), lengths, window)
+    groups = [group for part in windows for group in bounds.cut_by_length(part, lengths)]
+    return [groups[place] for place in _order(len(groups), generator)]
 
 
 def stream_batches(
@@ -196,7 +228,13 @@ def stream_batches(
     )
 
 
-def _lengths(example: Example) -> tuple[int, int]:
+def lengths_of(example: Example) -> tuple[int, int]:
+    """Return how many ids the source and the target of an example have.
+
+    Example:
+        >>> lengths_of(Example([7, 2], [8, 9, 2]))
+        (2, 3)
+    """
     return len(example.source), len(example.target)
 
 
@@ -205,6 +243,7 @@ def _order(count: int, generator: torch.Generator) -> list[int]:
     return order
 
 
+_Lengths = Sequence[tuple[int, int]]
 _Cut = tuple[int, list[Example], list[int]]  # how many examples came before a window, the window, places in it
 
 
@@ -219,41 +258,41 @@ class _Bounds:
                 raise ValueError(f"{name} must be at least 1, got {number}")
         self.rows, self.tokens = batch_size or math.inf, max_tokens or math.inf
 
-    def windows(self, order: Iterable[int], examples: Sequence[Example], window: int) -> Iterator[list[int]]:
+    def windows(self, order: Iterable[int], lengths: _Lengths, window: int) -> Iterator[list[int]]:
         """Cut the order where `window` batches should be full, padding not counted."""
         part: list[int] = []
         tokens = 0
         for index in order:
             part.append(index)
-            tokens += sum(_lengths(examples[index]))
+            tokens += sum(lengths[index])
             if len(part) >= window * self.rows or tokens >= window * self.tokens:
                 yield part
                 part, tokens = [], 0
         if part:
             yield part
 
-    def cut(self, order: Iterable[int], examples: Sequence[Example]) -> Iterator[list[int]]:
+    def cut(self, order: Iterable[int], lengths: _Lengths) -> Iterator[list[int]]:
         """Cut the order into batches, each as large as the bounds allow."""
         group: list[int] = []
         source = target = 0
         for index in order:
-            lengths = _lengths(examples[index])
-            longest = max(source, lengths[0]), max(target, lengths[1])
+            own = lengths[index]
+            longest = max(source, own[0]), max(target, own[1])
             if group and (len(group) == self.rows or (len(group) + 1) * sum(longest) > self.tokens):
                 yield group
-                group, longest = [], lengths
+                group, longest = [], own
             group.append(index)
             source, target = longest
         if group:
             yield group
 
-    def cut_by_length(self, order: Iterable[int], examples: Sequence[Example]) -> Iterator[list[int]]:
-        return self.cut(sorted(order, key=lambda index: _lengths(examples[index])), examples)
+    def cut_by_length(self, order: Iterable[int], lengths: _Lengths) -> Iterator[list[int]]:
+        return self.cut(sorted(order, key=lengths.__getitem__), lengths)
 
     def in_order(self, stream: Iterator[Example], buffer: int) -> Iterator[_Cut]:
         start, held = 0, list(islice(stream, buffer))
         while held:
-            *full, last = self.cut(range(len(held)), held)
+            *full, last = self.cut(range(len(held)), list(map(lengths_of, held)))
             yield from ((start, held, group) for group in full)
             start, held = start + last[0], held[last[0] :]
             # The end of the window cut the last group short, not a bound: it is filled up from what comes, if there is
@@ -267,7 +306,7 @@ class _Bounds:
     def at_random(self, stream: Iterator[Example], buffer: int, generator: torch.Generator) -> Iterator[_Cut]:
         start = 0
         while held := list(islice(stream, buffer)):
-            groups = list(self.cut_by_length(_order(len(held), generator), held))
+            groups = list(self.cut_by_length(_order(len(held), generator), list(map(lengths_of, held))))
             yield from ((start, held, groups[place]) for place in _order(len(groups), generator))
             start += len(held)
 

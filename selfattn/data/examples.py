@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from selfattn.data.pairs import Pair
@@ -58,6 +59,7 @@ def sample_pairs(
     epoch: int,
     alpha: float | None = None,
     first: int = 0,
+    step: int = 1,
 ) -> Iterator[Example]:
     """Turn pairs into examples one by one, each side cut at random: subword regularisation, or BPE-dropout.
 
@@ -71,6 +73,7 @@ def sample_pairs(
         epoch: its number.
         alpha: see the tokenizer's ``sample``; default its own.
         first: number of the first pair; default 0. For a part of the data, or a stream that goes on.
+        step: from the number of a pair to that of the next; default 1.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -78,7 +81,7 @@ def sample_pairs(
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
     eos, source, target = [tokenizer.eos_id], tokenizer.source, tokenizer.target
-    for number, pair in enumerate(pairs, first):
+    for number, pair in zip(count(first, step), pairs, strict=False):
         drawn = seed_for(seed, f"subwords/{epoch}/{number}")
         # Another seed, or a target that equals its source would always be cut as the source is.
         yield Example(

@@ -54,6 +54,18 @@ class Splits(ABC):
     def test(self, count: int | None) -> list[Pair]:
         """Pairs that nothing was chosen by, at most so many; the same for every seed."""
 
+    def fresh_test(self, count: int | None, draw: int) -> list[Pair]:
+        """Another draw of the test part, for what is to confirm what the first one has suggested.
+
+        Args:
+            count: as of `test`.
+            draw: its number, at least 1.
+
+        Raises:
+            SettingError: the part is finite, and always the same.
+        """
+        raise SettingError(f"`test_draw`: {self.name} has one test part, of which no other can be drawn; leave it out")
+
     def probes(self) -> Mapping[str, Sequence[Pair]]:
         """Further unseen pairs by name, such as years that training never shows; default none."""
         return {}
@@ -80,20 +92,24 @@ class EndlessSplits(Splits):
         self.seed = seed
 
     @abstractmethod
-    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """So many pairs of a part; those for validation and test differ from each other."""
 
-    def train(self, epoch: int, count: int | None) -> list[Pair]:
+    def train(self, epoch: int, count: int | None) -> Sequence[Pair]:
         """Pairs that no epoch before had by design; `count` must be given."""
         return self.draw("train", self.seed, epoch, self._given(count, "items_per_epoch"))
 
     def validation(self, count: int) -> list[Pair]:
         """The first pairs of the part ``valid``."""
-        return self.draw("valid", 0, 0, count)
+        return list(self.draw("valid", 0, 0, count))
 
     def test(self, count: int | None) -> list[Pair]:
         """The first pairs of the part ``test``; `count` must be given."""
-        return self.draw("test", 0, 0, self._given(count, "test_items"))
+        return list(self.draw("test", 0, 0, self._given(count, "test_items")))
+
+    def fresh_test(self, count: int | None, draw: int) -> list[Pair]:
+        """Pairs of the part ``test`` that another seed draws; draws may share a few."""
+        return list(self.draw("test", draw, 0, self._given(count, "test_items")))
 
     def _given(self, count: int | None, setting: str) -> int:
         if count is None:

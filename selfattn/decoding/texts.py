@@ -17,6 +17,7 @@ from selfattn.decoding.sampling import sample
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.distributed.processes import Processes
 
 BATCH_SIZE, MAX_TOKENS = 256, 32_768  # hypotheses, and tokens of their sources, that are decoded together
 
@@ -61,6 +62,7 @@ def decode_sources(
     limits: Sequence[int],
     streams: Sequence[int],
     batch_size: int = BATCH_SIZE,
+    processes: Processes | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode every source.
 
@@ -72,6 +74,7 @@ def decode_sources(
         limits: for each source the most tokens of an output, ``<eos>`` counted.
         streams: for each source the number of its stream ``sampling/NUMBER`` of ``options.seed``.
         batch_size: hypotheses decoded together; default 256.
+        processes: those that share the batches out, each with the same model; default this one alone.
 
     Returns:
         For each source, in their order, its hypotheses, the best first: ``options.n_best`` of them, or fewer where a
@@ -90,14 +93,15 @@ def decode_sources(
     """
     if isinstance(model, OwnSearch):
         return model.hypotheses(sources, options, limits)
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    for batch, places in batches_by_length(
+    processes, done = processes or Processes(), []
+    cut = batches_by_length(
         model,
         tokenizer,
         [Example(source, [tokenizer.eos_id]) for source in sources],
         batch_size=max(1, batch_size // options.beam),
         max_tokens=max(1, MAX_TOKENS // options.beam),
-    ):
+    )
+    for batch, places in processes.own(cut):
         decode: Any = greedy
         if options.beam > 1:
             penalty = LengthPenalty(options.length_penalty)
@@ -108,8 +112,11 @@ def decode_sources(
             decode = partial(sample, generator=chance, temperature=temperature, top_k=top_k, top_p=top_p)
         ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
         own = decode(model, batch.source, batch.source_mask, max_length=[limits[place] for place in places], **ends)
-        for place, one in zip(places, own, strict=True):
-            found[place] = one if options.beam > 1 else [one]
+        done.append((places, own if options.beam > 1 else [[one] for one in own]))
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    for places, hypotheses in processes.joined(done):
+        for place, one in zip(places, hypotheses, strict=True):
+            found[place] = one
     return found
 
 
@@ -122,6 +129,7 @@ def decode_texts(
     max_length: int,
     first: int = 0,
     batch_size: int = BATCH_SIZE,
+    processes: Processes | None = None,
 ) -> list[list[Output]]:
     """Write outputs for each text.
 
@@ -133,6 +141,7 @@ def decode_texts(
         max_length: most tokens of an output, ``<eos>`` counted, where the options do not say.
         first: the number of the first text, which chooses the streams of sampling; default 0.
         batch_size: hypotheses decoded together; default 256.
+        processes: see :func:`decode_sources`.
 
     Returns:
         For each text, in their order, its outputs, the best first.
@@ -156,6 +165,7 @@ def decode_texts(
         limits=[max_length if options.max_length is None else options.max_length] * len(filled),
         streams=[first + index for index in filled],
         batch_size=batch_size,
+        processes=processes,
     )
     outputs = [[NOTHING] for _ in texts]
     for index, own in zip(filled, hypotheses, strict=True):

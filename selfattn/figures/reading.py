@@ -7,6 +7,7 @@ the right shape, known names.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -128,7 +129,7 @@ def _of_model(model: Model, headline: Headline, where: str) -> Problems:
             yield f"{where}.curves[{k}].points", "steps run backwards"
         for j, point in enumerate(curve.points):
             yield from _of_range(point.valid, headline, f"{where}.curves[{k}].points[{j}].valid")
-    if sum(trial.chosen for trial in model.tuning) > 1:
+    if max(Counter(trial.budget for trial in model.tuning if trial.chosen).values(), default=0) > 1:
         yield f"{where}.tuning", "more than one trial is chosen"
     for name in ("blocking", "gradient", "between"):
         if found := getattr(model.agreement, name, None):

@@ -14,19 +14,26 @@ from selfattn.figures.cost import Cost, Timing
 from selfattn.figures.gates import Gate
 from selfattn.figures.pairs import PairTest
 from selfattn.figures.protocol import Budgets, Protocol
-from selfattn.figures.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Unit
+from selfattn.figures.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Share, Unit
 
 SCHEMA = 2
 
 
 @dataclass(frozen=True)
 class TuningTrial(Plain):
-    """One trial of the search for settings: what was tried, and the headline metric on validation items."""
+    """One trial of the search for settings: what was tried, and the headline metric on validation items.
+
+    Args:
+        loss: the lowest on validation items, nats a token; None in a record of before it was kept.
+        budget: with which it was made, a share of the training; None for the largest.
+    """
 
     settings: Mapping[str, object]
     valid: float
     seconds: float | None = None
     chosen: bool = False
+    loss: float | None = None
+    budget: Share | None = None
 
 
 @dataclass(frozen=True)

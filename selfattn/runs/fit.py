@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
 from selfattn.training.config import DeviceName, TrainingConfig
 from selfattn.training.device import choose_device
-from selfattn.training.distributed.parallel import Processes
+from selfattn.training.distributed.processes import Processes
 from selfattn.training.loop import cut_epoch, train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.threads import faster_threads
@@ -110,7 +111,7 @@ def fit(
         try:
             outcome = train_model(
                 model,
-                data.epoch,
+                partial(data.epoch, share=processes.share),
                 data.validation,
                 config.training,
                 pad_id=tokenizer.pad_id,

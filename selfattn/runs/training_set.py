@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
-from selfattn.data.pairs import Pair
+from selfattn.data.pairs import EVERY, Pair, share_of
 from selfattn.data.shuffling import repeated
 from selfattn.data.splits import Splits
 from selfattn.decoding.texts import decode_texts
@@ -21,6 +21,7 @@ from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed.processes import Processes
 from selfattn.training.validation import Criterion
 
 if TYPE_CHECKING:
@@ -30,14 +31,28 @@ _SAMPLE = 20_000  # training pairs that are looked through for the longest
 _HELD = 1_000_000  # pairs whose examples are held in memory; more are read as they are needed
 
 
+class Epochs(Protocol):
+    """Gives the training examples of an epoch."""
+
+    def __call__(self, number: int, share: slice = EVERY) -> Iterable[Example]:
+        """Return the examples of an epoch.
+
+        Args:
+            number: of the epoch, counted from 0; the same examples whenever it is asked.
+            share: which of them: each of several processes reads and encodes only its own. Default: all.
+
+        Returns:
+            What is not a sequence is read as a stream, which may be larger than memory or endless.
+        """
+
+
 @dataclass(frozen=True)
 class TrainingSet:
     """What a model is trained on, ready to be used by several models one after the other.
 
     Attributes:
         tokenizer: of all of them.
-        epoch: gives the training examples of an epoch, counted from 0; the same ones whenever it is asked. What is not
-            a sequence is read as a stream, which may be larger than memory or endless.
+        epoch: gives the training examples of an epoch.
         validation: unseen examples for the loss.
         criterion: what chooses the best weights.
         longest: the longest source with the longest target, to find out whether a model can read them.
@@ -47,7 +62,7 @@ class TrainingSet:
     """
 
     tokenizer: Tokenizer
-    epoch: Callable[[int], Iterable[Example]]
+    epoch: Epochs
     validation: Sequence[Example]
     criterion: Criterion
     longest: Example
@@ -72,19 +87,22 @@ def make_training_set(
         UserError: a setting or the data are not usable.
     """
     tokenizer, sampling = task.tokenizer(splits), task.sampling()
-    kept: dict[int, list[Example]] = {}
+    kept: dict[tuple[int, int, int], list[Example]] = {}
 
-    def epoch(number: int) -> Iterable[Example]:
+    def epoch(number: int, share: slice = EVERY) -> Iterable[Example]:
         pairs = _pairs_of(splits, number, training, first)
+        own, begin, step = share_of(pairs, share), share.start or 0, share.step or 1
         if sampling:
-            drawn = sample_pairs(pairs, tokenizer, seed=training.seed, epoch=number, alpha=sampling)
+            drawn = sample_pairs(
+                own, tokenizer, seed=training.seed, epoch=number, alpha=sampling, first=begin, step=step
+            )
             return list(drawn) if _fits(pairs) else drawn
         if not _fits(pairs):
-            return encode_stream(pairs, tokenizer)
-        place = 0 if training.items_per_epoch is None else number  # all of a file, every time
+            return encode_stream(own, tokenizer)
+        place = 0 if training.items_per_epoch is None else number, begin, step  # all of a file, every time
         if place in kept:
             return kept[place]
-        examples = encode_pairs(pairs, tokenizer)
+        examples = encode_pairs(own, tokenizer)
         if keep or training.items_per_epoch is None:
             kept[place] = examples
         return examples
@@ -111,9 +129,9 @@ def _criterion(task: Task, tokenizer: Tokenizer, pairs: Sequence[Pair], max_leng
     names = task.validation_names()
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
 
-    def figures(model: Seq2Seq, loss: float) -> Mapping[str, float]:
-        outputs = [found[0].text for found in decode_texts(model, tokenizer, sources, max_length=max_length)]
-        return score_outputs(names, outputs, targets, task.language)
+    def figures(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
+        found = decode_texts(model, tokenizer, sources, max_length=max_length, processes=processes)
+        return score_outputs(names, [one[0].text for one in found], targets, task.language)
 
     return Criterion(figures, names[0], higher_is_better=task.headline.better == "higher")
 
@@ -200,6 +218,7 @@ def make_test_set(
     items: int | None,
     probes: bool,
     first: int | None = None,
+    draw: int = 0,
 ) -> TestSet:
     """Make everything that models are tested on.
 
@@ -210,6 +229,7 @@ def make_test_set(
         items: test pairs at most; None for all there are.
         probes: whether to ask for more than the test part does.
         first: the models were trained on so many pairs only; default all there are.
+        draw: which draw of the test pairs, see `Splits.fresh_test`; default 0, the first.
 
     Raises:
         UserError: a setting or the data are not usable.
@@ -223,7 +243,7 @@ def make_test_set(
             yield from splits.train(epoch, training.items_per_epoch)
 
     return TestSet(
-        splits.test(items),
+        splits.fresh_test(items, draw) if draw else splits.test(items),
         splits.validation(training.validation_items),
         trained_on,
         splits.probes() if probes else {},

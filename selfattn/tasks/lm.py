@@ -84,6 +84,7 @@ class LanguageModel(Task):
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
     ) -> TrainingSet:
         """Cut the lines into windows; the best weights are those of the lowest perplexity."""
+        from selfattn.data.pairs import EVERY
         from selfattn.data.readers.lines import file_sha256
         from selfattn.data.shuffling import repeated
         from selfattn.decoding.language_model import text_examples
@@ -98,15 +99,17 @@ class LanguageModel(Task):
         tokenizer = CharTokenizer.train(train)
         windows, validation = (text_examples(lines, tokenizer, options.context) for lines in (train, valid))
 
-        def epoch(number: int) -> Sequence[Example]:
+        def epoch(number: int, share: slice = EVERY) -> Sequence[Example]:
             count = training.items_per_epoch
-            return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
+            if count is None:
+                return windows[share]
+            return repeated(windows, count, start=number * count, seed=training.seed)[share]
 
         return TrainingSet(
             tokenizer,
             epoch,
             validation,
-            Criterion(lambda model, loss: {"perplexity": math.exp(loss)}, "perplexity", higher_is_better=False),
+            Criterion(lambda model, loss, _: {"perplexity": math.exp(loss)}, "perplexity", higher_is_better=False),
             longest=max([*windows, *validation], key=lambda example: len(example.target)),
             max_length=options.context,
             settings={

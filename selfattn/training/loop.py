@@ -13,7 +13,7 @@ from typing import Literal
 
 import torch
 
-from selfattn.data.batches import Batch, batches, stream_batches
+from selfattn.data.batches import Batch, batch_places, collate, stream_batches
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
@@ -21,7 +21,9 @@ from selfattn.streams import generator
 from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
 from selfattn.training.checkpoints.state import TrainingState
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Processes, Replica
+from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed.share import SharedExamples, shared_stream
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.optim.averaging import Average, make_average
 from selfattn.training.optim.optimizer import make_optimizer
@@ -87,7 +89,7 @@ def train_model(
         model: trained on the device it is on.
         examples: gives the examples of an epoch, counted from 0; the same for the same epoch whenever it is asked. A
             sequence is shuffled as a whole; anything else that can be iterated over is read as a stream, and needs
-            ``config.max_steps``.
+            ``config.max_steps``. With several processes it gives each its ``processes.share``.
         validation: unseen examples for the loss.
         config: see there.
         pad_id: padding token.
@@ -95,7 +97,7 @@ def train_model(
         criterion: quality on the validation, and which weights are best.
         observers: see the beginning, every step and every validation; in the first process only.
         checkpoints: where to keep what is needed to go on; default nowhere.
-        processes: those that train together; default this one alone. The first validates and writes.
+        processes: those that train together; default this one alone. All validate, the first writes.
         parts_on: cut the model, which is in the host's memory, into a part for each process, on this device; see
             :class:`selfattn.training.distributed.sharding.Shard`. Default: every process has all of it.
 
@@ -237,7 +239,8 @@ class _Loop:
         examples = self.examples(progress.epoch)
         with progress.timed():
             order = generator(config.seed, f"data/{progress.epoch}")
-            groups, count = cut_epoch(examples, config, pad_id=self.pad_id, bos_id=self.bos_id, generator=order)
+            special = {"pad_id": self.pad_id, "bos_id": self.bos_id}
+            groups, count = cut_epoch(examples, config, **special, generator=order, processes=self.processes)
             for _ in range(progress.position):
                 next(groups, None)
         if not progress.total_steps:
@@ -282,15 +285,17 @@ class _Loop:
                 self.is_asked_to_stop = True
 
     def _validate(self) -> None:
-        """Validate the weights that are to be kept, in the first process, and put everything down."""
+        """Validate the weights that are to be kept, each process a share, and put everything down in the first."""
         state, progress, model = self.state, self.state.progress, self.replica.whole
         state.average.validating()
         with self.replica.shown(state.average):
+            epoch = progress.epoch - (progress.position == 0)  # of the last step
+            special = {"pad_id": self.pad_id, "bos_id": self.bos_id}
+            loss = validation_loss(model, self.validation, self.config, **special, processes=self.processes)
+            check_finite("validation loss", loss, progress.step, epoch, progress.lr, self.config.precision)
+            figures = self.criterion.figures(model, loss, self.processes)
             if self.processes.is_main:
-                epoch = progress.epoch - (progress.position == 0)  # of the last step
-                loss = validation_loss(model, self.validation, self.config, pad_id=self.pad_id, bos_id=self.bos_id)
-                check_finite("validation loss", loss, progress.step, epoch, progress.lr, self.config.precision)
-                report = progress.report(epoch, loss, self.criterion.figures(model, loss))
+                report = progress.report(epoch, loss, figures)
                 before = self.best
                 is_best = before is None or self._rank(report) > self._rank(before)
                 if is_best:
@@ -336,19 +341,26 @@ class _Loop:
 
 
 def cut_epoch(
-    examples: Iterable[Example], config: TrainingConfig, *, pad_id: int, bos_id: int, generator: torch.Generator
+    examples: Iterable[Example],
+    config: TrainingConfig,
+    *,
+    pad_id: int,
+    bos_id: int,
+    generator: torch.Generator,
+    processes: Processes | None = None,
 ) -> tuple[Iterator[Group], int | None]:
     """Cut an epoch into the groups of batches that make its steps.
 
-    A sequence is dealt out as a whole by :func:`selfattn.data.batches.batches`. Anything else is read as it comes by
-    :func:`selfattn.data.batches.stream_batches`: it may be larger than memory, or have no end.
+    A sequence is dealt out as a whole, as by :func:`selfattn.data.batches.batches`. Anything else is read as it comes
+    by :func:`selfattn.data.batches.stream_batches`: it may be larger than memory, or have no end.
 
     Args:
-        examples: of the epoch.
+        examples: of the epoch; of several processes each gives its share, and all get the same groups.
         config: gives ``batch_size``, ``max_tokens`` and ``accumulate``.
         pad_id: padding token.
         bos_id: the token that every target begins with.
         generator: of the order.
+        processes: those that go through the epoch together; default this one alone.
 
     Returns:
         The groups in their order, and how many; None where nobody knows. The last group may be smaller.
@@ -361,19 +373,22 @@ def cut_epoch(
         >>> count, [len(group) for group in groups]
         (2, [3, 1])
     """
-    cut: Callable[..., Iterator[Batch]] = batches if isinstance(examples, Sequence) else stream_batches
-    made = cut(
-        examples,
-        batch_size=config.batch_size,
-        max_tokens=config.max_tokens,
-        pad_id=pad_id,
-        bos_id=bos_id,
-        generator=generator,
-    )
+    processes, rows, tokens = processes or Processes(), config.batch_size, config.max_tokens
     if not isinstance(examples, Sequence):
-        return _grouped(made, config.accumulate), None
-    known = list(made)
-    return _grouped(iter(known), config.accumulate), -(-len(known) // config.accumulate)
+        stream = stream_batches(
+            shared_stream(examples, processes),
+            batch_size=rows,
+            max_tokens=tokens,
+            pad_id=pad_id,
+            bos_id=bos_id,
+            generator=generator,
+        )
+        return _grouped(stream, config.accumulate), None
+    shared = SharedExamples(examples, processes)
+    places = batch_places(shared.lengths(), batch_size=rows, max_tokens=tokens, generator=generator)
+    fetched = zip(shared.fetched(places), places, strict=True)
+    made = (collate(group, pad_id, bos_id, own_places) for group, own_places in fetched)
+    return _grouped(made, config.accumulate), -(-len(places) // config.accumulate)
 
 
 def _grouped(stream: Iterator[Batch], size: int) -> Iterator[Group]:

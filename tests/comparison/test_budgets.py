@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from selfattn.codec import encode, fingerprint
-from selfattn.comparison import costs
+from selfattn.comparison import costs, testing
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import _prepared, compare, make_plan, write_comparison
+from selfattn.comparison.gates import _tuned_for
 from selfattn.comparison.planning.plan import Plan, Planned, Variant, read_plan, run_name
 from selfattn.comparison.record import _budgets
 from selfattn.comparison.running import jobs
@@ -27,11 +29,11 @@ from selfattn.figures.budgets import BudgetDifference, Convergence
 from selfattn.figures.gates import Gate
 from selfattn.figures.protocol import AtBudget, Budgets, Departure
 from selfattn.figures.reading import read_record, record_from_dict
-from selfattn.figures.record import Record
+from selfattn.figures.record import Record, TuningTrial
 from selfattn.report.blocks import Chart, Items, Paragraph, Table
 from selfattn.report.sections.budgets import BudgetsSection
 from selfattn.report.verdict.conditions import budget_outcomes, convergences
-from selfattn.report.verdict.verdict import verdict
+from selfattn.report.verdict.verdict import limits, verdict
 from selfattn.report.words.messages import Message
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import begin_ledger, note_look, read_looks
@@ -133,6 +135,38 @@ def test_a_margin_is_fixed_in_the_plan(again: Path) -> None:
     for margin in (2.0, None):
         dataclasses.replace(plan, seal=seal, margin=margin).save(again)
         assert departures(again) == {"plan": ("margin",)}
+
+
+def test_a_confirmation_may_draw_its_test_afresh_and_says_so(made: Path, tmp_path: Path) -> None:
+    settings = SETTINGS | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
+    record, files = compare("dates", test_draw=1, **settings)
+    plan, first = read_plan(tmp_path / "out"), testing.Tested(made / "runs" / "rnn-plain-seed5")
+    drawn = testing.Tested(tmp_path / "out" / "runs" / "rnn-plain-seed5")
+    assert drawn.config.training == first.config.training
+    assert len(drawn.pairs) == len(first.pairs) == 20
+    assert not {pair.source for pair in drawn.pairs} & {pair.source for pair in first.pairs}
+    held_out = {pair.target for pair in Dates().splits(0).test(20_000)}  # nearly all days of the part
+    assert sum(pair.target in held_out for pair in drawn.pairs) >= 19
+    assert plan.seal is not None
+    assert plan.seal.decides["test_draw"] == plan.test_draw == record.settings["test_draw"] == 1
+    assert record.protocol is not None
+    assert record.protocol.departures == ()
+    assert "- test_draw: 1" in files.markdown.read_text().replace("\\", "")
+    answered = dataclasses.replace(record, gates=())
+    assert "The test items are draw 1 of the generator" in " ".join(one.say("en") for one in limits(answered))
+    assert "새로 뽑은 1번 표본" in " ".join(one.say("ko") for one in limits(answered))
+    again, _ = compare("dates", test_draw=1, resume=True, **settings)
+    assert again == record
+    with pytest.raises(UserError, match="not tested on the same pairs"):
+        report([first.path, drawn.path], tmp_path / "pooled")
+
+
+def test_files_have_one_test_part(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{number}\t{number}\n" for number in range(200)))
+    with pytest.raises(SettingError, match=r"`test_draw`: .*pairs.tsv, test part has one test part"):
+        compare("dates", data=file, test_draw=1, **SETTINGS | {"out": tmp_path / "out"})
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_margin_is_of_two_models(tmp_path: Path) -> None:
@@ -286,6 +320,10 @@ def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypat
     assert lines[0] == "rnn-plain: 7 trainings of 3 to 12 steps, 500.0 ms a step"
     # twice 3, 6 and 12 steps and once 12 more, of two models, half a second each, two at once
     assert lines[2].startswith("14 trainings, 2 side by side: about 27 seconds")
+    tuned = cli("compare", "dates", *given, "--tune", 3, "--plan-only", "--out", tmp_path / "out").out.splitlines()
+    assert tuned[2].startswith("26 trainings")  # of each model three trials of 12 steps and three of 3
+    once = cli("compare", "dates", *given, "--tune", 1, "--plan-only", "--out", tmp_path / "out").out.splitlines()
+    assert once[2].startswith("16 trainings")
 
 
 @pytest.mark.parametrize(
@@ -300,6 +338,7 @@ def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypat
         ("--margin 0", "--margin: expected points above 0 and below 100, got 0.0"),
         ("--margin 100", "--margin: expected points above 0 and below 100, got 100.0"),
         ("--margin nan", "--margin: expected points above 0 and below 100, got nan"),
+        ("--test-draw -1", "--test-draw: expected a whole number of at least 0, got -1"),
         ("--first-seed -1", "--first-seed: expected a whole number of at least 0, got -1"),
     ],
 )
@@ -426,6 +465,67 @@ def test_shares_of_the_pairs_hold_the_steps_and_come_from_as_many_epochs_as_they
     whole = [tuple(one.source) for k in range(2) for one in Dates().training_set(recipe).epoch(k)]
     assert len(seen) == 400
     assert set(seen) == set(whole)
+
+
+def test_rates_tuned_at_both_ends_are_trained_with_and_held_against_the_trials(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    settings = SETTINGS | {"tune": 2, "seeds": 1, "budgets": (0.25, 0.5, 1.0), "out": out}
+    record, files = compare("dates", **settings)
+    plan = read_plan(out)
+    names = {path.name for path in (out / "tuning").iterdir()}
+    assert names == {f"{name}{end}-trial{k}" for name in MODELS for end in ("", "-smallest") for k in (0, 1)}
+    for name in MODELS:
+        rates = plan.models[name].rates
+        assert rates is not None
+        ends = {"-budget0.25": rates[0], "-budget0.5": (rates[0] * rates[1]) ** 0.5, "": rates[1]}
+        for end, rate in ends.items():
+            config = RunDirectory(out / "runs" / f"{name}-seed5{end}").config()
+            assert config.training.lr == pytest.approx(rate)
+        trials = [RunDirectory(out / "tuning" / f"{name}{end}-trial0").metrics()[-1].step for end in ("", "-smallest")]
+        assert trials == [16, 4]
+    (gate,) = [gate for gate in record.gates if gate.name == "same training"]
+    assert gate.passed
+    assert record.protocol is not None
+    assert record.protocol.departures == ()
+    assert [len(model.tuning) for model in record.models] == [4, 4]
+    assert record_from_dict(encode(record)) == record
+    said = files.markdown.read_text().replace("\u00a0", " ")
+    assert "which no trial has verified" in said
+    assert re.search(r"(; |\| )25 %: lr 0\.00", said)
+    # A rate that no trial has found is no tuning, also between the ends.
+    model = plan.models["rnn-plain"]
+    assert model.rates is not None
+    other = dataclasses.replace(model, rates=(model.rates[0] / 7, model.rates[1]))
+    dataclasses.replace(plan, models={**plan.models, "rnn-plain": other}).save(out)
+    again, _ = write_comparison(out, tmp_path / "report")
+    assert again.protocol is not None
+    assert {one.kind: one.what for one in again.protocol.departures} == {
+        "settings": ("rnn-plain-seed5-budget0.5", "rnn-plain-seed5-budget0.25")
+    }
+
+
+def test_rates_between_the_trials_of_both_ends_pass_the_gate_and_others_do_not() -> None:
+    def planned(small: float, large: float, rates: tuple[float, float]) -> Planned:
+        tried = [TuningTrial({"lr": 0.5}, 0.1), TuningTrial({"lr": 0.5}, 0.1, budget=0.25)]
+        best = [TuningTrial({"lr": large}, 0.9, chosen=True), TuningTrial({"lr": small}, 0.9, chosen=True, budget=0.25)]
+        return Planned("", {}, {"lr": rates[1]}, (*tried, *best), rates)
+
+    def tuned_for(rates: tuple[float, float], trained_by: tuple[float, float]) -> bool:
+        plans = []
+        for own in (rates, trained_by):
+            models = {"rnn-plain": planned(0.01, 0.01, (0.01, 0.01)), "rnn-attention": planned(0.016, 0.001, own)}
+            plans.append(dataclasses.replace(PLAN_OF_TWO, models=models, budgets=(0.25, 0.5, 1.0)))
+        middle, found = plans[0].variants[0.5], {}
+        for name in MODELS:
+            training = TrainingConfig(lr=plans[1].planned(name, middle).training["lr"])
+            found[name] = [SimpleNamespace(config=SimpleNamespace(training=training))]
+        assert found["rnn-attention"][0].config.training.lr == pytest.approx((trained_by[0] * trained_by[1]) ** 0.5)
+        return _tuned_for("lr", cast("Any", found), plans[0], middle)
+
+    assert tuned_for((0.016, 0.001), (0.016, 0.001))
+    assert not tuned_for((0.016, 0.001), (0.016, 0.016))  # as with the smallest budget
+    for rates in ((0.064, 0.001), (0.016, 0.004)):  # of which no trial was the best
+        assert not tuned_for(rates, rates)
 
 
 FIVE = (0.0625, 0.125, 0.25, 0.5, 1.0)

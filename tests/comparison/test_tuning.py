@@ -15,6 +15,7 @@ import pytest
 from selfattn.comparison.planning import tuning
 from selfattn.comparison.planning.options import MOST_SEEDS, CompareOptions
 from selfattn.comparison.planning.plan import Plan, Planned
+from selfattn.comparison.running.jobs import jobs_of
 from selfattn.figures.quality import Better, Headline
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
@@ -37,20 +38,28 @@ def test_rates_are_searched_over_a_factor_of_thirty_evenly(count: int) -> None:
 
 
 def tuned(
-    best: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, count: int = 8, better: Better = "higher"
+    best: Mapping[str, float | tuple[float, float]],
+    monkeypatch: pytest.MonkeyPatch,
+    count: int = 8,
+    better: Better = "higher",
+    budgets: tuple[float, ...] = (1.0,),
 ) -> tuple[Plan, list[Any]]:
     """Tune two models, of each of which a trial is the better the nearer its rate is to the best."""
     models = {name: Planned(name, config_to_dict(PRESETS[name].config)) for name in best}
     headline = Headline(better=better)
     plan = Plan("dates", "", quick=False, seeds=3, models=models, few=(), tuned=False, headline=headline)
+    plan = replace(plan, budgets=budgets, steps=800)
     asked: list[Any] = []
     monkeypatch.setattr(tuning, "do_all", lambda jobs, some: asked.extend(some))
 
     def directory(path: Path) -> Any:
         job = next(job for job in asked if path == Path("out") / job.path)
         name = next(name for name in best if job.label.startswith(name))
-        apart = abs(log(job.model.training.get("lr", RECIPE.lr) / best[name]))
-        figure = max(0.0, 1 - apart / 10) if better == "higher" else apart / 10
+        rates = best[name]
+        ends = rates if isinstance(rates, tuple) else (rates,)
+        apart = abs(log(job.model.training.get("lr", RECIPE.lr) / ends[0 if "smallest" in job.label else -1]))
+        # Of several budgets the loss judges, and what the metric says is the opposite of it.
+        figure = max(0.0, 1 - apart / 10) if better == "higher" and len(budgets) == 1 else apart / 10
         report = SimpleNamespace(measures={"exact_match": figure}, valid_loss=apart)
         return SimpleNamespace(metrics=lambda: [report], record=lambda: SimpleNamespace(train_seconds=1.0))
 
@@ -91,7 +100,9 @@ def test_trials_have_a_seed_that_no_comparison_trains_with(monkeypatch: pytest.M
 def test_of_equals_the_lower_loss_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all trials answer everything, the first of them would always be the recipe."""
     real = tuning.TuningTrial
-    monkeypatch.setattr(tuning, "TuningTrial", lambda settings, valid, seconds: real(settings, 1.0, seconds))
+    monkeypatch.setattr(
+        tuning, "TuningTrial", lambda settings, _, seconds, loss: real(settings, 1.0, seconds, loss=loss)
+    )
     plan, _ = tuned({"rnn-attention": 0.0015, "transformer": 0.01}, monkeypatch)
     rates = [model.training.get("lr", RECIPE.lr) for model in plan.models.values()]
     assert rates[0] < RECIPE.lr < rates[1]
@@ -104,6 +115,45 @@ def test_of_a_rate_of_errors_the_lowest_is_chosen_and_recorded_as_it_is(monkeypa
         assert [trial.chosen for trial in model.trials].index(True) == min(
             range(8), key=lambda k: model.trials[k].valid
         )
+
+
+def test_of_several_budgets_rates_are_searched_for_at_both_ends_and_lie_between_in_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    best = {"rnn-attention": (0.008, 0.002), "transformer": (0.001, 0.004)}  # with the smallest and the largest budget
+    plan, asked = tuned(best, monkeypatch, count=16, budgets=(0.125, 0.25, 0.5))
+    assert {(job.variant.share, job.steps) for job in asked} == {(0.125, 800), (0.5, 800)}
+    assert len({job.path for job in asked}) == len(asked)
+    middle, least = plan.variants[0.25], plan.variants[0.125]
+    for name, (small, large) in best.items():
+        model = plan.models[name]
+        assert model.rates is not None
+        assert log(model.rates[0] / small) == pytest.approx(0, abs=0.2)
+        assert log(model.rates[1] / large) == pytest.approx(0, abs=0.2)
+        assert plan.planned(name, plan.main) == model
+        assert model.training.get("lr", RECIPE.lr) == model.rates[1]
+        between = plan.planned(name, middle).training["lr"]
+        assert between == pytest.approx((model.rates[0] * model.rates[1]) ** 0.5)  # half-way in log, as 0.25 is
+        assert plan.planned(name, least).training == dict(model.training) | {"lr": model.rates[0]}
+        assert [trial.chosen for trial in model.trials].count(True) == 2
+        chosen = [trial for trial in model.trials if trial.chosen]
+        assert [trial.budget for trial in chosen] == [None, 0.125]
+        for budget, one in zip((None, 0.125), chosen, strict=True):
+            assert one.loss == min(trial.loss or 0.0 for trial in model.trials if trial.budget == budget)
+        # The dropout that was chosen with the largest budget, at the smallest, too.
+        settings = [job.model for job in asked if job.label.startswith(f"{name}-smallest")]
+        assert all(one.config == model.config for one in settings)
+    assert [len(model.trials) for model in plan.models.values()] == [32, 32]
+    assert {job.model.training.get("lr") for job in jobs_of(plan) if job.variant == middle} == {
+        plan.planned(name, middle).training["lr"] for name in best
+    }
+
+
+def test_the_recipe_alone_is_no_search_with_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, asked = tuned({"rnn-attention": 0.1, "transformer": 0.1}, monkeypatch, count=1, budgets=(0.25, 1.0))
+    assert [len(model.trials) for model in plan.models.values()] == [1, 1]
+    assert {model.rates for model in plan.models.values()} == {None}
+    assert len(asked) == 2
 
 
 def test_few_trials_have_no_edges(monkeypatch: pytest.MonkeyPatch) -> None:

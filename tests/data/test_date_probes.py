@@ -53,7 +53,7 @@ def test_withheld_years_are_in_no_part_and_make_up_a_probe() -> None:
 def test_without_the_option_nothing_changes() -> None:
     plain = EmbeddedDates(("en_US",), 0)
     assert plain.settings == {"kind": "embedded", "locales": ["en_US"]}
-    assert plain.train(0, 9) == DateSource("en_US", seed=0).pairs(9)
+    assert list(plain.train(0, 9)) == DateSource("en_US", seed=0).pairs(9)
     assert "withheld years" not in plain.probes()
 
 

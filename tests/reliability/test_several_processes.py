@@ -11,10 +11,11 @@ from typing import Any
 
 import parallel_program as program
 import pytest
+import torch
 from two_hosts import ADDRESSES, HOSTS, hosts
 
 from selfattn.runs.directory import RunDirectory
-from selfattn.training.distributed.parallel import Processes
+from selfattn.training.distributed.processes import Processes
 
 __all__ = ["hosts"]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -45,6 +46,34 @@ def check_curve(found: dict[str, Any], folder: Path) -> None:
                 assert two[name] == pytest.approx(one[name], rel=1e-3), name
 
 
+def check_shares(first: dict[str, Any], second: dict[str, Any], folder: Path) -> None:
+    """Each reads, encodes and validates half, and all of them come to what one process comes to."""
+    alone = json.loads(json.dumps(program.shared_out(Processes(), folder / "whole")))
+    for name, whole in alone.items():
+        shares = first["shared"][name], second["shared"][name]
+        for own in shares:
+            assert own["batches"] == whole["batches"], name
+            assert own["count"] == whole["count"], name
+            assert own["encoded"] == program.ITEMS // 2 == whole["encoded"] // 2, name
+        places = [place for indices, _, _ in whole["batches"] for place in indices]
+        assert sorted(places) == list(range(program.ITEMS))
+    for name in ("dates", "file"):  # of a stream a window is held
+        held = [one["shared"][name]["held"] for one in (first, second)]
+        assert max(held) <= program.ITEMS // 2 + 2 * 20 < alone[name]["held"], name
+    found = program.validated(Processes())
+    assert found["computed"] == [6, 4]
+    assert [one["validated"]["computed"] for one in (first, second)] == [[3, 2], [3, 2]]
+    for one in (first, second):
+        assert one["validated"]["loss"] == found["loss"]  # to the bit
+        assert one["validated"]["outputs"] == found["outputs"]
+    status, validations, weights = program.stopped(Processes())
+    assert (status, validations) == ("stopped early", 4)
+    assert first["stopped"] == second["stopped"]
+    assert first["stopped"][:2] == [status, validations]
+    for one, two in zip(weights, first["stopped"][2], strict=True):
+        torch.testing.assert_close(torch.tensor(two), torch.tensor(one), rtol=1e-6, atol=1e-7)  # in float64
+
+
 def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
@@ -59,6 +88,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
     assert "Warning" not in done.stderr
     first, second = results(tmp_path)
     check_curve(first, tmp_path)
+    check_shares(first, second, tmp_path)
     alone = program.losses_of_presets(Processes())
     for name, expected in alone.items():  # in float64
         assert first["presets"][name] == pytest.approx(expected, rel=1e-6), name

@@ -19,7 +19,7 @@ from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import load
 from selfattn.runs.train import TrainOptions
 from selfattn.training.distributed import sharding
-from selfattn.training.distributed.parallel import Processes
+from selfattn.training.distributed.processes import Processes
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),

@@ -53,7 +53,7 @@ config = TrainingConfig(max_steps=200, batch_size=600, average="ema")
 validation = [next(epoch(0))]
 watcher = Watcher()
 outcome = train_model(model, epoch, validation, config, pad_id=0, bos_id=1, observers=[watcher],
-    criterion=Criterion(lambda model, loss: {"loss": loss}, "loss", False),
+    criterion=Criterion(lambda model, loss, _: {"loss": loss}, "loss", False),
     checkpoints=CheckpointFile(Path(sys.argv[2]), every=50))
 print(outcome.reports[-1].step, seen, memory() - watcher.early, memory())
 """

@@ -330,7 +330,7 @@ NO, YES, LESS = "no difference seen", "better", "worse"
         (LESS, -0.03, -0.012, "No, rnn-attention is better by more than the margin of 1 percentage points: "),
         (LESS, -0.03, -0.01, "No, rnn-attention is better, but perhaps by less than the margin of 1 percentage points"),
         (NO, -0.01, 0.009, "Equivalent within the margin of 1 percentage points: "),
-        (NO, -0.011, 0.009, "It cannot be told which is better, nor that they are equivalent within the margin of"),
+        (NO, -0.011, 0.009, "It cannot be told which is better, nor whether they are equivalent within the margin of"),
         ("too few seeds to tell", -0.001, 0.001, "Too few seeds to tell: "),  # whatever the items say
     ],
 )

@@ -236,7 +236,7 @@ def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path: Path, damage: str) 
 
 def test_the_last_and_the_best_weights_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter((2.0, 1.0, 3.0))
-    monkeypatch.setattr(parts, "figures", lambda model, loss: {"perplexity": next(found)})
+    monkeypatch.setattr(parts, "figures", lambda model, loss, _: {"perplexity": next(found)})
     parts.fit_small(tmp_path / "run", replace(FULL, average="none"))
     best = load_file(tmp_path / "run" / "model.safetensors")
     kept = load_file(tmp_path / "run" / CHECKPOINT)
@@ -248,7 +248,7 @@ def test_the_last_and_the_best_weights_are_both_kept(tmp_path: Path, monkeypatch
 
 def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter((1.0, 2.0, 3.0) * 2)  # the first validation is the best
-    monkeypatch.setattr(parts, "figures", lambda model, loss: {"perplexity": next(found)})
+    monkeypatch.setattr(parts, "figures", lambda model, loss, _: {"perplexity": next(found)})
     parts.fit_small(tmp_path / "whole", FULL)
     with pytest.raises(Stopped):
         parts.fit_small(tmp_path / "run", FULL, observers=[StopAt(8)])

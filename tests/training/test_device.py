@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.runs.directory import check_is_free
 from selfattn.training.device import choose_device
+from selfattn.training.distributed import processes
 from selfattn.training.distributed.launch import is_main_process
-from selfattn.training.distributed.parallel import Processes
+from selfattn.training.distributed.processes import Processes
 
 
 def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,5 +83,20 @@ def test_processes_that_cannot_meet_say_so_in_one_line(monkeypatch: pytest.Monke
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match=r"torch\.distributed: 2 processes could not meet: ") as caught:
+        Processes.join(torch.device("cpu"))
+    assert "\n" not in str(caught.value)
+
+
+def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timedelta(minutes=5) >= processes._MEETING
+    monkeypatch.setattr(processes, "_MEETING", timedelta(seconds=1))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(
+        UserError, match=r"torch\.distributed: 2 processes could not meet: .*1/2 clients joined"
+    ) as caught:
         Processes.join(torch.device("cpu"))
     assert "\n" not in str(caught.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def run(
         config,
         pad_id=0,
         bos_id=1,
-        criterion=Criterion(lambda model, loss: measure(model), "exact_match"),
+        criterion=Criterion(lambda model, loss, _: measure(model), "exact_match"),
         observers=observers,
     )
     return model, outcome
@@ -113,14 +113,13 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(model_conf
 
 def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[list[list[int]]] = []
-    real = loop_module.batches
+    real = loop_module.collate
 
-    def recording(given: Sequence[Example], **options: object) -> Iterator[Batch]:
-        for batch in real(given, **options):  # type: ignore[arg-type]  # options of several types
-            orders[-1].append(batch.indices)
-            yield batch
+    def recording(given: Sequence[Example], pad_id: int, bos_id: int, indices: Sequence[int]) -> Batch:
+        orders[-1].append([*indices])
+        return real(given, pad_id, bos_id, indices)
 
-    monkeypatch.setattr(loop_module, "batches", recording)
+    monkeypatch.setattr(loop_module, "collate", recording)
     for model_config in (TRANSFORMER, RNN):
         orders.append([])
         run(model_config=model_config)

@@ -103,7 +103,7 @@ def test_the_schedule_by_hand() -> None:
 def trained(config: TrainingConfig) -> dict[str, torch.Tensor]:
     model = build(TINY, vocab_size=VOCAB, pad_id=0, seed=0)
     examples = [Example([4 + n % 7, 2], [5 + n % 5, 4 + n % 3, 2]) for n in range(10)]
-    criterion = Criterion(lambda model, loss: {"loss": loss}, "loss", higher_is_better=False)
+    criterion = Criterion(lambda model, loss, _: {"loss": loss}, "loss", higher_is_better=False)
     train_model(model, lambda epoch: examples, examples, config, pad_id=0, bos_id=1, criterion=criterion)
     return model.state_dict()
 

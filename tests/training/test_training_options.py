@@ -85,7 +85,7 @@ def run(
     if watcher is not None:
         watcher.model = model
     given = iter(scores or ())
-    criterion = Criterion(lambda model, loss: {"score": next(given) if scores else -loss}, "score")
+    criterion = Criterion(lambda model, loss, _: {"score": next(given) if scores else -loss}, "score")
     outcome = train_model(
         model,
         epoch,

@@ -34,7 +34,7 @@ def test_from_the_loop_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(model, name, watched)
 
-    def criterion(model: object, loss: float) -> dict[str, float]:
+    def criterion(model: object, loss: float, _: object) -> dict[str, float]:
         assert isinstance(model, torch.nn.Module)
         found = decode_texts(model, tokenizer, ["abc"], max_length=3)  # type: ignore[arg-type]  # it is one of ours
         return {"finished": float(found[0][0].finished)}

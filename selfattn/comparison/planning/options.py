@@ -41,6 +41,8 @@ class CompareOptions:
         set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
         few: train also on so few pairs, with the first seed, and report it: numbers separated by commas.
         first_seed: the seeds are this one and those after it: fresh ones for what a pilot has suggested.
+        test_draw: where pairs are generated without end, which draw of test pairs: 1 for others than those of a pilot,
+            which had draw 0. Files have one test part.
         budgets: shares of the training, such as 0.125,0.25,0.5,1: each with all models and seeds, in a training of its
             own whose whole schedule it has; the report says for which of them which model is better.
         budget_in: what they are shares of: the steps, on the same pairs, or the different pairs, in as many steps.
@@ -52,7 +54,8 @@ class CompareOptions:
         match_limit: models further apart than this share are refused.
         apart: compare models of different size all the same; the report says so.
         tune: try so many settings for each model first (learning rate, warm-up, dropout, label smoothing), the same
-            for all, and take the best on validation.
+            for all, and take the best on validation; of several budgets with the largest, and so many rates with the
+            smallest.
         metric: the metric that decides, by name; where not given, the first of the task.
         margin: the smallest difference between the two models asked about that is worth having, in percentage points of
             a share or points of another metric; fixed in the plan, and the verdict says on which side of it the
@@ -70,7 +73,7 @@ class CompareOptions:
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
         "Budgets": ("budgets", "budget_in"),
-        "Plan": ("metric", "margin", "first_seed", "pilot"),
+        "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
         "Side by side": ("jobs", "backend", "address", "threads", "device"),
     }
 
@@ -84,6 +87,7 @@ class CompareOptions:
     set: tuple[str, ...] = ()
     few: tuple[int, ...] = ()
     first_seed: int = 0
+    test_draw: int = 0
     budgets: tuple[float, ...] = (1.0,)
     budget_in: BudgetIn = "steps"
     pilot: bool = False
@@ -113,7 +117,7 @@ class CompareOptions:
 
     def __post_init__(self) -> None:
         check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "tune first_seed", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "tune first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
         check(self, "seeds", int, lambda x: x <= MOST_SEEDS - self.first_seed, f"seeds below {MOST_SEEDS}")
         check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
         check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")

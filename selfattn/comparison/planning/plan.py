@@ -4,6 +4,7 @@ stopped. Imports no torch.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,12 +40,14 @@ class Planned(Plain):
         config: what it is made of, as plain values.
         training: settings of the training that are its own, after tuning.
         trials: of its tuning.
+        rates: the learning rates that were best with the smallest and with the largest budget; None where there is one.
     """
 
     preset: str
     config: Mapping[str, object]
     training: Mapping[str, Any] = field(default_factory=dict)
     trials: tuple[TuningTrial, ...] = ()
+    rates: tuple[Annotated[float, Gt(0)], Annotated[float, Gt(0)]] | None = None
 
     @property
     def model(self) -> ModelConfig:
@@ -98,6 +101,7 @@ class Plan(Plain):
         models: by name, in their order.
         few: further trainings on so few pairs.
         first_seed: the seeds are this one and those after it.
+        test_draw: which draw of the test pairs.
         budgets: shares of the training.
         budget_in: what they are shares of.
         steps: of the whole training; 0 where that is not known before it begins.
@@ -123,6 +127,7 @@ class Plan(Plain):
     models: Annotated[Mapping[str, Planned], MinLen(1)]
     few: tuple[Annotated[int, Ge(1)], ...]
     first_seed: Annotated[int, Ge(0)] = 0
+    test_draw: Annotated[int, Ge(0)] = 0
     budgets: Annotated[tuple[Annotated[float, Gt(0), Le(1)], ...], MinLen(1)] = (1.0,)
     budget_in: BudgetIn = "steps"
     steps: int = 0
@@ -164,6 +169,21 @@ class Plan(Plain):
     def main(self) -> Variant:
         """What is trained for the largest budget."""
         return self.variants[max(self.budgets)]
+
+    def planned(self, name: str, variant: Variant) -> Planned:
+        """Return a model with the settings of a budget: its learning rate in log between those of both ends.
+
+        Args:
+            name: of the model.
+            variant: how much it is trained; further trainings on few pairs are as with the largest budget.
+        """
+        model, least, most = self.models[name], min(self.budgets), max(self.budgets)
+        share = next((share for share, own in self.variants.items() if own == variant), most)
+        if model.rates is None or share == most:
+            return model
+        part = math.log(share / least) / math.log(most / least)
+        rate = model.rates[0] ** (1 - part) * model.rates[1] ** part
+        return replace(model, training=dict(model.training) | {"lr": rate})
 
     def runs(self) -> list[tuple[str, int, Variant]]:
         """List every run: model, seed, and how much it is trained; seed after seed."""

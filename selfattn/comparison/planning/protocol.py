@@ -102,7 +102,7 @@ def _departures(plan: Plan, seal: Seal, runs: Runs, looks: Sequence[Look]) -> It
 
 def _as_planned(plan: Plan, seal: Seal, variant: Variant, run: Tested) -> bool:
     """Whether a run has the settings that the plan gives it, those that its model was tuned for among them."""
-    planned = plan.models[run.name]
+    planned = plan.planned(run.name, variant)
     settings = {**dict(seal.decides["recipe"]), "seed": run.seed, **planned.training}  # type: ignore[call-overload]  # plain values
     recipe = decode(TrainingConfig, settings, file=PLAN, advice=_ADVICE)
     return run.config.training == variant.applied_to(recipe, plan.steps) and run.config.model == planned.model

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from selfattn.comparison.planning.options import MOST_SEEDS
-from selfattn.comparison.planning.plan import Plan, Planned
+from selfattn.comparison.planning.plan import Plan, Planned, Variant
 from selfattn.comparison.running.jobs import Job, Jobs
 from selfattn.comparison.running.side_by_side import do_all
 from selfattn.figures.record import TuningTrial
@@ -31,8 +31,12 @@ _WIDENINGS, _ENOUGH = 2, 4  # at most; trials that have an inside
 _GOLDEN = (5**0.5 - 1) / 2  # multiples of it, without their whole parts, leave nothing out
 
 
-def space(recipe: TrainingConfig) -> dict[str, str]:
+def space(recipe: TrainingConfig, budgets: Sequence[float] = (1.0,)) -> dict[str, str]:
     """Say what is searched, for the record.
+
+    Args:
+        recipe: what is changed.
+        budgets: shares of the training; of several, the rate is searched for with the smallest, too.
 
     Example:
         >>> space(TrainingConfig(warmup_steps=400))["warmup_steps"]
@@ -45,7 +49,7 @@ def space(recipe: TrainingConfig) -> dict[str, str]:
         "warmup_steps" if steps else "warmup": warmup,
         "dropout": _listed(DROPOUTS),
         "label_smoothing": _listed(SMOOTHINGS),
-    }
+    } | ({"lr, smallest budget": "the same, the other settings as chosen with the largest"} if len(budgets) > 1 else {})
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -78,7 +82,7 @@ class Choice:
         config = model.model
         if self.dropout is not None:
             config = override(config, dict.fromkeys(dropout_names(config), self.dropout))
-        return replace(model.resized(config), training=self.training)
+        return replace(model.resized(config), training=dict(model.training) | dict(self.training))
 
 
 def choices(count: int, recipe: TrainingConfig, *, seed: int = 0) -> list[Choice]:
@@ -135,40 +139,61 @@ def tune(plan: Plan, jobs: Jobs) -> Plan:
     Where the best rate of some model is the lowest or the highest that was tried, all models try the same settings at
     rates beyond it, too.
 
+    Of several budgets settings are tried with the largest, and then as many learning rates with the smallest, the other
+    settings as chosen; each model's rates in between are in log between its two, which no trial verifies. There the
+    loss alone judges: with little training a metric may be the same for all.
+
     Args:
         plan: of the comparison.
         jobs: does the trials.
     """
-    tried = choices(jobs.options.tune, jobs.recipe)
+    settings, least = choices(jobs.options.tune, jobs.recipe), min(plan.budgets)
+    models = _searched(plan, jobs, settings, plan.main)
+    if len(plan.budgets) > 1 and len(settings) > 1:  # one trial, the recipe's, is no search
+        rates = [Choice({"lr": choice.training.get("lr", jobs.recipe.lr)}) for choice in settings]
+        small = _searched(replace(plan, models=models), jobs, rates, plan.variants[least])
+        for name, model in models.items():
+            trials = (*model.trials, *(replace(trial, budget=least) for trial in small[name].trials))
+            ends = small[name].training["lr"], model.training.get("lr", jobs.recipe.lr)
+            models[name] = replace(model, trials=trials, rates=ends)
+    return replace(plan, models=models, tuned=True)
+
+
+def _searched(plan: Plan, jobs: Jobs, tried: Sequence[Choice], variant: Variant) -> dict[str, Planned]:
+    """The models with their best settings for a budget; the search is widened where a best rate lies at an edge."""
+    tried = list(tried)
     for widening in range(_WIDENINGS + 1):
-        tuned = _tuned(plan, jobs, tried)
+        tuned = _tuned(plan, jobs, tried, variant)
         more = _beyond(tuned, tried, jobs.recipe) if widening < _WIDENINGS else []
         if not more:
             break
         tried += more
-    return replace(plan, models=tuned, tuned=True)
+    return tuned
 
 
-def _tuned(plan: Plan, jobs: Jobs, tried: Sequence[Choice]) -> dict[str, Planned]:
-    made = {
-        name: [
-            Job(f"tuning/{name}-trial{number}", choice.applied_to(model), _SEED, tested=False)
-            for number, choice in enumerate(tried)
-        ]
-        for name, model in plan.models.items()
-    }
+def _tuned(plan: Plan, jobs: Jobs, tried: Sequence[Choice], variant: Variant) -> dict[str, Planned]:
+    end = "" if variant == plan.main else "-smallest"
+
+    def job(name: str, number: int, choice: Choice) -> Job:
+        model = choice.applied_to(plan.models[name])
+        return Job(f"tuning/{name}{end}-trial{number}", model, _SEED, variant, plan.steps, tested=False)
+
+    made = {name: [job(name, number, choice) for number, choice in enumerate(tried)] for name in plan.models}
     do_all(jobs, [job for own in made.values() for job in own])
     criterion, tuned = jobs.training_set(_SEED).criterion, {}
     sign = 1 if plan.headline.better == "higher" else -1  # of a criterion more is better
     for name, own in made.items():
-        trials, losses = [], []
-        for job, choice in zip(own, tried, strict=True):
-            directory = RunDirectory(jobs.options.out / job.path)
+        trials: list[TuningTrial] = []
+        ranks: list[tuple[float, ...]] = []
+        for one, choice in zip(own, tried, strict=True):
+            directory = RunDirectory(jobs.options.out / one.path)
             reports = directory.metrics()
             reached = max(criterion.value(report.measures) for report in reports)
-            losses.append(min(report.valid_loss for report in reports))
-            trials.append(TuningTrial(choice.to_json(), sign * reached, directory.record().train_seconds))
-        winner = max(range(len(trials)), key=lambda place: (sign * trials[place].valid, -losses[place]))
+            loss = min(report.valid_loss for report in reports)
+            ranks.append((-loss,) if len(plan.budgets) > 1 else (reached, -loss))
+            seconds = directory.record().train_seconds
+            trials.append(TuningTrial(choice.to_json(), sign * reached, seconds, loss=loss))
+        winner = max(range(len(trials)), key=ranks.__getitem__)
         marked = tuple(replace(trial, chosen=k == winner) for k, trial in enumerate(trials))
         tuned[name] = replace(own[winner].model, trials=marked)
     return tuned

@@ -59,7 +59,7 @@ def jobs_of(plan: Plan) -> list[Job]:
     return [
         Job(
             run_name(name, seed, variant),
-            plan.models[name],
+            plan.planned(name, variant),
             seed,
             variant,
             plan.steps,
@@ -98,7 +98,8 @@ class Jobs:
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
             data = self.task.training_set(recipe, splits, first=few, keep=True)
-            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=few)
+            draw = self.options.test_draw
+            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=few, draw=draw)
             self._data = {(seed, few): (data, tests)}  # the last one alone
         return self._data[seed, few]
 

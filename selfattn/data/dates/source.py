@@ -15,7 +15,7 @@ from typing import NamedTuple, get_args
 
 from selfattn.data.dates.formats import date_patterns, find_locale
 from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, shape
-from selfattn.data.pairs import Pair, Span, indices
+from selfattn.data.pairs import DrawnPairs, Pair, Span, indices
 from selfattn.data.splits import Split
 from selfattn.errors import UserError
 
@@ -197,7 +197,11 @@ class DateSource:
         Raises:
             ValueError: a negative number.
         """
-        return [self._pair(index) for index in indices(count, start)]
+        return list(self.drawn(count, start))
+
+    def drawn(self, count: int, start: int = 0) -> DrawnPairs:
+        """Return what `pairs` does, each pair made when it is asked for."""
+        return DrawnPairs(self._pair, indices(count, start))
 
     def readings(self, text: str) -> set[date]:
         """Return every day that `text` (without a tag) stands for in some chosen locale.

@@ -44,9 +44,9 @@ class EmbeddedDates(EndlessSplits):
         """Training pairs of seed 0."""
         return _sample(self.locales, self.withheld)
 
-    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """The next pairs of the source."""
-        return DateSource(self.locales, seed=seed, split=part, without=self.withheld).pairs(count, start=epoch * count)
+        return DateSource(self.locales, seed=seed, split=part, without=self.withheld).drawn(count, start=epoch * count)
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
         """Dates of years, and in formats, that training never shows."""

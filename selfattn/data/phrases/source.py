@@ -12,7 +12,7 @@ from typing import get_args
 from babel import Locale
 
 from selfattn.data.dates.formats import find_locale
-from selfattn.data.pairs import Pair, indices
+from selfattn.data.pairs import DrawnPairs, Pair, indices
 from selfattn.data.phrases.kinds import Phrases
 from selfattn.data.phrases.names import Which
 from selfattn.data.phrases.text import Chance, Draft, aligned_pair, text_of
@@ -139,7 +139,11 @@ class CldrSource:
         Raises:
             ValueError: a negative number.
         """
-        return [self._pair(index) for index in indices(count, start)]
+        return list(self.drawn(count, start))
+
+    def drawn(self, count: int, start: int = 0) -> DrawnPairs:
+        """Return what `pairs` does, each pair made when it is asked for."""
+        return DrawnPairs(self._pair, indices(count, start))
 
     def _pair(self, index: int) -> Pair:
         for kind, draft in self._drafts(index):
@@ -190,10 +194,10 @@ class EmbeddedPhrases(EndlessSplits):
         """Training pairs of seed 0."""
         return _sample(self.source, self.target)
 
-    def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
+    def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
         """The next pairs of the source; of validation and test the first different ones."""
         phrases = CldrSource(self.source, self.target, seed=seed, split=part)
-        return phrases.pairs(count, start=epoch * count) if part == "train" else _different(phrases, count)
+        return phrases.drawn(count, start=epoch * count) if part == "train" else _different(phrases, count)
 
 
 def _different(source: CldrSource, count: int) -> list[Pair]:

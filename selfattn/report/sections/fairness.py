@@ -8,13 +8,13 @@ from functools import partial
 
 from selfattn.evaluation.statistics.design import expected_best
 from selfattn.figures.gates import Gate
-from selfattn.figures.record import Model, Record
+from selfattn.figures.record import Model, Record, TuningTrial
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.comparability import matched_statement
-from selfattn.report.verdict.conditions import SPENT
+from selfattn.report.verdict.conditions import SPENT, share
 from selfattn.report.verdict.names import headline_name, headline_unit, named
 from selfattn.report.verdict.ranking import ranked, record_scale
 from selfattn.report.words.messages import Message, Said, message
@@ -184,7 +184,8 @@ def _tuning(record: Record) -> tuple[b.Block, ...]:
     folded = (b.Folded(name, one.name, (one,)) for name, one in zip(names, trials, strict=True))
     edge = ", ".join(model.name for model in tuned if _at_edge(model))
     said = message("tuning.edge", names=edge) if edge else None
-    text = b.Paragraph(message("tuning.text", space=tuning_space(record)), said)
+    ends = message("tuning.ends") if any(trial.budget for model in tuned for trial in model.tuning) else None
+    text = b.Paragraph(message("tuning.text", space=tuning_space(record)), ends, said)
     return text, table, *_expected_best(record, tuned), *folded
 
 
@@ -193,7 +194,7 @@ def _expected_best(record: Record, tuned: Sequence[Model]) -> tuple[b.Block, ...
     kind, better = record.headline.kind, record.headline.better
     best = {}
     for model in tuned:
-        values = [trial.valid for trial in model.tuning]
+        values = [trial.valid for trial in model.tuning if trial.budget is None]
         best[model.name] = [expected_best(values, n, better) for n in range(1, len(values) + 1)]
     most = max(map(len, best.values()))
     if most < 2:
@@ -215,10 +216,11 @@ def _expected_best(record: Record, tuned: Sequence[Model]) -> tuple[b.Block, ...
 
 def _at_edge(model: Model) -> bool:
     """Whether the chosen learning rate is the lowest or the highest that was tried."""
-    rates = [
-        (float(rate), trial.chosen) for trial in model.tuning if isinstance(rate := trial.settings.get("lr"), float)
-    ]
-    return len(rates) > 2 and (min(rates)[1] or max(rates)[1])
+    rates: dict[float | None, list[tuple[float, bool]]] = {}
+    for trial in model.tuning:
+        if isinstance(rate := trial.settings.get("lr"), float):
+            rates.setdefault(trial.budget, []).append((rate, trial.chosen))
+    return any(len(own) > 2 and (min(own)[1] or max(own)[1]) for own in rates.values())
 
 
 def tuning_space(record: Record) -> str:
@@ -239,15 +241,25 @@ def _tuned(record: Record, model: Model) -> tuple[Said, ...]:
     chosen = next((trial for trial in model.tuning if trial.chosen), None)
     if chosen is None:
         return str(len(model.tuning)), seconds, NONE, NONE
-    text = ", ".join(f"{name}\u00a0{_short(value)}" for name, value in flatten(chosen.settings).items())
+    text = _settings(chosen)
+    for trial in model.tuning:
+        if trial.chosen and trial.budget:
+            text += f"{'; ' if text else ''}{share(trial.budget)}: {_settings(trial)}"
     valid = value_text(chosen.valid, record.headline.kind)
     return str(len(model.tuning)), seconds, valid, text or message("tuning.recipe")
+
+
+def _settings(trial: TuningTrial) -> str:
+    return ", ".join(f"{name}\u00a0{_short(value)}" for name, value in flatten(trial.settings).items())
 
 
 def _trials(record: Record, model: Model, name: str) -> b.Table:
     """All trials of a model, the best on validation items first."""
     names = dict.fromkeys(name for trial in model.tuning for name in trial.settings)
+    further = [(message("tuning.budget"), "budget"), (message("tuning.loss"), "loss")]
+    further = [one for one in further if any(getattr(trial, one[1]) is not None for trial in model.tuning)]
     valid, seconds = b.Column(message("tuning.valid"), numeric=False), b.Column(message("tuning.seconds"))
+    most = record.budgets.found[-1].budget if record.budgets else 1.0
     rows = []
     for trial in sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher"):
         text = value_text(trial.valid, record.headline.kind)
@@ -256,8 +268,10 @@ def _trials(record: Record, model: Model, name: str) -> b.Table:
         }
         values = (_short(settings[name]) if name in settings else NONE for name in names)
         cells = (message("tuning.is_chosen", value=text) if trial.chosen else text, *values)
-        rows.append(b.Row((*cells, NONE if trial.seconds is None else amount(trial.seconds))))
-    return b.Table(name, (valid, *map(b.Column, names), seconds), tuple(rows))
+        shown = {"budget": share(trial.budget or most), "loss": NONE if trial.loss is None else f"{trial.loss:.3f}"}
+        also = (shown[field] for _, field in further)
+        rows.append(b.Row((*cells, *also, NONE if trial.seconds is None else amount(trial.seconds))))
+    return b.Table(name, (valid, *map(b.Column, names), *(b.Column(head) for head, _ in further), seconds), tuple(rows))
 
 
 def _short(value: str) -> str:

@@ -109,7 +109,9 @@ def _plan_sentence(record: Record) -> list[Message]:
         return []
     runs = len({look.run for look in protocol.looks})
     of = {"created": protocol.seal.created[:16].replace("T", "\u00a0"), "sha": protocol.seal.sha256[:12]}
-    return [message("protocol.plan", **of, looks=len(protocol.looks), runs=runs)]
+    draw = record.settings.get("test_draw")
+    fresh = [message("protocol.draw", draw=draw)] if isinstance(draw, int) else []
+    return [message("protocol.plan", **of, looks=len(protocol.looks), runs=runs), *fresh]
 
 
 def _listed(reasons: tuple[Message, ...]) -> tuple[Message, ...]:

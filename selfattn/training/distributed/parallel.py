@@ -1,149 +1,27 @@
 """Several processes that train one model together: each reads its rows of every batch, the gradients are added up.
 
-Every process makes the same batches; of each batch process ``r`` of ``n`` takes the rows ``r, r + n, ...``. A loss is
-divided by the tokens of the whole step, so the sum of the gradients of all processes is the gradient that one process
-would have. PyTorch's distributed data parallel adds it up (Li et al. 2020), and sends while the backward pass still
-runs. :mod:`selfattn.training.distributed.sharding` is the way for a model that is too large for that.
-
-The processes find each other through the environment that ``torchrun`` sets (``RANK``, ``WORLD_SIZE``, ...).
+Of each batch process ``r`` of ``n`` takes the rows ``r, r + n, ...``. A loss is divided by the tokens of the whole
+step, so the sum of the gradients of all processes is the gradient that one process would have. PyTorch's distributed
+data parallel adds it up (Li et al. 2020), and sends while the backward pass still runs.
+:mod:`selfattn.training.distributed.sharding` is the way for a model that is too large for that.
 """
 
 from __future__ import annotations
 
-import atexit
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from selfattn.data.batches import Batch
-from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training.distributed.launch import process_count
+from selfattn.training.distributed.processes import Processes
 from selfattn.training.optim.averaging import Average
-from selfattn.training.optim.weights import Weights, named_weights, put_into
+from selfattn.training.optim.weights import Weights, copy_into, copy_of, named_weights, put_into
 
 HOST = torch.device("cpu")
-# Longer than a validation may take: during it the other processes wait for the first.
-_PATIENCE = timedelta(hours=2)
-_T = TypeVar("_T")
-
-
-class Processes:
-    """The processes of a training, seen from one of them.
-
-    Args:
-        rank: of this one, counted from 0.
-        count: how many there are.
-
-    Example:
-        >>> alone = Processes()
-        >>> alone.is_main, alone.decide(7)
-        (True, 7)
-    """
-
-    def __init__(self, rank: int = 0, count: int = 1) -> None:
-        self.rank, self.count = rank, count
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this is the process that validates, watches and writes."""
-        return self.rank == 0
-
-    @classmethod
-    def join(cls, device: torch.device) -> Processes:
-        """Meet the other processes that ``torchrun`` started; alone, where it did not.
-
-        Args:
-            device: that this process computes on; what is on CUDA goes through NCCL, all else through gloo.
-
-        Raises:
-            UserError: they could not meet.
-        """
-        count = process_count()
-        if count == 1:
-            return cls()
-        if not distributed.is_initialized():
-            backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-            try:
-                distributed.init_process_group(backend, timeout=_PATIENCE)
-            except (RuntimeError, ValueError) as error:  # what torch says of it has many lines
-                reason = str(error).strip().partition("\n")[0]
-                raise UserError(f"torch.distributed: {count} processes could not meet: {reason}") from None
-            atexit.register(distributed.destroy_process_group)
-        return cls(distributed.get_rank(), distributed.get_world_size())
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Do something that needs all processes, and say in one line that one of them is gone.
-
-        Raises:
-            UserError: another process has ended, or does not answer.
-        """
-        try:
-            yield
-        except RuntimeError as error:
-            text = " ".join(str(error).split())
-            if self.count == 1 or not (isinstance(error, distributed.DistError) or "/gloo/" in text):
-                raise
-            reason = re.sub(r"^\[.*?\] |[.] This is .*", "", text)
-            raise UserError(
-                f"torch.distributed: another process is gone ({reason}); see what it said, and start all with `resume`"
-            ) from None
-
-    def rows_of(self, batch: Batch) -> tuple[Batch, int]:
-        """Return the rows that this process reads, and how many real target tokens they count for.
-
-        Where there are fewer rows than processes, one without reads the first, which counts for nothing: gradients can
-        only be added up by all.
-        """
-        if self.count == 1:
-            return batch, int(batch.target_mask.sum())
-        has_rows = self.rank < len(batch.indices)
-        own = slice(self.rank, None, self.count) if has_rows else slice(1)
-        batch = batch.changed(lambda tensor: tensor[own], batch.indices[own])
-        return batch, int(batch.target_mask.sum()) if has_rows else 0
-
-    def sum(self, value: float) -> float:
-        """Return the sum of a number over the processes."""
-        message = torch.tensor([value], dtype=torch.float64)
-        if self.count > 1:
-            distributed.all_reduce(message)
-        return float(message[0])
-
-    def decide(self, value: _T) -> _T:
-        """Return the value that the first process gave."""
-        found: list[Any] = [value]
-        if self.count > 1:
-            distributed.broadcast_object_list(found, src=0)
-        return found[0]  # type: ignore[no-any-return]  # one of the first process's, of the same type
-
-    def check_same(self, what: str) -> None:
-        """Find out whether all processes were started alike: those that were not would wait for each other for ever.
-
-        Args:
-            what: describes everything that has to be the same.
-
-        Raises:
-            UserError: another process describes it in other words.
-        """
-        found: list[Any] = [what] * self.count
-        if self.count > 1:
-            with self.together():
-                distributed.all_gather_object(found, what)
-        if len(set(found)) > 1:
-            raise UserError("torchrun: the processes differ in settings or data; start all of them with the same")
-
-    def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Give every process the first one's values of tensors, in place."""
-        for tensor in tensors if self.count > 1 else ():
-            distributed.broadcast(tensor, src=0)
 
 
 class LossOf(nn.Module):
@@ -212,9 +90,25 @@ class Replica:
             loss: Tensor = self._parallel(compute)
         return loss
 
-    def shown(self, average: Average) -> AbstractContextManager[None]:
-        """Give the whole model, in the first process, the weights to be validated for a while."""
-        return average.applied()
+    @contextmanager
+    def shown(self, average: Average) -> Iterator[None]:
+        """Give the whole model, in every process, the weights to be validated for a while.
+
+        Args:
+            average: of the weights, as the first process has it.
+        """
+        with average.applied():
+            if not self.processes.decide(average.weights() is not None):
+                yield
+                return
+            own = named_weights(self.whole)
+            kept = {} if self.processes.is_main else copy_of(own)
+            self.processes.broadcast(own.values())
+            try:
+                yield
+            finally:
+                if kept:
+                    copy_into(own, kept)
 
     def snapshot(self) -> Weights:
         """Return a copy of the whole model's present weights, in the host's memory."""

@@ -25,7 +25,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from selfattn.errors import UserError
 from selfattn.layers import TransformerBlock
 from selfattn.models.protocol import Seq2Seq
-from selfattn.training.distributed.parallel import HOST, LossOf, Processes, Replica
+from selfattn.training.distributed.parallel import HOST, LossOf, Replica
+from selfattn.training.distributed.processes import Processes
 from selfattn.training.optim.averaging import Average
 from selfattn.training.optim.weights import Weights, named_weights, put_into
 
@@ -37,7 +38,7 @@ class Shard(Replica):
 
     Args:
         model: with its first weights, in the host's memory. It stays there, and is the ``whole`` one; in all processes
-            but the first it has no weights until the training is done.
+            but the first it has no weights but while it is validated and when the training is done.
         processes: that train it together, at least two.
         device: where the parts are kept and computed with.
 
@@ -54,10 +55,8 @@ class Shard(Replica):
         self.is_needed = True
         self.trained = copy.deepcopy(model)
         self._root = _sharded(self.trained, device, processes.count)
-        storages = [] if processes.is_main else [tensor.untyped_storage() for tensor in named_weights(model).values()]
-        self._storages = [(storage, storage.nbytes()) for storage in storages]
-        for storage in storages:
-            storage.resize_(0)
+        self._sizes = {name: tensor.untyped_storage().nbytes() for name, tensor in named_weights(model).items()}
+        self._hold(False)
 
     def loss(self, compute: Callable[[Seq2Seq], Tensor], *, is_last: bool = True) -> Tensor:
         """Return a loss of the trained model, computed where weights that do not belong to a block are whole."""
@@ -66,19 +65,23 @@ class Shard(Replica):
 
     @contextmanager
     def shown(self, average: Average) -> Iterator[None]:
-        """Put the weights to be validated together in the first process, on the device for as long as it takes."""
-        weights, own = average.weights() or named_weights(self.trained), named_weights(self.whole)
+        """Put the weights to be validated together in every process, on the device for as long as it takes."""
+        weights, own = average.weights() or named_weights(self.trained), self._hold(True)
         for name, whole in _wholes(weights):
-            if self.processes.is_main:
-                own[name].copy_(whole)
-        if not self.processes.is_main:
-            yield
-            return
+            own[name].copy_(whole)
         self.whole.to(self.device)
         try:
             yield
         finally:
             self.whole.to(HOST)
+            self._hold(False)
+
+    def _hold(self, whole: bool) -> Weights:
+        """Give the whole model room for its weights, or none; the first process always has it."""
+        own = named_weights(self.whole)
+        for name, tensor in own.items() if not self.processes.is_main else ():
+            tensor.untyped_storage().resize_(self._sizes[name] if whole else 0)
+        return own
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> Weights:
         """Return whole tensors in the first process's host memory, and nothing in the others."""
@@ -97,8 +100,7 @@ class Shard(Replica):
 
     def finish(self, best: Weights | None, *, agreed: bool) -> None:
         """Give the whole model, in every process, its last weights; where not agreed, in the first alone."""
-        for storage, size in self._storages:
-            storage.resize_(size)
+        self._hold(True)
         if best is not None and self.processes.is_main:
             put_into(self.whole, best)
         super().finish(None, agreed=agreed)
