@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -112,6 +113,7 @@ def frozen(out: Path, process: subprocess.Popen[str], behind: str = "run.json") 
 
 def test_the_same_bits_however_many_go_on_at_once(one_after_the_other: dict[str, bytes], tmp_path: Path) -> None:
     compare("dates", out=tmp_path / "out", jobs=2, **SETTINGS)
+    assert not [child for child in multiprocessing.active_children() if "Loky" in child.name]  # nobody to wait for
     assert weights(tmp_path / "out") == one_after_the_other
     record = json.loads((tmp_path / "out" / "runs" / LABELS[0] / "run.json").read_text())
     assert record["machine"]["threads"] == 1

@@ -17,6 +17,7 @@ from selfattn.tokenizers.char import CharTokenizer
 pytestmark = pytest.mark.usefixtures("one_thread")
 TOKENIZER = CharTokenizer.train(["0123456789", "january february march april may june july", "JFMASOND,/-. é한ａ"])
 WAYS = {"greedy": DecodingOptions(), "beam": DecodingOptions(beam=2, n_best=2, length_penalty=0.6)}
+ROUNDING = 1e-5  # of a score in float32: two hypotheses that are nearer than this may change places
 LONGEST = 50  # characters; shrunk models have room for 60
 
 
@@ -40,6 +41,10 @@ def text(chance: random.Random) -> str:
     return "".join(character(chance) for _ in range(chance.choice((0, 1, 1, 5, LONGEST))))
 
 
+def said(output: Output) -> tuple[str, bool]:
+    return output.text, output.finished
+
+
 @pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.reliability)])
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_neighbours_change_no_token(name: str, count: int) -> None:
@@ -49,17 +54,20 @@ def test_neighbours_change_no_token(name: str, count: int) -> None:
             parameter *= 3.0  # as sure of itself as a trained model, and not of one token alone
     texts = [text(random.Random(f"neighbours/{number}")) for number in range(count)]
 
-    def tokens(options: DecodingOptions, size: int) -> list[list[tuple[str, bool]]]:
-        def what(found: list[Output]) -> list[tuple[str, bool]]:
-            return [(one.text, one.finished) for one in found]
-
+    def found(options: DecodingOptions, size: int) -> list[list[Output]]:
         size *= options.beam  # hypotheses go together
-        return [what(one) for one in decode_texts(model, TOKENIZER, texts, options, max_length=6, batch_size=size)]
+        return decode_texts(model, TOKENIZER, texts, options, max_length=6, batch_size=size)
 
     for way, options in WAYS.items():
-        alone = tokens(options, 1)
-        assert len({tuple(found) for found in alone}) > 2, "all say the same, whatever they are asked"
+        alone = found(options, 1)
+        assert len({said(outputs[0]) for outputs in alone}) > 2, "all say the same, whatever they are asked"
         for size in (7, 64):
-            found = tokens(options, size)
-            wrong = [number for number in range(count) if found[number] != alone[number]]
-            assert not wrong, f"{way}, {size} together: {len(wrong)} of {count}, such as {texts[wrong[0]]!r}"
+            together, ties = found(options, size), 0
+            for asked, one, other in zip(texts, alone, together, strict=True):
+                others = [pair for pair in zip(one, other, strict=True) if said(pair[0]) != said(pair[1])]
+                ties += bool(others)
+                where = f"{way}, {size} together: {asked!r}"
+                assert said(one[0]) == said(other[0]), where
+                # What comes after the best of several may be another hypothesis, if its score is the same.
+                assert all(a.score == pytest.approx(b.score, abs=ROUNDING) for a, b in others), where
+            assert ties <= count // 500, f"{way}, {size} together: {ties} ties"

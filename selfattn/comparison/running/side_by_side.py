@@ -25,6 +25,7 @@ import cloudpickle
 import torch
 from filelock import FileLock, Timeout
 from joblib import Parallel, cpu_count, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
 
 from selfattn.comparison.planning.options import CompareOptions
 from selfattn.comparison.running.jobs import Job, Jobs
@@ -207,6 +208,8 @@ def _send_out(jobs: Jobs, together: Sequence[Job], backend: str, workers: int, n
             # Of a worker that gave back memory by beginning anew.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
             Parallel(n_jobs=workers, batch_size=1)(calls)
+        if backend == "loky":  # idle workers would be waited for at the end of a program that multiprocessing began
+            get_reusable_executor().shutdown(wait=True)
     except Exception as error:
         return _in_short(error)
     return ""

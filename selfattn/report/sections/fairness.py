@@ -241,12 +241,12 @@ def _tuned(record: Record, model: Model) -> tuple[Said, ...]:
     chosen = next((trial for trial in model.tuning if trial.chosen), None)
     if chosen is None:
         return str(len(model.tuning)), seconds, NONE, NONE
-    text = _settings(chosen)
+    text: Said = _settings(chosen) or message("tuning.recipe")
     for trial in model.tuning:
         if trial.chosen and trial.budget:
-            text += f"{'; ' if text else ''}{share(trial.budget)}: {_settings(trial)}"
+            text = message("tuning.also", chosen=text, budget=share(trial.budget), settings=_settings(trial))
     valid = value_text(chosen.valid, record.headline.kind)
-    return str(len(model.tuning)), seconds, valid, text or message("tuning.recipe")
+    return str(len(model.tuning)), seconds, valid, text
 
 
 def _settings(trial: TuningTrial) -> str:
