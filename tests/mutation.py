@@ -71,12 +71,7 @@ GROUPS = {
         "properties/test_statistics.py",
         "properties/test_gates.py",
     ),
-    ("comparison/gates.py",): (
-        "comparison/test_gates.py",
-        "comparison/test_same_training.py",
-        "comparison/test_floor.py",
-        "comparison/test_compare_fairness.py",
-    ),
+    ("comparison/gates.py",): ("comparison/test_gates.py",),
 }
 
 UNFELT = (None, "device", "strict")  # arguments: a CPU feels no device, and zip's guard is for what cannot differ

@@ -537,3 +537,37 @@ class TestLayer:
         assert grown.positions is not None
         assert grown.positions.tolist() == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 2]]
         assert first.key.shape == (2, 3, 5, 4)  # the old one is as it was
+
+
+@both_paths
+def test_a_key_that_nobody_may_attend_to_is_not_read(need_weights: bool) -> None:
+    """What is hidden from every query of one row, and of the other not, may be anything: also in gradients."""
+    mask = torch.tensor([[[[True, True, False]]], [[[True, True, True]]]])
+    draws = [torch.randn(2, 2, 4, 5), torch.randn(2, 2, 3, 5), torch.randn(2, 2, 3, 5)]
+    results = []
+    for hidden in (0.0, math.nan, math.inf):
+        query, key, value = (draw.clone() for draw in draws)
+        key[0, :, 2], value[0, :, 2] = hidden, hidden
+        for part in (query, key, value):
+            part.requires_grad_()
+        output = attend(query, key, value, score=scaled_dot, mask=mask, need_weights=need_weights).output
+        output.square().sum().backward()
+        results.append([output, query.grad, key.grad, value.grad])
+    for result in results[1:]:
+        for one, other in zip(result, results[0], strict=True):
+            assert one is not None
+            assert torch.equal(one, other)
+
+
+def test_queries_may_have_another_width_than_keys_where_a_score_maps_them(close: Close) -> None:
+    score = make_score("general", 3, 5)
+    query, key, value = torch.randn(2, 2, 4, 3), torch.randn(2, 2, 6, 5), torch.randn(2, 2, 6, 7)
+    fused, reference = (attend(query, key, value, score=score, need_weights=asked) for asked in (False, True))
+    assert fused.weights is None
+    close(fused.output, reference.output)
+
+
+def test_weights_are_returned_only_where_asked_for() -> None:
+    layer, x = MultiHeadAttention(4, num_heads=2), torch.randn(2, 3, 4)
+    assert layer(x).weights is None
+    assert layer(x, need_weights=True).weights.shape == (2, 2, 3, 3)

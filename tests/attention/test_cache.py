@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
+import pytest
 import torch
 
 from selfattn.attention.layer import KeyValue
@@ -51,7 +55,7 @@ def test_two_that_go_on_from_one_leave_each_other_alone() -> None:
 
 @torch.no_grad()
 def test_rows_are_picked_with_their_room() -> None:
-    parts, index = [drawn(2), drawn(1), drawn(1)], torch.tensor([1, 1, 0])
+    parts, index = [drawn(4), drawn(1), drawn(1)], torch.tensor([1, 1, 0])
     picked = [KeyValue(part.key[index], part.value[index]) for part in parts]
     for cache in (parts[0].append(parts[1]), joined(*parts[:2])):
         assert same(cache.reorder(index), joined(*picked[:2]))
@@ -63,3 +67,20 @@ def test_with_gradients_nothing_is_written_in_place() -> None:
     cache = first.append(second)
     assert cache.room is None
     assert same(cache, joined(first, second))
+
+
+@pytest.mark.parametrize("shapes", [((2, 4), (1,)), ((4,), (2, 1)), ((2, 4), (2, 1)), ((4,), (1,))])
+def test_positions_of_all_rows_meet_those_of_each(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    parts = [
+        replace(drawn(shape[-1]), positions=torch.arange(10 * place, 10 * place + math.prod(shape)).view(shape))
+        for place, shape in enumerate(shapes)
+    ]
+    found = parts[0].append(parts[1]).positions
+    assert found is not None
+    for row in range(2):
+        assert (found if found.dim() == 1 else found[row]).tolist() == [
+            at
+            for part in parts
+            if part.positions is not None
+            for at in (part.positions if part.positions.dim() == 1 else part.positions[row]).tolist()
+        ]

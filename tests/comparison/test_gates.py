@@ -151,7 +151,7 @@ def test_what_was_solved_for_is_what_is_counted() -> None:
     assert found.reason == (
         "parameters of the body: b has 1.5e+06, 50.0% more than a with 1e+06; the comparison was asked for all the same"
     )
-    near = Matching("body", 1e6, {"a": 1.0e6, "b": 1.05e6}, limit=0.1, allowed_apart=True)
+    near = Matching("body", 1e6, {"a": 1.0e6, "b": 1.25e6}, limit=0.25, allowed_apart=True)
     assert "all the same" not in only("matched budgets", Run("a"), Run("b"), matching=near).reason
 
 
@@ -245,6 +245,7 @@ def test_a_model_may_have_what_was_chosen_for_it() -> None:
         ((0.3, 0.2), TRIALS),  # tried, and not chosen
         ((0.1, 0.4), TRIALS),  # never tried
         ((0.1, 0.2), TRIALS | {"b": model_of(({"lr": 0.2}, True))}),  # with fewer trials
+        ((0.1, 0.2), TRIALS | {"b": model_of(({"lr": 0.2}, True), ({}, False), ({}, False))}),  # with more
         ((0.1, 0.2), {name: model_of(({"lr": rate}, True)) for name, rate in (("a", 0.1), ("b", 0.2))}),  # with one
         ((0.1, 0.2), {"a": TRIALS["a"]}),  # one was not tuned
         ((0.1, 0.2), {name: model_of(({}, True), ({"lr": 0.5}, False)) for name in "ab"}),  # both have the recipe's
@@ -256,6 +257,11 @@ def test_a_rate_that_was_not_found_by_the_same_search_is_none(
     found = tuned(Run("a", lr=rates[0]), Run("b", lr=rates[1]), models=models)
     assert not found.passed
     assert found.reason == f"lr: {rates[0]} of a-seed0, {rates[1]} of b-seed0"
+
+
+def test_what_was_tuned_for_excuses_nothing_else() -> None:
+    found = tuned(Run("a", lr=0.1, weight_decay=0.0), Run("b", lr=0.2, weight_decay=0.5), models=TRIALS)
+    assert found.reason == "weight_decay: 0.0 of a-seed0, 0.5 of b-seed0; lr was tuned for"
 
 
 def test_where_the_recipe_was_chosen_for_one_model_it_has_one_value() -> None:

@@ -52,13 +52,14 @@ class Clock:
     """A model with one weight, and what the gate does with it, step by step."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, losses: Sequence[float], known: Sequence[int]) -> None:
-        self.weight = nn.Parameter(torch.zeros(()))
+        self.weight = nn.Parameter(torch.zeros((), dtype=torch.float64))
         self.losses, self.known = losses, iter(known)
-        self.step, self.now = 0, 0.0
+        self.step, self.now = 0, 1000.0
         self.looks: list[int] = []
         self.rates: list[list[float]] = []
         self.gradients: list[float] = []
         self.batches: list[Any] = []
+        self.dropped: list[float] = []
         monkeypatch.setattr(module, "batch_loss", self.loss)
         monkeypatch.setattr(module, "greedy", self.greedy)
         monkeypatch.setattr(module, "make_optimizer", self.optimizer)
@@ -73,12 +74,13 @@ class Clock:
     def loss(self, _: object, batch: Any) -> Tensor:
         assert torch.is_grad_enabled()
         self.batches.append(batch)
+        self.dropped.append(torch.rand(()).item())
         loss = self.losses[min(self.step, len(self.losses) - 1)]
         self.step, self.now = self.step + 1, self.now + 1.0
         return 5.0 * (self.weight - self.weight.detach()) + loss
 
     def optimizer(self, _: object, config: Any) -> Any:
-        assert config.weight_decay == 0.0
+        self.config = config
         groups = [{"lr": math.nan}, {"lr": math.nan}]
 
         def step() -> None:
@@ -125,6 +127,7 @@ def test_the_rate_rises_for_twenty_steps_and_gradients_are_clipped(monkeypatch: 
     gate_of(clock, lr=0.4, steps=25)
     expected = [0.4 * min(1.0, step / 20) for step in range(1, 26)]
     assert [rates[0] for rates in clock.rates] == [rates[1] for rates in clock.rates] == pytest.approx(expected)
+    assert (clock.config.lr, clock.config.weight_decay) == (0.4, 0.0)
     assert clock.gradients == pytest.approx([1.0] * 25, abs=1e-5)  # 5 before
 
 
@@ -146,6 +149,18 @@ def test_it_ends_with_the_steps_the_time_or_a_loss_that_is_no_number(
     gate = gate_of(clock, **given)
     assert (clock.step, clock.looks, gate.passed, gate.value) == (steps, [steps], False, 0.4)
     assert f"writes 4 of 10 pairs after {steps} steps in {steps} seconds, at a loss of " in gate.reason
+
+
+def test_a_seed_decides_what_is_dropped_and_the_rate_is_three_thousandths(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped = []
+    for number, seed in enumerate(({}, {"seed": 0}, {"seed": 1})):
+        torch.manual_seed(number)
+        before, clock = torch.get_rng_state(), Clock(monkeypatch, [9.0], [0])
+        gate_of(clock, steps=20, **seed)
+        assert torch.equal(torch.get_rng_state(), before)
+        assert clock.rates[-1] == [0.003, 0.003]
+        dropped.append(clock.dropped)
+    assert dropped[0] == dropped[1] != dropped[2]
 
 
 @pytest.mark.parametrize(("known", "limit", "passed"), [(9, 0.9, True), (9, 0.91, False), (0, 0.0, True)])

@@ -178,8 +178,11 @@ def test_shapes() -> None:
     assert stack.output_dim == 10
     assert outputs.shape == (2, 7, 10)
     assert [[part.shape for part in layer] for layer in state] == [[(2, 10), (2, 10)]] * 2
-    _, state = stack.read(torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool))
-    assert [[part.shape for part in layer] for layer in state] == [[(2, 10)]] * 2  # no cells unless asked for
+
+
+def test_there_are_no_cells_unless_asked_for() -> None:
+    _, state = RecurrentStack(3, 5).read(torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool))
+    assert [[part.shape for part in layer] for layer in state] == [[(2, 5)]]
 
 
 class Exported(nn.Module):
