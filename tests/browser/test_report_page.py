@@ -13,6 +13,7 @@ from selfattn.console import visible
 
 PAGES = ["dates", "three_seeds", "one_model", "many_models", "hostile", "rich", "gate_failed", "translation"]
 OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open = true; });"
+CURVES = "section[aria-labelledby=learning] .chart"  # against steps, tokens, seconds, FLOPs: one of them is shown
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -121,7 +122,7 @@ def test_the_axis_of_the_curves_can_be_chosen_by_keyboard(browser: Any) -> None:
     }
     browser.run("arguments[0].focus()", browser.one("#against-step"))
     for name, spent in expected.items():
-        shown = [chart for chart in browser.all(".chart") if chart.is_displayed()]
+        shown = [chart for chart in browser.all(CURVES) if chart.is_displayed()]
         assert [chart.get_attribute("data-against") for chart in shown] == [name]
         tips = [tip.get_attribute("textContent") for tip in shown[0].find_elements("css selector", "title")]
         assert any(tip.startswith(f"transformer · {spent} · ") for tip in tips)
@@ -207,7 +208,7 @@ def test_names_beside_the_curves_do_not_overlap_and_stay_on_the_page(browser: An
         for upper, lower in pairwise(boxes):
             assert lower["y"] >= upper["y"] + 12
         assert all(box["right"] <= width for box in boxes)
-        shown = [chart.get_attribute("data-against") for chart in browser.all(".chart") if chart.is_displayed()]
+        shown = [chart.get_attribute("data-against") for chart in browser.all(CURVES) if chart.is_displayed()]
         assert shown == [against]
 
 
