@@ -15,7 +15,8 @@ from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import floor_gate
 from selfattn.figures.gates import Floor
 from selfattn.figures.record import Record
-from selfattn.tasks.translation import Translation, stated_floor
+from selfattn.tasks.floors import stated_floor
+from selfattn.tasks.translation import Translation
 
 SOURCE = "Smith 2026, a Transformer: 41.02"
 SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
