@@ -10,7 +10,7 @@ from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import amount, compact, share_text, value_text
 from selfattn.report.verdict.comparability import sound
 from selfattn.report.verdict.ranking import PairOutcome, relation
-from selfattn.report.words.messages import Message, message
+from selfattn.report.words.messages import Message, Said, message
 
 _OTHER_ENDS = ("max_steps", "patience", "target_exact_match")  # of a training than that of its last epoch
 _NAMED = 3  # runs that did not go as planned
@@ -117,13 +117,18 @@ def budget_outcomes(record: Record) -> list[Message]:
             side = (one.difference.low > 0) - (one.difference.high < 0)
             shares[side if record.headline.better == "higher" else -side].append(share(one.budget))
     found = [
-        message("budgets.better", model=model, budgets=", ".join(shares[side]))
+        message("budgets.better", model=model, budgets=_listed(shares[side]))
         for side, model in zip((1, -1), budgets.pair, strict=True)
         if shares[side]
     ]
-    found += [message("budgets.same", budgets=", ".join(shares[0]))] if shares[0] else []
+    found += [message("budgets.same", budgets=_listed(shares[0]))] if shares[0] else []
     ends = budgets.crossing.between or (budgets.found[0].budget, budgets.found[-1].budget)
     return [*found, message(f"budgets.{budgets.crossing.kind}", a=share(ends[0]), b=share(ends[1]))]
+
+
+def _listed(shares: Sequence[str]) -> Said:
+    *others, last = shares
+    return message("budgets.and", others=", ".join(others), last=last) if others else last
 
 
 def convergences(record: Record) -> list[Message]:
