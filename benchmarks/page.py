@@ -73,7 +73,8 @@ def _lines(row: Row) -> Iterator[str]:
         goal = "" if name != asked else f"{row.goal:.2g}: {'reached' if row.is_reached else 'not reached'}"
         yield f"| {title if not place else ''} | {name} | {_amount(values, row.unit)} | {times} | {goal} |"
     for name, error in row.errors.items():
-        yield f"| {title if not row.taken else ''} | {name} | did not run | | {escape(error, quote=False).replace('|', '/')} |"
+        said = escape(error, quote=False).replace("|", "/")
+        yield f"| {title if not row.taken else ''} | {name} | did not run | | {said} |"
 
 
 def _amount(values: list[float], unit: str) -> str:

@@ -21,6 +21,7 @@ from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.planning.plan import Plan
+from selfattn.comparison.planning.tuning import trials_by_budget
 from selfattn.comparison.running.jobs import Job, Jobs, jobs_of
 from selfattn.comparison.running.side_by_side import reached
 from selfattn.comparison.testing import Tested
@@ -196,9 +197,9 @@ def forecast_of(jobs: Jobs, plan: Plan) -> Forecast:
     models = {name: planned.model for name, planned in plan.models.items()}
     whole = steps_of(data, recipe)
     runs = [variant.applied_to(recipe, whole).max_steps or whole for _, _, variant in plan.runs()[:: len(models)]]
-    ends = {plan.main, plan.variants[min(plan.budgets)]} if options.tune > 1 else {plan.main}
-    tried = [variant.applied_to(recipe, whole).max_steps or whole for variant in ends]
-    runs += tried * (0 if plan.tuned else options.tune)
+    tried = {} if plan.tuned else trials_by_budget(options.tune, plan.budgets)
+    for budget, count in tried.items():
+        runs += [plan.variants[budget].applied_to(recipe, whole).max_steps or whole] * count
     size = len(data.tokenizer)
     shape = batch_shape(data.validation, recipe.batch_size)
     seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)

@@ -32,6 +32,7 @@ from selfattn.figures.reading import read_record, record_from_dict
 from selfattn.figures.record import Record, TuningTrial
 from selfattn.report.blocks import Chart, Items, Paragraph, Table
 from selfattn.report.sections.budgets import BudgetsSection
+from selfattn.report.sections.fairness import _over_budgets
 from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import limits, verdict
 from selfattn.report.words.messages import Message
@@ -321,7 +322,7 @@ def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypat
     # twice 3, 6 and 12 steps and once 12 more, of two models, half a second each, two at once
     assert lines[2].startswith("14 trainings, 2 side by side: about 27 seconds")
     tuned = cli("compare", "dates", *given, "--tune", 3, "--plan-only", "--out", tmp_path / "out").out.splitlines()
-    assert tuned[2].startswith("26 trainings")  # of each model three trials of 12 steps and three of 3
+    assert tuned[2].startswith("32 trainings")  # of each model three trials of 12, of 3 and of 6 steps
     once = cli("compare", "dates", *given, "--tune", 1, "--plan-only", "--out", tmp_path / "out").out.splitlines()
     assert once[2].startswith("16 trainings")
 
@@ -473,7 +474,8 @@ def test_rates_tuned_at_both_ends_are_trained_with_and_held_against_the_trials(t
     record, files = compare("dates", **settings)
     plan = read_plan(out)
     names = {path.name for path in (out / "tuning").iterdir()}
-    assert names == {f"{name}{end}-trial{k}" for name in MODELS for end in ("", "-smallest") for k in (0, 1)}
+    counts = {"": 2, "-smallest": 2, "-between": 3}
+    assert names == {f"{name}{end}-trial{k}" for name in MODELS for end, count in counts.items() for k in range(count)}
     for name in MODELS:
         rates = plan.models[name].rates
         assert rates is not None
@@ -481,17 +483,30 @@ def test_rates_tuned_at_both_ends_are_trained_with_and_held_against_the_trials(t
         for end, rate in ends.items():
             config = RunDirectory(out / "runs" / f"{name}-seed5{end}").config()
             assert config.training.lr == pytest.approx(rate)
-        trials = [RunDirectory(out / "tuning" / f"{name}{end}-trial0").metrics()[-1].step for end in ("", "-smallest")]
-        assert trials == [16, 4]
+        trials = [RunDirectory(out / "tuning" / f"{name}{end}-trial0") for end in counts]
+        assert [trial.metrics()[-1].step for trial in trials] == [16, 4, 8]
+        held = [trial for trial in plan.models[name].trials if trial.budget == 0.5]
+        middle = ends["-budget0.5"]
+        assert [trial.settings["lr"] for trial in held] == pytest.approx([middle, middle / 2, middle * 2])
+        assert [trial.chosen for trial in held] == [True, False, False]
     (gate,) = [gate for gate in record.gates if gate.name == "same training"]
     assert gate.passed
     assert record.protocol is not None
     assert record.protocol.departures == ()
-    assert [len(model.tuning) for model in record.models] == [4, 4]
+    assert [len(model.tuning) for model in record.models] == [7, 7]
     assert record_from_dict(encode(record)) == record
     said = files.markdown.read_text().replace("\u00a0", " ")
-    assert "which no trial has verified" in said
-    assert re.search(r"\| [^|]+; 25 %: lr 0\.00", said)
+    assert "No trial has verified" not in said
+    for model in record.models:
+        losses = [trial.loss or 0.0 for trial in model.tuning if trial.budget == 0.5]
+        words = "had the lowest validation loss" if losses[0] == min(losses) else "had a lower validation loss"
+        assert re.search(rf"With 50 % of the training[^.]+ {words}[^.]+{model.name}", said)
+    assert re.search(r"\| [^|]+; 25 %: lr 0\.00[^|]+; 50 %: lr 0\.00", said)
+    older = [
+        dataclasses.replace(model, tuning=tuple(trial for trial in model.tuning if trial.budget != 0.5))
+        for model in record.models
+    ]
+    assert "No trial has verified it there." in [one.say("en") for one in _over_budgets(record, older)]
     # A rate that no trial has found is no tuning, also between the ends.
     model = plan.models["rnn-plain"]
     assert model.rates is not None

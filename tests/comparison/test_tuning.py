@@ -122,7 +122,7 @@ def test_of_several_budgets_rates_are_searched_for_at_both_ends_and_lie_between_
 ) -> None:
     best = {"rnn-attention": (0.008, 0.002), "transformer": (0.001, 0.004)}  # with the smallest and the largest budget
     plan, asked = tuned(best, monkeypatch, count=16, budgets=(0.125, 0.25, 0.5))
-    assert {(job.variant.share, job.steps) for job in asked} == {(0.125, 800), (0.5, 800)}
+    assert {(job.variant.share, job.steps) for job in asked} == {(0.125, 800), (0.5, 800), (0.25, 800)}
     assert len({job.path for job in asked}) == len(asked)
     middle, least = plan.variants[0.25], plan.variants[0.125]
     for name, (small, large) in best.items():
@@ -135,15 +135,18 @@ def test_of_several_budgets_rates_are_searched_for_at_both_ends_and_lie_between_
         between = plan.planned(name, middle).training["lr"]
         assert between == pytest.approx((model.rates[0] * model.rates[1]) ** 0.5)  # half-way in log, as 0.25 is
         assert plan.planned(name, least).training == dict(model.training) | {"lr": model.rates[0]}
-        assert [trial.chosen for trial in model.trials].count(True) == 2
         chosen = [trial for trial in model.trials if trial.chosen]
-        assert [trial.budget for trial in chosen] == [None, 0.125]
-        for budget, one in zip((None, 0.125), chosen, strict=True):
+        assert [trial.budget for trial in chosen] == [None, 0.125, 0.25]
+        # In between it is held against its neighbours, and trained with, whatever comes out.
+        held = [trial.settings["lr"] for trial in model.trials if trial.budget == 0.25]
+        assert held == pytest.approx([between, between / 2, between * 2])
+        assert chosen[2].settings["lr"] == between
+        for budget, one in zip((None, 0.125), chosen, strict=False):
             assert one.loss == min(trial.loss or 0.0 for trial in model.trials if trial.budget == budget)
         # The dropout that was chosen with the largest budget, at the smallest, too.
         settings = [job.model for job in asked if job.label.startswith(f"{name}-smallest")]
         assert all(one.config == model.config for one in settings)
-    assert [len(model.trials) for model in plan.models.values()] == [32, 32]
+    assert [len(model.trials) for model in plan.models.values()] == [35, 35]
     assert {job.model.training.get("lr") for job in jobs_of(plan) if job.variant == middle} == {
         plan.planned(name, middle).training["lr"] for name in best
     }
