@@ -13,6 +13,7 @@ from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
 from selfattn.figures.gates import Gate
 from selfattn.figures.record import Record
+from selfattn.report.sections.statistics import interval_note
 
 TINY: dict[str, Any] = {"epochs": 2, "items_per_epoch": 128, "batch_size": 64, "validation_items": 20}
 SET = (
@@ -154,3 +155,4 @@ def test_dates_of_one_day_are_one_item(runs: dict[str, Path], tmp_path: Path, mo
         one, other = model.metrics["exact_match"], before.metrics["exact_match"]
         assert (one.high or 0) - (one.low or 0) > 2 * ((other.high or 0) - (other.low or 0))
     assert "18 items repeat another" in files.markdown.read_text()
+    assert "겹치는 18개 항목" in interval_note(record).say("ko")

@@ -78,7 +78,9 @@ def interval_note(record: Record) -> Message:
         return message("note.interval.none")
     over = message("over.items" if record.interval.over == "items" else "over.seeds")
     known = message(f"interval.{record.interval.over}")
-    method = known if known.say(SOURCE) == record.interval.method else record.interval.method
+    count = record.interval.method.partition("; ")[2].partition(" ")[0]
+    ours = known, message("interval.repeated", method=known, count=count)
+    method = next((one for one in ours if one.say(SOURCE) == record.interval.method), record.interval.method)
     return message("note.interval", level=f"{100 * record.interval.level:g}", method=method, over=over)
 
 
