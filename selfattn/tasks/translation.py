@@ -194,6 +194,7 @@ class Translation(Task):
     """
     models = ()
     match = "parameters"
+    budgets = (0.4, 1.0)  # of phrases; between the two the order of the families changes
     has_words = True
     options: TranslationOptions
     test_options: TranslationTests
@@ -291,9 +292,10 @@ class Translation(Task):
         return config if self.options.is_cldr else size_for_sentences(config)
 
     def usual_comparison(self) -> dict[str, Any]:
-        """An RNN with attention of the size that the data ask for, and the Transformer."""
-        models = ("rnn-attention" if self.options.is_cldr else "luong-bidirectional", "transformer")
-        return super().usual_comparison() | {"models": models}
+        """An RNN with attention of the size that the data ask for, and the Transformer; of phrases over budgets."""
+        if self.options.is_cldr:
+            return super().usual_comparison() | {"models": ("rnn-attention", "transformer")}
+        return super().usual_comparison() | {"models": ("luong-bidirectional", "transformer"), "budgets": (1.0,)}
 
     def test_items(self, quick: bool) -> int | None:
         """So many phrases; of a corpus the whole test part."""

@@ -39,6 +39,7 @@ from selfattn.report.words.messages import Message
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.tasks.dates import Dates
+from selfattn.tasks.translation import Translation
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport
 from selfattn.training.step import check_finite
@@ -454,6 +455,13 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> No
     assert planned(epochs=3) == ((1.0,), " --epochs 3")
     assert planned(quick=True)[0] == (1.0,)
     assert planned(quick=True, budgets=(0.5, 1.0)) == ((0.5, 1.0), " --budgets 0.5,1.0")
+
+
+def test_phrases_are_asked_about_over_budgets_and_a_corpus_is_not(tmp_path: Path) -> None:
+    corpus = tmp_path / "pairs.tsv"
+    corpus.write_text("".join(f"a word {k}\t낱말 {k}\n" for k in range(100)), "utf-8")
+    usual = Translation().usual_comparison(), Translation(data=(corpus,)).usual_comparison()
+    assert [one["budgets"] for one in usual] == [(0.4, 1.0), (1.0,)]
 
 
 def test_shares_of_the_pairs_hold_the_steps_and_come_from_as_many_epochs_as_they_fill() -> None:
