@@ -137,7 +137,7 @@ def test_the_rate_rises_for_twenty_steps_and_gradients_are_clipped(monkeypatch: 
         ({"steps": 7}, [9.0], 7),
         ({"seconds": 5.0}, [9.0], 6),  # more than five
         ({"seconds": 5000.0}, [9.0], 1500),
-        ({}, [9.0], 121),
+        ({}, [9.0], 1500),  # the steps decide, not how fast the machine is
         ({}, [9.0, 9.0, math.nan], 3),
         ({}, [math.inf], 1),
     ],
