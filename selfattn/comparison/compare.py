@@ -156,7 +156,7 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         options,
         vocab_size=len(data.tokenizer),
         training=jobs.recipe,
-        shape=batch_shape(data.validation, jobs.recipe.batch_size),
+        shape=batch_shape(data.validation, jobs.recipe),
     )
     return Plan(
         task=task.name,

@@ -201,7 +201,7 @@ def forecast_of(jobs: Jobs, plan: Plan) -> Forecast:
     for budget, count in tried.items():
         runs += [plan.variants[budget].applied_to(recipe, whole).max_steps or whole] * count
     size = len(data.tokenizer)
-    shape = batch_shape(data.validation, recipe.batch_size)
+    shape = batch_shape(data.validation, recipe)
     seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)
     trainings = len(runs)
     with torch.device("meta"):
@@ -287,7 +287,7 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
 def _times_of(jobs: Jobs, asked: Sequence[Job]) -> dict[str, RunTimes]:
     """Time the runs of one seed."""
     out, data = jobs.options.out, jobs.training_set(0)
-    shape = batch_shape(data.validation, jobs.recipe.batch_size)
+    shape = batch_shape(data.validation, jobs.recipe)
     models = {job.label: job.model.model for job in asked}
     steps = step_seconds(
         models, vocab_size=len(data.tokenizer), shape=shape, training=jobs.recipe, device=jobs.options.device

@@ -32,6 +32,7 @@ from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss
 from selfattn.training.observer import EpochReport
 
@@ -184,9 +185,7 @@ def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], th
             all the same.
         thorough: also measure memory.
     """
-    flops = count_flops(
-        run.model, batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training.batch_size)
-    )
+    flops = count_flops(run.model, batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training))
     per_place = flops.training_per_token * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
     so_far = [0, *(report.tokens for report in metrics)]
     places = sum((b - a) / (1 - report.padding) for report, (a, b) in zip(metrics, pairwise(so_far), strict=True))
@@ -200,22 +199,27 @@ def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], th
     )
 
 
-def batch_shape(examples: Sequence[Example], batch_size: int) -> BatchShape:
+def batch_shape(examples: Sequence[Example], training: TrainingConfig) -> BatchShape:
     """Return the shape of an average batch of these examples.
 
     Args:
         examples: at least one.
-        batch_size: of the batch.
+        training: says how many of them, or how many tokens of sources and targets, a batch has.
+
+    Example:
+        >>> batch_shape([Example([3] * 9, [3] * 7)], TrainingConfig(batch_size=1024, max_tokens=4096))
+        BatchShape(batch=256, source=9, target=7)
     """
     source = round(sum(len(example.source) for example in examples) / len(examples))
     target = round(sum(len(example.target) for example in examples) / len(examples))
-    return BatchShape(batch_size, source, target)
+    most = training.max_tokens // (source + target) if training.max_tokens else training.batch_size
+    return BatchShape(max(1, min(training.batch_size, most)), source, target)
 
 
 def _training_step(run: Run, tests: TestSet) -> Callable[[], None]:
     model = run.model
-    batch = _batch(tests.validation[: run.config.training.batch_size], run.tokenizer)
-    batch = batch.to(next(model.parameters()).device)
+    rows = batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training).batch
+    batch = _batch(tests.validation[:rows], run.tokenizer).to(next(model.parameters()).device)
 
     def step() -> None:
         with torch.enable_grad():

@@ -97,7 +97,7 @@ def test_both_passes_of_r_drop_are_counted(tmp_path: Path) -> None:
     run = load(tested[0.0].path)
     valid = run.config.training.validation_items
     examples = encode_pairs(Dates().splits(0, valid).validation(valid), run.tokenizer)
-    bare = count_flops(run.model, batch_shape(examples, 64)).training_per_token
+    bare = count_flops(run.model, batch_shape(examples, run.config.training)).training_per_token
     (last,) = tested[0.0].metrics
     assert last.padding > 0.1
     assert flops[0][0] == pytest.approx(bare * last.tokens / (1 - last.padding))

@@ -52,8 +52,8 @@ def overfitting(
         eos_id: what targets end with.
         lr: learning rate of AdamW, constant after 20 steps of warm-up; default 0.003.
         steps: at most; default 1500.
-        seconds: of training at most; default 1800, so that the steps decide and not how busy the machine is. One that is
-            too slow for the steps shows in the reason.
+        seconds: of training at most; default 1800, so that the steps decide and not how busy the machine is. One
+            that is too slow for the steps shows in the reason.
         limit: the share that has to be right; default 0.98.
         seed: of the dropout.
 
