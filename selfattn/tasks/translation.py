@@ -194,7 +194,7 @@ class Translation(Task):
     """
     models = ()
     match = "parameters"
-    budgets = (0.4, 1.0)  # of phrases; between the two the order of the families changes
+    budgets = (0.4, 1.0)  # of phrases; between the two the means change places
     has_words = True
     options: TranslationOptions
     test_options: TranslationTests
