@@ -110,7 +110,7 @@ def choices(count: int, recipe: TrainingConfig, *, seed: int = 0) -> list[Choice
         [0.004, 0.00876, 0.00183]
     """
     low, high = (math.log(factor) for factor in LR_FACTORS)
-    sequence = SobolEngine(4, scramble=True, seed=seed_for(seed, "tuning"))  # type: ignore[no-untyped-call]
+    sequence = SobolEngine(4, scramble=True, seed=seed_for(seed, "tuning"))  # type: ignore[no-untyped-call]  # PyTorch has no types for it
     points = sequence.draw(count).tolist()[:-1]
     found = [Choice({})]
     for rate, warmup, smoothing, dropout in points:
