@@ -68,6 +68,18 @@ def hide_keys(tokens: Tensor) -> tuple[Tensor | None, Tensor | None]:
     return (None, hide(mask)) if tokens.any(dim=1).all() else (mask, None)
 
 
+def all_real(tokens: Tensor) -> bool:
+    """Whether a token mask is known to hide nothing, so that all work for padding can be left out.
+
+    False where the answer would have to be waited for (a device), or does not exist yet (a graph that is exported).
+
+    Example:
+        >>> all_real(torch.ones(2, 5, dtype=torch.bool)), all_real(torch.tensor([[True, False]]))
+        (True, False)
+    """
+    return tokens.is_cpu and not torch.compiler.is_exporting() and bool(tokens.all())
+
+
 def causal_mask(i: int, j: int, *, device: torch.device | str | None = None) -> Tensor:
     """Hide the future, right-aligned: the last of ``i`` queries sees all ``j`` keys.
 

@@ -185,7 +185,9 @@ def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], th
             all the same.
         thorough: also measure memory.
     """
-    flops = count_flops(run.model, batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training))
+    examples = encode_pairs(tests.validation, run.tokenizer)
+    shape = batch_shape(examples, run.config.training)
+    flops = count_flops(run.model, shape)
     per_place = flops.training_per_token * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
     so_far = [0, *(report.tokens for report in metrics)]
     places = sum((b - a) / (1 - report.padding) for report, (a, b) in zip(metrics, pairwise(so_far), strict=True))
@@ -193,7 +195,7 @@ def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], th
         training_flops=per_place * places,
         training_flops_per_token=per_place * places / so_far[-1],
         decoding_flops_per_token=flops.decoding_per_token,
-        training_bytes=peak_memory(_training_step(run, tests)) if thorough else None,
+        training_bytes=peak_memory(_training_step(run, examples[: shape.batch])) if thorough else None,
         weights_bytes=(run.path / WEIGHTS).stat().st_size,
         run_bytes=disk_size(run.path),
     )
@@ -216,10 +218,9 @@ def batch_shape(examples: Sequence[Example], training: TrainingConfig) -> BatchS
     return BatchShape(max(1, min(training.batch_size, most)), source, target)
 
 
-def _training_step(run: Run, tests: TestSet) -> Callable[[], None]:
+def _training_step(run: Run, examples: Sequence[Example]) -> Callable[[], None]:
     model = run.model
-    rows = batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training).batch
-    batch = _batch(tests.validation[:rows], run.tokenizer).to(next(model.parameters()).device)
+    batch = _collated(examples, run.tokenizer).to(model.device)
 
     def step() -> None:
         with torch.enable_grad():
@@ -231,5 +232,8 @@ def _training_step(run: Run, tests: TestSet) -> Callable[[], None]:
 
 
 def _batch(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Batch:
-    examples = encode_pairs(pairs, tokenizer)
+    return _collated(encode_pairs(pairs, tokenizer), tokenizer)
+
+
+def _collated(examples: Sequence[Example], tokenizer: Tokenizer) -> Batch:
     return collate(examples, tokenizer.pad_id, tokenizer.bos_id, range(len(examples)))

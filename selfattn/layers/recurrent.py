@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from selfattn.attention.masks import all_real
 from selfattn.layers.dropout import Dropout
 
 Cell = Literal["lstm", "gru"]
@@ -119,24 +120,28 @@ class RecurrentStack(nn.Module):
             Outputs ``[b s output_dim]`` in the order of the text, zero at padding, and for each layer its final parts,
             ``(h,)`` or ``(h, c)``, each ``[b output_dim]``: after the last token read, directions joined.
         """
-        empty = ~mask.any(dim=1, keepdim=True)
+        padding = None if all_real(mask) else ~mask[..., None]
         lengths = mask.sum(dim=1).clamp(min=1)  # an empty row is read as one zero vector, and masked below
-        x = x.masked_fill(~mask[..., None], 0.0)  # forward nothing runs back from there, but gradients of NaN would
+        if padding is not None:
+            x = x.masked_fill(padding, 0.0)  # forward nothing runs back from there, but gradients of NaN would
         finals: list[tuple[Tensor, ...]] = []
         for number, layer in enumerate(self._layers()):
             source = self.dropout(x) if number else x
-            outputs, parts = [], []
+            made: list[tuple[Tensor, ...]] = []
             for rnn, direction in zip(layer, self.directions, strict=True):
                 backward = direction == "backward"
-                read, final = _read_forward(
-                    rnn, reverse_padded(source, lengths) if backward else source, lengths, all_parts
-                )
-                outputs.append(reverse_padded(read, lengths) if backward else read)
-                parts.append(final)
-            joined = torch.cat(outputs, dim=-1)
-            finals.append(tuple(torch.cat(part, dim=-1).masked_fill(empty, 0.0) for part in zip(*parts, strict=True)))
+                turned = reverse_padded(source, lengths) if backward else source
+                read, final = _read_forward(rnn, turned, lengths, all_parts=all_parts, is_full=padding is None)
+                made.append((reverse_padded(read, lengths) if backward else read, *final))
+            joined, *parts = (
+                each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in zip(*made, strict=True)
+            )
+            if padding is not None:
+                empty = padding.all(dim=1)
+                parts = [part.masked_fill(empty, 0.0) for part in parts]
+            finals.append(tuple(parts))
             x = x + joined if self.residual and number else joined
-        return x.masked_fill(~mask[..., None], 0.0), tuple(finals)
+        return x if padding is None else x.masked_fill(padding, 0.0), tuple(finals)
 
     def _layers(self) -> Iterator[list[nn.LSTM | nn.GRU]]:
         """Yield each layer's recurrent networks, one a direction."""
@@ -150,7 +155,9 @@ class RecurrentStack(nn.Module):
         return hidden, parts[1].unsqueeze(0).contiguous() if len(parts) > 1 else torch.zeros_like(hidden)
 
 
-def _read_forward(rnn: nn.Module, x: Tensor, lengths: Tensor, all_parts: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+def _read_forward(
+    rnn: nn.Module, x: Tensor, lengths: Tensor, *, all_parts: bool, is_full: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Read left to right; the final parts are those after each row's last real token."""
     if all_parts and isinstance(rnn, nn.LSTM):
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
@@ -161,5 +168,7 @@ def _read_forward(rnn: nn.Module, x: Tensor, lengths: Tensor, all_parts: bool) -
         return outputs, (h[0], c[0])
     # What comes after a row's last token cannot reach back, so its h is simply read off there.
     outputs, _ = rnn(x)
+    if is_full:
+        return outputs, (outputs[:, -1],)
     last = (lengths - 1)[:, None, None]
     return outputs, (outputs.gather(1, last.expand(-1, 1, outputs.shape[2]))[:, 0],)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from selfattn.layers import RecurrentStack, reverse_padded
+from selfattn.layers import RecurrentStack, recurrent, reverse_padded
 from selfattn.layers.recurrent import _read_forward
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
@@ -161,6 +161,25 @@ def test_a_row_without_tokens_hands_over_zeros(direction: Any, all_parts: bool) 
         assert (part[1] != 0).any()
 
 
+@pytest.mark.parametrize("all_parts", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+def test_the_work_for_padding_changes_nothing_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, direction: Any, all_parts: bool
+) -> None:
+    """So it is left out there; outputs, final states and gradients are the same bits."""
+    stack = make("lstm", num_layers=2, direction=direction)
+    results = []
+    for known in (True, False):
+        monkeypatch.setattr(recurrent, "all_real", lambda mask, known=known: known)
+        stack.zero_grad()
+        x = draw(3, 7, 3).requires_grad_()
+        outputs, state = stack.read(x, torch.ones(3, 7, dtype=torch.bool), all_parts=all_parts)
+        made = [outputs, *(part for layer in state for part in layer)]
+        torch.stack([part.square().sum() for part in made]).sum().backward()
+        results.append([*made, x.grad, *(parameter.grad.clone() for parameter in stack.parameters())])
+    assert all(torch.equal(*both) for both in zip(*results, strict=True))
+
+
 @few
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=5), st.sampled_from([(), (2,), (3, 2)]))
 def test_reversing_keeps_padding_and_undoes_itself(lengths: list[int], tail: tuple[int, ...]) -> None:
@@ -204,8 +223,8 @@ class Exported(nn.Module):
 def test_what_is_told_the_lengths_needs_no_packed_rows(close: Close) -> None:
     lstm = make("lstm").layers[0][0]
     x, lengths = draw(3, 7, 3), torch.tensor(LENGTHS)
-    expected, parts = _read_forward(lstm, x, lengths, True)
-    found, own = _read_forward(Exported(lstm), x, lengths, True)
+    expected, parts = _read_forward(lstm, x, lengths, all_parts=True, is_full=False)
+    found, own = _read_forward(Exported(lstm), x, lengths, all_parts=True, is_full=False)
     close(found, expected)
     assert len(own) == len(parts) == 2
     for one, other in zip(own, parts, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
+from selfattn.attention.masks import all_real
 from selfattn.data.batches import Batch
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.objective.linear_loss import linear_cross_entropy
@@ -32,7 +33,7 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_
         else:
             logits = before.logits()
         return logits_loss(logits, batch, label_smoothing=label_smoothing, r_drop=r_drop)
-    states, target = before.states[batch.target_mask], batch.target_out[batch.target_mask]
+    states, target = (pick(x, batch.target_mask) for x in (before.states, batch.target_out))
     output = before.output
     return linear_cross_entropy(
         states, output.weight, output.bias, target, label_smoothing=label_smoothing, r_drop=r_drop
@@ -78,8 +79,8 @@ def token_loss(logits: Tensor, target: Tensor, target_mask: Tensor, *, label_smo
         >>> round(token_loss(logits, torch.tensor([[3, 0]]), mask).item(), 4)  # log 4
         1.3863
     """
-    real = _real(logits, target_mask)
-    return functional.cross_entropy(real, target[target_mask], label_smoothing=label_smoothing)
+    real, target = _real(logits, target_mask), pick(target, target_mask)
+    return functional.cross_entropy(real, target, label_smoothing=label_smoothing)
 
 
 def divergence(first: Tensor, second: Tensor, target_mask: Tensor) -> Tensor:
@@ -106,6 +107,21 @@ def divergence(first: Tensor, second: Tensor, target_mask: Tensor) -> Tensor:
     return 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(dim=-1).mean()
 
 
+def pick(x: Tensor, mask: Tensor) -> Tensor:
+    """Return what stands at real tokens, ``x[mask]``: without copying where all are.
+
+    Args:
+        x: ``[b t ...]``.
+        mask: bool ``[b t]``.
+
+    Example:
+        >>> import torch
+        >>> pick(torch.tensor([[3, 5], [7, 0]]), torch.tensor([[True, True], [True, False]])).tolist()
+        [3, 5, 7]
+    """
+    return x.flatten(0, 1) if all_real(mask) else x[mask]
+
+
 def _real(logits: Tensor, target_mask: Tensor) -> Tensor:
-    real = logits[target_mask]
+    real = pick(logits, target_mask)
     return real.float() if real.dtype.itemsize < 4 else real
