@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
@@ -158,7 +157,10 @@ def rows(bench: Bench) -> Iterator[Row]:
         yield Row("memory of a training from a stream of pairs", held, unit="MB", goal=0.95)
     if not bench.quick:
         with TemporaryDirectory() as folder:
-            compare = ("-m", "selfattn.cli", "compare", "dates")
-            alone = command(*compare, "--jobs", "1", "--out", str(Path(folder) / "alone"))
-            at_once = command(*compare, "--out", str(Path(folder) / "at-once"))
-            yield Row("selfattn compare dates", {"the default": [at_once()], "--jobs 1": [alone()]}, clock="wall")
+            compare = ("-m", "selfattn.cli", "compare", "dates", "--out")
+            ways = {
+                "24 trainings, the default": command(*compare, f"{folder}/default"),
+                "24 trainings, --jobs 1": command(*compare, f"{folder}/alone", "--jobs", "1"),
+                "12 trainings, --budgets 0.4": command(*compare, f"{folder}/one", "--budgets", "0.4"),
+            }
+            yield Row("selfattn compare dates", {name: [way()] for name, way in ways.items()}, clock="wall")
