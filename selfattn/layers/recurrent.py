@@ -102,9 +102,14 @@ class RecurrentStack(nn.Module):
             raise ValueError("a stack that reads backward cannot go on from a state; use read()")
         new: list[tuple[Tensor, ...]] = []
         for number, (rnn,) in enumerate(self._layers()):
-            start = None if state is None else self._start(state[number])
-            outputs, last = rnn(self.dropout(x) if number else x, start)
-            new.append(tuple(part[0] for part in (last if isinstance(last, tuple) else (last,))))
+            source, start = self.dropout(x) if number else x, None if state is None else state[number]
+            if type(rnn) is nn.LSTM and x.shape[1] == 1:  # not what another program has put in its place
+                parts = _one_step(rnn, source[:, 0], start)
+                outputs = parts[0][:, None]
+            else:
+                outputs, last = rnn(source, None if start is None else self._start(start))
+                parts = tuple(part[0] for part in (last if isinstance(last, tuple) else (last,)))
+            new.append(parts)
             x = x + outputs if self.residual and number else outputs
         return x, tuple(new)
 
@@ -153,6 +158,13 @@ class RecurrentStack(nn.Module):
         if self.cell == "gru":
             return hidden
         return hidden, parts[1].unsqueeze(0).contiguous() if len(parts) > 1 else torch.zeros_like(hidden)
+
+
+def _one_step(lstm: nn.LSTM, x: Tensor, start: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
+    """Read one vector ``[b d]`` by the cell alone: what reads whole texts rearranges its weights at every call."""
+    weights = lstm.all_weights[0]
+    hidden, *cells = start or (torch.zeros(len(x), lstm.hidden_size, dtype=weights[0].dtype, device=x.device),)
+    return torch.lstm_cell(x, (hidden, cells[0] if cells else torch.zeros_like(hidden)), *weights)
 
 
 def _read_forward(

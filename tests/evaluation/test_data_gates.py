@@ -135,14 +135,12 @@ def test_the_rate_rises_for_twenty_steps_and_gradients_are_clipped(monkeypatch: 
     ("given", "losses", "steps"),
     [
         ({"steps": 7}, [9.0], 7),
-        ({"seconds": 5.0}, [9.0], 6),  # more than five
-        ({"seconds": 5000.0}, [9.0], 1500),
-        ({}, [9.0], 1500),  # the steps decide, not how fast the machine is
+        ({}, [9.0], 1500),  # however long they take: the clock of this test moves a second a step
         ({}, [9.0, 9.0, math.nan], 3),
         ({}, [math.inf], 1),
     ],
 )
-def test_it_ends_with_the_steps_the_time_or_a_loss_that_is_no_number(
+def test_it_ends_with_the_steps_or_a_loss_that_is_no_number(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], losses: list[float], steps: int
 ) -> None:
     clock = Clock(monkeypatch, losses, [4])

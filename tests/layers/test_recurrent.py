@@ -95,20 +95,34 @@ def test_residual_adds_the_input_from_the_second_layer_on(close: Close, cell: An
     close(stack.read(x, torch.ones(2, 7, dtype=torch.bool))[0], third)
 
 
+@pytest.mark.parametrize("pieces", [[2, 1, 4], [1] * 7])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_goes_on_from_a_state(close: Close, cell: Any) -> None:
-    """Reading 7 tokens is reading 2, 1 and 4, each from the state that the last left."""
+def test_goes_on_from_a_state(close: Close, cell: Any, pieces: list[int]) -> None:
+    """Reading 7 tokens is reading some of them, each time from the state that the last left; gradients too."""
     stack = make(cell, num_layers=2)
     x = draw(3, 7, 3)
-    whole, last = stack(x)
-    state, pieces = None, []
-    for piece in x.split([2, 1, 4], dim=1):
-        outputs, state = stack(piece, state)
-        pieces.append(outputs)
-    close(torch.cat(pieces, dim=1), whole)
-    for ours, theirs in zip(state, last, strict=True):
-        for part, other in zip(ours, theirs, strict=True):
-            close(part, other)
+    results = []
+    for sizes in ([7], pieces):
+        stack.zero_grad()
+        state, read = None, []
+        for piece in x.split(sizes, dim=1):
+            outputs, state = stack(piece, state)
+            read.append(outputs)
+        joined = torch.cat(read, dim=1)
+        made = [joined, *(part for layer in state for part in layer)]
+        sum(part.square().sum() for part in made).backward()
+        results.append([*made, *(parameter.grad.clone() for parameter in stack.parameters())])
+    for whole, in_pieces in zip(*results, strict=True):
+        close(in_pieces, whole)
+
+
+def test_one_step_in_float32_is_that_of_pytorchs_own_lstm() -> None:
+    """It is computed by the cell alone, and not by what reads whole texts."""
+    stack = make("lstm").float()
+    x, h, c = (draw(3, size, seed=size).float() for size in (3, 5, 6))
+    outputs, ((hidden, cell),) = stack(x[:, None], ((h, c[:, :5]),))
+    theirs, (their_h, their_c) = stack.layers[0][0](x[:, None], (h[None], c[None, :, :5].contiguous()))
+    torch.testing.assert_close([outputs, hidden, cell], [theirs, their_h[0], their_c[0]], rtol=1e-6, atol=1e-6)
 
 
 def test_an_lstm_state_without_its_cells_starts_them_at_zero(close: Close) -> None:

@@ -299,7 +299,7 @@ def test_overfitting_keeps_to_its_budget_and_to_its_own_chance(zoo: Any) -> None
     config = zoo.variants["preset rnn-attention"]
     chance = torch.get_rng_state()
     with torch.no_grad():
-        assert "after 1 steps" in overfit(config, seconds=0.0).reason
+        assert "after 1 steps" in overfit(config, steps=1).reason
     assert torch.equal(torch.get_rng_state(), chance)
     with pytest.raises(ValueError, match="at least one example"):
         overfit(config, examples=[])

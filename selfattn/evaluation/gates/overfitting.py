@@ -38,11 +38,10 @@ def overfitting(
     eos_id: int,
     lr: float = 3e-3,
     steps: int = 1500,
-    seconds: float = 1800.0,
     limit: float = LIMIT,
     seed: int = 0,
 ) -> Gate:
-    """Train a fresh model on a few examples, until it writes them all greedily or the budget is used up.
+    """Train a fresh model on a few examples, until it writes them all greedily or the steps are used up.
 
     Args:
         make: builds the model, with first values, on the device where it is to be trained.
@@ -51,9 +50,8 @@ def overfitting(
         bos_id: what targets begin with.
         eos_id: what targets end with.
         lr: learning rate of AdamW, constant after 20 steps of warm-up; default 0.003.
-        steps: at most; default 1500.
-        seconds: of training at most; default 1800, so that the steps decide and not how busy the machine is. One
-            that is too slow for the steps shows in the reason.
+        steps: at most; default 1500. They decide, never the clock: what a gate finds does not depend on how busy the
+            machine is.
         limit: the share that has to be right; default 0.98.
         seed: of the dropout.
 
@@ -100,7 +98,7 @@ def overfitting(
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             loss = summed.item()
-            is_last = step == steps or not math.isfinite(loss) or time.perf_counter() - started > seconds
+            is_last = step == steps or not math.isfinite(loss)
             if is_last or (step % _LOOK_EVERY == 0 and loss < _KNOWN):
                 known = count_known()
             if is_last or known == len(chosen):
