@@ -16,26 +16,29 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from selfattn.console import say
-from selfattn.data.batches import collate
+from selfattn.data.batches import Batch, collate
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import loaded_plugins
-from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord, reopen
+from selfattn.runs.directory import CHECKPOINT, CONFIG, METRICS, RECORD, RunConfig, RunDirectory, RunRecord, reopen
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
-from selfattn.training.config import DeviceName, TrainingConfig
+from selfattn.training.config import DeviceName, Precision, TrainingConfig
 from selfattn.training.device import choose_device
 from selfattn.training.distributed.processes import Processes
 from selfattn.training.loop import cut_epoch, train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
+from selfattn.training.precision import faster_precision
 from selfattn.training.threads import faster_threads
 from selfattn.training.threads import threads as computing_with
+
+_LOW = "precision: bfloat16, with which steps are clearly faster on this processor; --precision float32 overrules"
 
 
 def fit(
@@ -52,6 +55,7 @@ def fit(
     observers: Sequence[Observer] = (),
     notes: Sequence[str] | None = None,
     sharded: bool = False,
+    choose_precision: bool = False,
 ) -> Run:
     """Train a model and keep the run.
 
@@ -80,6 +84,8 @@ def fit(
             default those of the training set.
         sharded: each of several processes keeps a part of the model (:mod:`sharding`), and the first
             the whole weights in the host's memory.
+        choose_precision: on a CPU, take that of the run that is gone on with, else bfloat16 in place of float32 where
+            a few timed steps are clearly faster with it. The run's settings say which it is.
 
     Raises:
         UserError: the directory is taken, the run to be resumed is done or has other settings, the model cannot read
@@ -99,9 +105,15 @@ def fit(
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
     keeper = None
     with ExitStack() as stack:
-        if threads == 0 and where.type == "cpu" and processes.count == 1:
-            threads = _threads(model, config.training, data, out if resume else None)
+        can_choose, earlier = where.type == "cpu" and processes.count == 1, out if resume else None
+        if threads == 0 and can_choose:
+            threads = _threads(model, config.training, data, earlier)
         stack.enter_context(computing_with(threads or torch.get_num_threads()))
+        if choose_precision and can_choose:
+            precision = _precision(model, config.training, data, earlier)
+            if precision != config.training.precision:
+                config = replace(config, training=replace(config.training, precision=precision))
+                notes = [*(data.notes if notes is None else notes), _LOW]
         if processes.is_main:
             stack.enter_context(in_use(out))
             keeper = _keeper(config, tokenizer, model, out, command, resume=resume)
@@ -174,9 +186,21 @@ def _threads(model: Seq2Seq, config: TrainingConfig, data: TrainingSet, earlier:
     """Choose how many: as a run that is gone on with, or as a few steps on validation pairs show."""
     if earlier is not None and (earlier / RECORD).exists():
         return int(RunDirectory(earlier).record().machine["threads"] or 1)
+    return faster_threads(model, _one_step(config, data), config, most=torch.get_num_threads())
+
+
+def _precision(model: Seq2Seq, config: TrainingConfig, data: TrainingSet, earlier: Path | None) -> Precision:
+    """Choose which, likewise."""
+    if earlier is not None and (earlier / CONFIG).exists():
+        return RunDirectory(earlier).config().training.precision
+    return faster_precision(model, _one_step(config, data), config) if config.precision == "float32" else "bfloat16"
+
+
+def _one_step(config: TrainingConfig, data: TrainingSet) -> Sequence[Batch]:
+    """Return batches of validation pairs, as many as a step has."""
     tokenizer, order = data.tokenizer, torch.Generator().manual_seed(0)
     cut, _ = cut_epoch(data.validation, config, pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, generator=order)
-    return faster_threads(model, next(cut), config, most=torch.get_num_threads())
+    return next(cut)
 
 
 class _Progress(Observer):

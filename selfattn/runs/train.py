@@ -124,6 +124,7 @@ def train(task: str | Task, **settings: Any) -> Run:
             save_every=options.save_every,
             sharded=options.sharded,
             observers=observers,
+            choose_precision="precision" not in training,
         )
 
 

@@ -73,15 +73,16 @@ class Stepper:
             self.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
         tokens = sum(int(batch.target_mask.sum()) for batch in group)
         self.optimizer.zero_grad(set_to_none=True)
-        value = 0.0
+        losses: list[tuple[Tensor, float]] = []
         for batch in group:
             rows, count = self.processes.rows_of(batch)
             compute = partial(self._loss, rows.to(self.device), number, total_steps)
             loss = self.replica.loss(compute, is_last=batch is group[-1])
             share = count / tokens  # exactly 1 for a single batch in a single process
-            value += loss.item() * share
             (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-        value = self.processes.sum(value)
+            losses.append((loss.detach(), share))
+        # Asked for when all of it is under way: of a device the answer has to be waited for.
+        value = self.processes.sum(sum(loss.item() * share for loss, share in losses))
         if not math.isfinite(value):
             check_finite("loss", value, number, epoch, lr, config.precision, self._seen(group))
         if config.clip_norm:

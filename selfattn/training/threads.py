@@ -22,7 +22,7 @@ from selfattn.training.optim.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 
 FASTER = 1.3
-"""How many times as fast a step has to be with all threads: they are asked of everyone else on the machine."""
+"""How many times as fast a step has to be with what is taken in place of one thread and 32 bits."""
 _TURNS = 3
 
 
@@ -37,26 +37,37 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def faster_threads(model: Seq2Seq, group: Sequence[Batch], config: TrainingConfig, *, most: int) -> int:
-    """Time some steps of a copy of a model by turns, with one thread and with the most; return which it is to be.
+def step_seconds(model: Seq2Seq, group: Sequence[Batch], ways: Sequence[tuple[int, TrainingConfig]]) -> list[float]:
+    """Time some steps of a copy of a model by turns; return the median seconds of a step in each way.
 
     Args:
         model: on the CPU; it stays as it is, and so does the random state.
         group: the batches of a step.
+        ways: threads, and settings of the training.
+    """
+    model = copy.deepcopy(model).train()
+    steppers = [Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator()) for _, config in ways]
+    taken: list[list[float]] = [[] for _ in ways]
+    with torch.random.fork_rng(devices=[]):
+        for _ in range(1 + _TURNS):
+            for (count, _), stepper, own in zip(ways, steppers, taken, strict=True):
+                with threads(count):
+                    started = time.perf_counter()
+                    stepper.step(group, 1, total_steps=10**9, epoch=0)  # within a warm-up that leaves the weights
+                    own.append(time.perf_counter() - started)
+    return [statistics.median(own[1:]) for own in taken]
+
+
+def faster_threads(model: Seq2Seq, group: Sequence[Batch], config: TrainingConfig, *, most: int) -> int:
+    """Time some steps with one thread and with the most; return which it is to be.
+
+    Args:
+        model: see :func:`step_seconds`.
+        group: likewise.
         config: of the training.
         most: threads; with 1 nothing is timed.
     """
     if most == 1:
         return 1
-    model = copy.deepcopy(model).train()
-    stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())
-    taken: dict[int, list[float]] = {1: [], most: []}
-    with torch.random.fork_rng(devices=[]):
-        for _ in range(1 + _TURNS):
-            for count, own in taken.items():
-                with threads(count):
-                    started = time.perf_counter()
-                    stepper.step(group, 1, total_steps=10**9, epoch=0)  # within a warm-up that leaves the weights
-                    own.append(time.perf_counter() - started)
-    alone, together = (statistics.median(own[1:]) for own in taken.values())
+    alone, together = step_seconds(model, group, [(1, config), (most, config)])
     return most if alone > FASTER * together else 1
