@@ -85,7 +85,7 @@ def fit(
         sharded: each of several processes keeps a part of the model (:mod:`sharding`), and the first
             the whole weights in the host's memory.
         choose_precision: on a CPU, take that of the run that is gone on with, else bfloat16 in place of float32 where
-            a few timed steps are clearly faster with it. The run's settings say which it is.
+            a few timed steps are clearly faster with it, and the model is no RNN. The run's settings say which it is.
 
     Raises:
         UserError: the directory is taken, the run to be resumed is done or has other settings, the model cannot read

@@ -41,10 +41,10 @@ def faster_precision(model: Seq2Seq, group: Sequence[Batch], config: TrainingCon
         config: of the training.
 
     Returns:
-        bfloat16 where its steps are clearly faster, else float32; where the processor is not made for it nothing is
-        timed.
+        bfloat16 where its steps are clearly faster, else float32. Where the processor is not made for it nothing is
+        timed, nor is a model that may learn less in it: an RNN carries its state through all tokens.
     """
-    if not multiplies_in_bfloat16():
+    if not (model.trains_in_bfloat16 and multiplies_in_bfloat16()):
         return "float32"
     count, low = torch.get_num_threads(), replace(config, precision="bfloat16")
     full, half = step_seconds(model, group, [(count, replace(config, precision="float32")), (count, low)])
