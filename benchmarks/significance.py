@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfattn.evaluation.statistics.significance import compare_scores
-from selfattn.figures.pairs import MarginWord
+from selfattn.results.pairs import MarginWord
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits
 PLACES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)

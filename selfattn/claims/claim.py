@@ -11,11 +11,11 @@ from importlib import resources
 from typing import Any, ClassVar
 
 from selfattn.claims.rules import contrast, estimate_over_seeds, minus, share_error
-from selfattn.figures.claims import Contrast, Need, Trial
-from selfattn.figures.quality import Estimate
 from selfattn.report.blocks import Block, Spot
-from selfattn.report.words.catalogue import own_words
-from selfattn.report.words.messages import Message
+from selfattn.results.claims import Contrast, Need, Trial
+from selfattn.results.quality import Estimate
+from selfattn.words.catalogue import own_words
+from selfattn.words.messages import Message
 
 WORDS = resources.files("selfattn.claims") / "words"
 

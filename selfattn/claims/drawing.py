@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from selfattn.claims.claim import Claim, Found
-from selfattn.figures.quality import Estimate
 from selfattn.report.blocks import Cell, Chart, ChartLine, Column, Row, Spot, Table
 from selfattn.report.drawing.scale import Scale, number_scale
+from selfattn.results.quality import Estimate
 
 
 def at(figure: str, places: Iterable[float]) -> dict[float, str]:

@@ -13,7 +13,6 @@ from selfattn.claims.record import RECORD, claim_of
 from selfattn.codec import encode
 from selfattn.console import all_visible
 from selfattn.errors import UserError
-from selfattn.figures.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import (
     Badge,
@@ -37,9 +36,10 @@ from selfattn.report.drawing.scale import power_of_ten
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
-from selfattn.report.words.catalogue import SOURCE, own_words
-from selfattn.report.words.messages import Message, Said
 from selfattn.report.write import as_json, write_all
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
+from selfattn.words.catalogue import SOURCE, own_words
+from selfattn.words.messages import Message, Said
 
 FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold")
 

@@ -13,10 +13,10 @@ from selfattn.claims.units import TUNING_SEED, Work, code_of
 from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.evaluation.statistics.p_values import holm
-from selfattn.figures.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast
 from selfattn.registry import CLAIMS, check_plugins
-from selfattn.report.words.catalogue import LANGS
+from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast
 from selfattn.runs.environment import commit, machine, versions
+from selfattn.words.catalogue import LANGS
 
 RECORD = "claims.json"
 _ADVICE = "run the claims again"

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
-from selfattn.figures.claims import Contrast, Judgement, Need
-from selfattn.figures.quality import Estimate
+from selfattn.results.claims import Contrast, Judgement, Need
+from selfattn.results.quality import Estimate
 
 MARGIN = 0.05  # δ, the suite's margin: five points of a share
 SIGNIFICANT = 0.05

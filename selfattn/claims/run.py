@@ -17,9 +17,9 @@ from selfattn.claims.record import make_record
 from selfattn.claims.units import Unit, Work
 from selfattn.comparison.running.side_by_side import packed, stopping, unpacked
 from selfattn.errors import UserError
-from selfattn.figures.claims import ClaimsRecord, Trial
 from selfattn.files import in_use, writing
 from selfattn.registry import CLAIMS
+from selfattn.results.claims import ClaimsRecord, Trial
 from selfattn.settings import command_line
 
 _STOPPING = "stopping: units that are begun come to their end and are kept; once more stops at once"

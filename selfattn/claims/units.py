@@ -21,8 +21,8 @@ import torch
 from selfattn.claims.claim import Arm, Claim
 from selfattn.codec import Plain, encode, read, write
 from selfattn.errors import UserError
-from selfattn.figures.claims import Rate, Trial
 from selfattn.files import writing
+from selfattn.results.claims import Rate, Trial
 from selfattn.streams import seed_for
 from selfattn.training.threads import threads
 

@@ -15,7 +15,7 @@ from selfattn.console import all_visible, say, visible
 from selfattn.decoding.options import DecodingOptions, WeightPrecision
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
-from selfattn.report.words.catalogue import LANGS, SOURCE
+from selfattn.words.catalogue import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 Json: TypeAlias = Annotated[bool, Parameter("--json")]

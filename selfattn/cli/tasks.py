@@ -10,11 +10,11 @@ from typing import Any
 
 from selfattn.cli.options import joined, options_of
 from selfattn.console import say
-from selfattn.report.words.catalogue import SOURCE
 from selfattn.runs.task import Task
 from selfattn.settings import changed
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.launch import is_main_process
+from selfattn.words.catalogue import SOURCE
 
 _TRAINING = "Training (where not given, as the recipe says)"
 

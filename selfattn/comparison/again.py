@@ -14,11 +14,11 @@ from selfattn.comparison.planning.plan import PLAN, WHOLE, Plan, Planned, read_p
 from selfattn.comparison.record import make_record
 from selfattn.comparison.testing import Tested
 from selfattn.errors import SettingError, UserError
-from selfattn.figures.record import Record
-from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
+from selfattn.results.record import Record
 from selfattn.settings import command_line
 from selfattn.training.config import TrainingConfig
+from selfattn.words.catalogue import SOURCE
 
 
 def report(

@@ -11,7 +11,7 @@ from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.metrics.word_recall import WordRecall
 from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
 from selfattn.evaluation.statistics.significance import estimate_counts
-from selfattn.figures.quality import Bucket, BucketGroup
+from selfattn.results.quality import Bucket, BucketGroup
 from selfattn.runs.task import Task
 
 _MOST_FIELDS = 12

@@ -22,18 +22,18 @@ from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
 from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
-from selfattn.figures.record import Record
 from selfattn.files import HALF_WRITTEN, LOCK, clear_half_written, in_use, writing
 from selfattn.registry import TASKS
 from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
-from selfattn.report.words.catalogue import SOURCE
 from selfattn.report.write import ReportFiles, write_report
+from selfattn.results.record import Record
 from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 from selfattn.training.threads import threads
+from selfattn.words.catalogue import SOURCE
 
 ON_DEMO = 4  # models at most
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # of a training: settings that decide it

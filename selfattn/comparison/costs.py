@@ -32,11 +32,11 @@ from selfattn.decoding.beam import beam_search
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.decoding import NO_END, decoding_times, greedy_to_length, synchronise
 from selfattn.evaluation.cost.flops import BatchShape, machine_peak
-from selfattn.figures.cost import DecodingCost
 from selfattn.files import writing
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
+from selfattn.results.cost import DecodingCost
 from selfattn.runs.run import Run, load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator

@@ -24,9 +24,9 @@ from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
-from selfattn.figures.attention import Agreement, ModelAlignment, ShownAttention
-from selfattn.figures.cost import Cost
-from selfattn.figures.gates import Gate
+from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
+from selfattn.results.cost import Cost
+from selfattn.results.gates import Gate
 from selfattn.runs.directory import WEIGHTS
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task

@@ -9,9 +9,9 @@ from typing import Any
 from selfattn.comparison.planning.plan import Plan, Variant
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.evaluation.gates.output_gates import floor_gate
-from selfattn.figures.gates import Gate
-from selfattn.figures.record import BODIES_APART, Matching
 from selfattn.models.sizing import body, spread
+from selfattn.results.gates import Gate
+from selfattn.results.record import BODIES_APART, Matching
 
 _OF_THE_DATA = ("overlap",)  # the same for every model of a seed
 _SCALED = "warmup_steps"  # with the share of a budget; who was tuned for another one is held against the plan

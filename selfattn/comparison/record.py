@@ -24,16 +24,16 @@ from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, 
 from selfattn.evaluation.statistics.intervals import interval_method
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, estimate_counts
 from selfattn.evaluation.statistics.trends import budget_for, fit_trend
-from selfattn.figures.attention import Attention, AttentionExample, ModelAttention
-from selfattn.figures.cost import MeanOverRuns, Timing
-from selfattn.figures.pairs import Comparison
-from selfattn.figures.protocol import AtBudget, Budgets
-from selfattn.figures.quality import Estimate
-from selfattn.figures.record import SCHEMA, Difference, Model, Record
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.registry import TASKS
+from selfattn.results.attention import Attention, AttentionExample, ModelAttention
+from selfattn.results.cost import MeanOverRuns, Timing
+from selfattn.results.pairs import Comparison
+from selfattn.results.protocol import AtBudget, Budgets
+from selfattn.results.quality import Estimate
+from selfattn.results.record import SCHEMA, Difference, Model, Record
 from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import Task
 

@@ -34,11 +34,11 @@ from selfattn.comparison.planning.plan import Variant
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
-from selfattn.figures.attention import Agreement, ModelAlignment, ShownAttention
-from selfattn.figures.cost import Cost
-from selfattn.figures.gates import Gate
-from selfattn.figures.quality import Curve, Headline, Point
 from selfattn.files import sha256_of, writing
+from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
+from selfattn.results.cost import Cost
+from selfattn.results.gates import Gate
+from selfattn.results.quality import Curve, Headline, Point
 from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task

@@ -16,8 +16,8 @@ from selfattn.errors import UserError
 from selfattn.files import write_text, writing
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
-from selfattn.report.words.catalogue import LANGS, read_catalogue
 from selfattn.runs.run import Run, load
+from selfattn.words.catalogue import LANGS, read_catalogue
 
 _HOME = "selfattn.demo"
 EXAMPLES = 12  # to begin with, of a test

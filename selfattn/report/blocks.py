@@ -3,7 +3,7 @@
 A section is a class with a title and a method that makes blocks of a record. It comes in by name, with
 ``@register.section("parameters")`` above it:
 
->>> from selfattn.report.words.messages import phrase
+>>> from selfattn.words.messages import phrase
 >>> class Parameters:
 ...     title = phrase(en="Parameters", ko="파라미터")
 ...     after = "cost"
@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from selfattn.figures.attention import AttentionExample
-from selfattn.figures.quality import Estimate
-from selfattn.figures.record import Record
 from selfattn.report.drawing.numbers import NONE
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.words.messages import Message, Said, message
+from selfattn.results.attention import AttentionExample
+from selfattn.results.quality import Estimate
+from selfattn.results.record import Record
+from selfattn.words.messages import Message, Said, message
 
 
 class Section(Protocol):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from selfattn.console import all_visible
 from selfattn.errors import UserError
-from selfattn.figures.record import Record
 from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Verdict
 from selfattn.report.sections.first_screen import first_screen
-from selfattn.report.words.messages import Said
+from selfattn.results.record import Record
+from selfattn.words.messages import Said
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.figures.record import Record
 from selfattn.files import write_text, writing
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
-from selfattn.report.words.catalogue import SOURCE
+from selfattn.results.record import Record
+from selfattn.words.catalogue import SOURCE
 
 _LINE = 110
 _ADVICE = "make room, or give another directory"

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from selfattn import codec
 from selfattn.errors import UserError
-from selfattn.figures.attention import AttentionMap, Kind, ModelAttention
 from selfattn.files import write_text, writing
 from selfattn.report.drawing.attention_svg import attention_svg, gallery_svg
 from selfattn.report.render.attention_page import render_attention
-from selfattn.report.words.catalogue import SOURCE
+from selfattn.results.attention import AttentionMap, Kind, ModelAttention
+from selfattn.words.catalogue import SOURCE
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _MOST = 290_000  # characters that a notebook keeps

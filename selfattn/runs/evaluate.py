@@ -18,11 +18,11 @@ from selfattn.evaluation.alignment.error_rate import AlignmentCounts
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
 from selfattn.registry import METRICS
-from selfattn.report.words.catalogue import SOURCE, catalogue
-from selfattn.report.words.messages import message
 from selfattn.runs.ledger import note_look
 from selfattn.runs.run import Run
 from selfattn.settings import as_declared
+from selfattn.words.catalogue import SOURCE, catalogue
+from selfattn.words.messages import message
 
 
 def evaluate_run(

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from selfattn.codec import line_of, read_jsonl
-from selfattn.figures.protocol import Look, Seal
 from selfattn.files import append_line, writing
+from selfattn.results.protocol import Look, Seal
 
 LEDGER = "ledger.jsonl"
 _ADVICE = "restore the file, or compare again"

@@ -27,11 +27,11 @@ from selfattn.codec import decode, encode
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import UserError
-from selfattn.figures.gates import Floor
-from selfattn.figures.quality import Headline
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
+from selfattn.results.gates import Floor
+from selfattn.results.quality import Headline
 from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.figures.record import Subject
+    from selfattn.results.record import Subject
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
     from selfattn.tokenizers.protocol import Tokenizer
@@ -208,7 +208,7 @@ class Task:
     @classmethod
     def subject(cls) -> Subject:
         """Say what a comparison asks: the two models that it is about, and the task's words for the report."""
-        from selfattn.figures.record import NO_SUBJECT
+        from selfattn.results.record import NO_SUBJECT
 
         return NO_SUBJECT
 

@@ -17,8 +17,8 @@ from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.overlap import overlap
 from selfattn.evaluation.metrics.metric import score_outputs
 from selfattn.evaluation.metrics.word_recall import words_of
-from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
+from selfattn.results.gates import Gate
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.processes import Processes

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from selfattn.errors import SettingError, UserError
-from selfattn.figures.gates import Floor
+from selfattn.results.gates import Floor
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.tasks.subject import subject_of
 from selfattn.training.config import TrainingConfig
@@ -19,7 +19,7 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.pairs import Pair
     from selfattn.data.splits import Splits
-    from selfattn.figures.record import Subject
+    from selfattn.results.record import Subject
 
 LOCALES = ("en_US",)
 

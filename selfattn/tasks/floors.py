@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from selfattn.errors import SettingError
-from selfattn.figures.gates import Floor
+from selfattn.results.gates import Floor
 
 _PASSES = 40 * 28_000  # pairs of Multi30k that a training has to see before it is held against others' on test2016
 _ENGLISH_GERMAN = Floor(

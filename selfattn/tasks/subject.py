@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import resources
 
-from selfattn.figures.record import Subject
-from selfattn.report.words.catalogue import own_words
+from selfattn.results.record import Subject
+from selfattn.words.catalogue import own_words
 
 PAIR = ("transformer", "rnn-attention")
 

@@ -22,8 +22,8 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.figures.gates import Floor
-    from selfattn.figures.record import Subject
+    from selfattn.results.gates import Floor
+    from selfattn.results.record import Subject
     from selfattn.tokenizers.protocol import Tokenizer
 
 TokenizerKind = Literal["characters", "unigram", "bpe"]

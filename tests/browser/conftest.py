@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from selfattn.figures.reading import record_from_dict
 from selfattn.report.write import write_report
+from selfattn.results.reading import record_from_dict
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 FLAGS = (

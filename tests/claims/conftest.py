@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from counted_claim import Counted
 from small_runs import Cli, cli
-from strangers import Strangers
+from third_party import Plugins
 
 from selfattn.registry import CLAIMS
 
@@ -20,7 +20,7 @@ def stranger(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     assert cli("claims", "new", "spread").code == 0
     path = tmp_path / "spread.py"
-    Strangers([path]).bring(monkeypatch)
+    Plugins([path]).bring(monkeypatch)
     return path
 
 

@@ -14,7 +14,7 @@ from selfattn.claims.attention.weighted_sum import BACKWARD, FORWARD, WeightedSu
 from selfattn.claims.claim import Arm, Found
 from selfattn.claims.rules import judge
 from selfattn.claims.sequences import lookups
-from selfattn.figures.claims import Trial
+from selfattn.results.claims import Trial
 
 
 def saturation(unscaled: float, scaled: float, wobble: float = 0.01) -> Found:

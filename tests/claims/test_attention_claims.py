@@ -15,9 +15,9 @@ from selfattn.claims.claim import Claim, Found
 from selfattn.claims.rules import judge
 from selfattn.claims.sequences import vocabulary
 from selfattn.data.pairs import Pair, Span
-from selfattn.figures.claims import Trial
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import CLAIMS
+from selfattn.results.claims import Trial
 
 SPREAD = (-0.01, 0.005, 0.0, 0.01, -0.005)  # over seeds, another for each arm, so that differences vary too
 Figures = Mapping[str, Mapping[str, float]]

@@ -14,12 +14,12 @@ import pytest
 from selfattn.claims.page import document_of
 from selfattn.claims.record import judged, read_record
 from selfattn.codec import encode
-from selfattn.figures.claims import ClaimsRecord
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Linked, Table
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
-from selfattn.report.words.messages import said
+from selfattn.results.claims import ClaimsRecord
+from selfattn.words.messages import said
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results" / "claims"

@@ -16,10 +16,10 @@ from selfattn.claims.encoding.by_length import halving_length
 from selfattn.claims.encoding.placement import flops
 from selfattn.claims.rules import judge
 from selfattn.claims.sequences import FIRST
-from selfattn.figures.claims import Trial
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body
 from selfattn.registry import CLAIMS
+from selfattn.results.claims import Trial
 
 SPREAD = (-0.01, 0.005, 0.0, 0.01, -0.005)  # over seeds, another for each arm, so that differences vary too
 Figures = Mapping[str, Mapping[str, float]]

@@ -24,11 +24,11 @@ from selfattn.claims.rules import contrast, exact, judge, share_error
 from selfattn.claims.run import chosen, run_claims
 from selfattn.claims.sequences import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream
 from selfattn.claims.training import train_for
-from selfattn.figures.claims import ClaimsRecord, Contrast, Need
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Facts
-from selfattn.report.words.catalogue import LANGS
+from selfattn.results.claims import ClaimsRecord, Contrast, Need
+from selfattn.words.catalogue import LANGS
 
 # rules
 
@@ -283,7 +283,7 @@ def test_a_claim_says_everything_in_every_language(name: str) -> None:
 @pytest.mark.parametrize("name", every_claim())
 def test_catalogues_have_the_same_keys(name: str) -> None:
     from selfattn.claims.claim import WORDS
-    from selfattn.report.words.catalogue import own_words
+    from selfattn.words.catalogue import own_words
 
     found = own_words(WORDS, CLAIMS[name].__module__.rpartition(".")[2])
     assert set(found["en"]) == set(found["ko"])

@@ -12,8 +12,8 @@ import pytest
 from selfattn.claims.claim import Claim, Found
 from selfattn.claims.learning.depth import residual
 from selfattn.claims.rules import judge
-from selfattn.figures.claims import Trial
 from selfattn.registry import CLAIMS
+from selfattn.results.claims import Trial
 
 torch = pytest.importorskip("torch")
 

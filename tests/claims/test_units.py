@@ -17,8 +17,8 @@ from selfattn.claims.claim import Arm, Claim
 from selfattn.claims.run import run_claims
 from selfattn.claims.units import Work, measuring_code, pinned
 from selfattn.errors import UserError
-from selfattn.figures.claims import Trial
 from selfattn.registry import CLAIMS
+from selfattn.results.claims import Trial
 
 # learning rates
 

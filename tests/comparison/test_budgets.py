@@ -25,17 +25,16 @@ from selfattn.comparison.running import jobs
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.crossings import locate
-from selfattn.figures.budgets import BudgetDifference, Convergence
-from selfattn.figures.gates import Gate
-from selfattn.figures.protocol import AtBudget, Budgets, Departure
-from selfattn.figures.reading import read_record, record_from_dict
-from selfattn.figures.record import Record, TuningTrial
 from selfattn.report.blocks import Chart, Items, Paragraph, Table
 from selfattn.report.sections.budgets import BudgetsSection
 from selfattn.report.sections.fairness import _over_budgets
 from selfattn.report.verdict.conditions import budget_outcomes, convergences
 from selfattn.report.verdict.verdict import limits, verdict
-from selfattn.report.words.messages import Message
+from selfattn.results.budgets import BudgetDifference, Convergence
+from selfattn.results.gates import Gate
+from selfattn.results.protocol import AtBudget, Budgets, Departure
+from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.record import Record, TuningTrial
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.tasks.dates import Dates
@@ -43,6 +42,7 @@ from selfattn.tasks.translation import Translation
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport
 from selfattn.training.step import check_finite
+from selfattn.words.messages import Message
 
 Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention")

@@ -21,8 +21,8 @@ from selfattn.comparison.planning.options import CompareOptions
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.overfitting import overfitting
-from selfattn.figures.reading import read_record
 from selfattn.models.presets import PRESETS
+from selfattn.results.reading import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates

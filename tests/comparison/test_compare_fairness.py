@@ -19,11 +19,11 @@ from selfattn.comparison.running import jobs
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
-from selfattn.figures.record import Record
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import parameters
 from selfattn.report.write import ReportFiles
+from selfattn.results.record import Record
 
 TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
 SMALL = (

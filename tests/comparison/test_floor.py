@@ -13,8 +13,8 @@ from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import floor_gate
-from selfattn.figures.gates import Floor
-from selfattn.figures.record import Record
+from selfattn.results.gates import Floor
+from selfattn.results.record import Record
 from selfattn.tasks.floors import stated_floor
 from selfattn.tasks.translation import Translation
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from selfattn.comparison.gates import make_gates
-from selfattn.figures.gates import Floor, Gate
-from selfattn.figures.record import UNMATCHED, Matching
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body
+from selfattn.results.gates import Floor, Gate
+from selfattn.results.record import UNMATCHED, Matching
 from selfattn.training.config import TrainingConfig
 
 MODEL = PRESETS["rnn-attention"].config

@@ -16,9 +16,9 @@ from selfattn.comparison.planning import tuning
 from selfattn.comparison.planning.options import MOST_SEEDS, CompareOptions
 from selfattn.comparison.planning.plan import Plan, Planned
 from selfattn.comparison.running.jobs import jobs_of
-from selfattn.figures.quality import Better, Headline
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
+from selfattn.results.quality import Better, Headline
 from selfattn.training.config import TrainingConfig
 from selfattn.training.validation import Criterion
 

@@ -28,10 +28,10 @@ from selfattn.evaluation.alignment.attention_scores import (
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, count_alignment
 from selfattn.evaluation.alignment.links import Links
 from selfattn.evaluation.alignment.word_alignment import to_words
-from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
+from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.tokenizers.char import CharTokenizer
 
 EOS = 2

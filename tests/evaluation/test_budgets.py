@@ -18,7 +18,7 @@ from selfattn.evaluation.statistics.design import expected_best, most_failing, s
 from selfattn.evaluation.statistics.p_values import f_tail, t_tail
 from selfattn.evaluation.statistics.significance import compare_scores
 from selfattn.evaluation.statistics.trends import budget_for, fit_trend
-from selfattn.figures.budgets import BudgetDifference, Crossing, Trend
+from selfattn.results.budgets import BudgetDifference, Crossing, Trend
 
 CLEAR = {
     "-": (-3.0, -4.0, -2.0),

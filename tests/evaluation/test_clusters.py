@@ -12,7 +12,7 @@ from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.metrics.translation import Chrf
 from selfattn.evaluation.statistics.significance import compare_counts, compare_outputs, compare_scores
-from selfattn.figures.pairs import Comparison
+from selfattn.results.pairs import Comparison
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
 

@@ -12,10 +12,10 @@ from selfattn.decoding.beam import beam_search
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import decoding as cost
 from selfattn.evaluation.cost.decoding import NO_END, decoding_times, disk_size, peak_memory
-from selfattn.figures.cost import DecodingCost
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
+from selfattn.results.cost import DecodingCost
 
 VOCAB = 11
 

@@ -22,8 +22,8 @@ from selfattn.evaluation.gates.output_gates import (
     variety,
 )
 from selfattn.evaluation.gates.overlap import overlap
-from selfattn.figures.gates import Floor
 from selfattn.models.presets import PRESETS
+from selfattn.results.gates import Floor
 from selfattn.tasks.dates import PUBLISHED
 
 TARGETS = [pair.target for pair in DateSource(split="test").pairs(101)]

@@ -23,7 +23,7 @@ from selfattn.evaluation.statistics.significance import (
     word_for,
 )
 from selfattn.evaluation.statistics.variances import Variances, variances
-from selfattn.figures.pairs import Comparison, PairTest, Word
+from selfattn.results.pairs import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
 

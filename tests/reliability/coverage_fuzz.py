@@ -24,7 +24,7 @@ def readers(folder: Path) -> dict[str, Callable[[Path], object]]:
     from selfattn.data.readers.lines import read_texts
     from selfattn.data.readers.pair_files import read_pairs
     from selfattn.evaluation.alignment.links import parse_links, read_gold
-    from selfattn.figures.reading import read_record
+    from selfattn.results.reading import read_record
     from selfattn.runs.directory import RunDirectory
     from selfattn.tokenizers.load import load_tokenizer
 

@@ -23,8 +23,8 @@ from selfattn.comparison import testing
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.planning.plan import read_plan
 from selfattn.errors import UserError
-from selfattn.figures.reading import read_record
 from selfattn.files import append_line
+from selfattn.results.reading import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.ledger import LEDGER, read_looks
 from selfattn.runs.run import load

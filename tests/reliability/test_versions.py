@@ -17,7 +17,7 @@ from selfattn.comparison import testing
 from selfattn.comparison.again import report
 from selfattn.comparison.planning.plan import read_plan
 from selfattn.errors import UserError
-from selfattn.figures.reading import read_record
+from selfattn.results.reading import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.run import load
 from selfattn.tokenizers.load import load_tokenizer

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.figures.reading import read_record, record_from_dict
-from selfattn.figures.record import Record
 from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.tokens import width
 from selfattn.report.render.markdown import plain, render_markdown
@@ -27,9 +25,11 @@ from selfattn.report.sections.statistics import pair_table
 from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.ranking import quality
 from selfattn.report.verdict.verdict import question, verdict
-from selfattn.report.words.catalogue import LANGS
-from selfattn.report.words.messages import Message
 from selfattn.report.write import results_json, write_report
+from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.record import Record
+from selfattn.words.catalogue import LANGS
+from selfattn.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
@@ -61,7 +61,7 @@ def test_bytes_do_not_hang_on_the_process_that_writes_them(tmp_path: Path) -> No
     results = write_report(record_from_dict(RECORDS["rich"]()), tmp_path / "here", "ko").results
     code = (
         "import sys; from selfattn.report.write import write_report; "
-        "from selfattn.figures.reading import read_record; "
+        "from selfattn.results.reading import read_record; "
         "write_report(read_record(sys.argv[1]), sys.argv[2], 'ko')"
     )
     for seed in ("1", "2"):

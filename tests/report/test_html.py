@@ -20,13 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.console import visible
-from selfattn.figures.reading import record_from_dict
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.render.explorer import SINGLES, SYMBOLS, explorer_data, pack
 from selfattn.report.render.html import render_html
-from selfattn.report.words.catalogue import catalogue
+from selfattn.results.reading import record_from_dict
 from selfattn.runs.attention_view import AttentionView
+from selfattn.words.catalogue import catalogue
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 VOID = {"meta", "link", "input", "img", "br"}

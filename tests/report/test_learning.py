@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from selfattn.figures.quality import Curve, Point
-from selfattn.figures.reading import record_from_dict
-from selfattn.figures.record import Model, Record
 from selfattn.report.sections.learning import Learning, band_note, mean_curve
-from selfattn.report.words.messages import Message
+from selfattn.results.quality import Curve, Point
+from selfattn.results.reading import record_from_dict
+from selfattn.results.record import Model, Record
+from selfattn.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 

@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.figures.cost import MeanOverRuns
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate
 from selfattn.report.drawing.numbers import (
     amount,
     compact,
@@ -26,6 +23,9 @@ from selfattn.report.drawing.numbers import (
     value_text,
 )
 from selfattn.report.drawing.scale import Scale, even_ticks, quality_scale
+from selfattn.results.cost import MeanOverRuns
+from selfattn.results.pairs import PairTest
+from selfattn.results.quality import Estimate
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.figures.reading import record_from_dict
-from selfattn.figures.record import Record
 from selfattn.report.blocks import Chart, ChartLine, Spot
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.render.paper import _figure, write_paper
+from selfattn.results.reading import record_from_dict
+from selfattn.results.record import Record
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 

@@ -11,11 +11,6 @@ import pytest
 
 from selfattn.codec import encode
 from selfattn.errors import UserError
-from selfattn.figures.cost import MeanOverRuns, Timing
-from selfattn.figures.gates import Gate
-from selfattn.figures.quality import Estimate
-from selfattn.figures.reading import record_from_dict
-from selfattn.figures.record import Record, TuningTrial
 from selfattn.report.blocks import Chart, Table
 from selfattn.report.sections.alignment import Alignment
 from selfattn.report.sections.fairness import Fairness
@@ -23,7 +18,12 @@ from selfattn.report.sections.items import Buckets
 from selfattn.report.sections.statistics import Statistics, pair_table
 from selfattn.report.verdict.comparability import badges, obstacles, set_aside
 from selfattn.report.verdict.verdict import limits, verdict
-from selfattn.report.words.messages import Message
+from selfattn.results.cost import MeanOverRuns, Timing
+from selfattn.results.gates import Gate
+from selfattn.results.quality import Estimate
+from selfattn.results.reading import record_from_dict
+from selfattn.results.record import Record, TuningTrial
+from selfattn.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 CEILING = "leave open that up to 63 % of trainings fail (95 %)"

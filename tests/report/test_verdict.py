@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.figures.cost import MeanOverRuns
-from selfattn.figures.gates import Gate
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, IntervalMethod
-from selfattn.figures.reading import record_from_dict
-from selfattn.figures.record import NO_SUBJECT, Record
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.sections.statistics import pair_table
 from selfattn.report.verdict.comparability import badges, obstacles
 from selfattn.report.verdict.ranking import PairOutcome, interval_outcome, quality, ranked, relation
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
+from selfattn.results.cost import MeanOverRuns
+from selfattn.results.gates import Gate
+from selfattn.results.pairs import PairTest
+from selfattn.results.quality import Estimate, IntervalMethod
+from selfattn.results.reading import record_from_dict
+from selfattn.results.record import NO_SUBJECT, Record
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 

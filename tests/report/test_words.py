@@ -11,9 +11,9 @@ import pytest
 from babel.messages.pofile import read_po
 
 from selfattn.errors import UserError
-from selfattn.figures.record import Subject
-from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue, own_words, read_catalogue
-from selfattn.report.words.messages import Message, message, phrase
+from selfattn.results.record import Subject
+from selfattn.words.catalogue import LANGS, SOURCE, catalogue, own_words, read_catalogue
+from selfattn.words.messages import Message, message, phrase
 
 NAMES = {"BLEU", "chrF", "TER", "AER"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))

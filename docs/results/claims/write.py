@@ -11,9 +11,9 @@ from pathlib import Path
 
 from selfattn.claims.page import document_of, write_pages
 from selfattn.claims.record import judged, read_record
-from selfattn.figures.claims import ClaimsRecord
 from selfattn.report.blocks import Linked, Paragraph, Table
 from selfattn.report.render.markdown import markdown_blocks, markdown_of
+from selfattn.results.claims import ClaimsRecord
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1]

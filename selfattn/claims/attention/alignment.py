@@ -11,13 +11,13 @@ from selfattn.claims.training import resized, train_for
 from selfattn.evaluation.alignment.error_rate import count_alignment, diagonal
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.alignment.word_alignment import Way, word_links
-from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Spot
 from selfattn.report.drawing.scale import number_scale
+from selfattn.results.claims import Contrast
 from selfattn.tokenizers.subword import SubwordTokenizer
 
 WIDTH, TRAINED_ON, JUDGED = 64, 4096, 200

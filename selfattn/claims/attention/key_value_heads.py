@@ -13,7 +13,6 @@ from selfattn.claims.rules import MARGIN, contrast, exact
 from selfattn.claims.sequences import exact_share, loss_of, reversals, validation_and_test, vocabulary
 from selfattn.claims.training import trained
 from selfattn.data.batches import Batch
-from selfattn.figures.claims import Contrast
 from selfattn.models.build import count_parameters
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
@@ -21,6 +20,7 @@ from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import number_scale
+from selfattn.results.claims import Contrast
 
 HEADS, FEWER, LENGTHS, ITEMS = 4, (2, 1), (3, 7), 500
 RATES = (5e-3, 1e-2, 2e-2)

@@ -10,11 +10,11 @@ from selfattn.claims.drawing import at, chart, percent, table
 from selfattn.claims.rules import MARGIN, contrast, exact
 from selfattn.claims.sequences import forced_accuracy, held_out, loss_of, stream, vocabulary
 from selfattn.claims.training import train_for
-from selfattn.figures.claims import Contrast, Need
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import number_scale, power_of_ten
+from selfattn.results.claims import Contrast, Need
 
 SHORTEST, TEST = 5, (10, LONGEST, 40, 80)
 ITEMS, RATES = 400, (3e-3, 1e-2, 3e-2)

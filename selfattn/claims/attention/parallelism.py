@@ -13,10 +13,10 @@ from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.drawing import at, chart, table
 from selfattn.claims.rules import contrast, exact
 from selfattn.evaluation.cost.decoding import peak_memory
-from selfattn.figures.claims import Contrast
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import number_scale
+from selfattn.results.claims import Contrast
 
 WIDTH, TOKENS, TURNS = 64, 2048, 3
 COUNTED, LENGTHS = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)

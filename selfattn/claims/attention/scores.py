@@ -15,12 +15,12 @@ from selfattn.claims.drawing import at, chart, table
 from selfattn.claims.rules import contrast
 from selfattn.claims.sequences import exact_share, lookups, loss_of, stream, validation_and_test, vocabulary
 from selfattn.claims.training import resized, train_for
-from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Heading, Paragraph
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import number_scale
+from selfattn.results.claims import Contrast
 
 WIDTHS, KEYS, QUERIES = (8, 32, 128, 512, 2048), 32, 512
 SOFTMAX = {"unscaled": scores.dot, "scaled": scores.scaled_dot}

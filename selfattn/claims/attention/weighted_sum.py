@@ -10,10 +10,10 @@ from torch import Tensor
 from selfattn.claims.attention.by_hand import by_autograd, by_hand
 from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.rules import exact
-from selfattn.figures.claims import Contrast
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Paragraph, Row, Table
 from selfattn.report.drawing.scale import power_of_ten
+from selfattn.results.claims import Contrast
 
 BOUND = 1e-12  # of the relative error in float64
 FORWARD = ("scores", "weights", "output")

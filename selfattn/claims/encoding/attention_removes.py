@@ -10,12 +10,12 @@ from selfattn.claims.encoding.by_length import ITEMS, by_length
 from selfattn.claims.sequences import FIRST, batch_of, vocabulary
 from selfattn.claims.training import resized
 from selfattn.data.batches import Batch
-from selfattn.figures.claims import Contrast
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body
 from selfattn.registry import register
 from selfattn.report.blocks import Block
+from selfattn.results.claims import Contrast
 
 SYMBOLS, LENGTHS = 26, (4, 8, 12, 16, 20, 24)
 LEAD = 0.10  # that attention has to have at the longest sources

@@ -11,11 +11,11 @@ from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.claims.sequences import FIRST, batch_of, forced_hits, held_out, loss_of, vocabulary
 from selfattn.claims.training import resized, trained
 from selfattn.data.batches import Batch
-from selfattn.figures.claims import Contrast
 from selfattn.models.config import ModelConfig
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import Scale
+from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 
 WORDS, CLAUSES, LENGTH = 4, 2, 8  # kinds of words, clauses of a source, words of a clause

@@ -10,9 +10,9 @@ from selfattn.claims.encoding.by_length import ITEMS, by_length, halving_length
 from selfattn.claims.rules import contrast
 from selfattn.claims.sequences import copies
 from selfattn.claims.training import resized
-from selfattn.figures.claims import Contrast
 from selfattn.registry import register
 from selfattn.report.blocks import Block
+from selfattn.results.claims import Contrast
 
 SYMBOLS, LENGTHS = 8, (4, 8, 12, 16, 20)
 WIDTHS = (32, 64, 128)

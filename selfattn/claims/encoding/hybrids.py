@@ -21,12 +21,12 @@ from selfattn.claims.sequences import (
 )
 from selfattn.claims.training import trained
 from selfattn.data.batches import Batch
-from selfattn.figures.claims import Contrast
 from selfattn.models.config import ModelConfig, config_from_dict
 from selfattn.models.sizing import body
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
+from selfattn.results.claims import Contrast
 
 KINDS, SENSES = 12, 4
 ROWS = 300  # sources of a test

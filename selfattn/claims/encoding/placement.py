@@ -13,11 +13,11 @@ from selfattn.claims.rules import MARGIN
 from selfattn.claims.sequences import copies, vocabulary
 from selfattn.claims.training import resized
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
-from selfattn.figures.claims import Contrast
 from selfattn.models.config import ModelConfig
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
+from selfattn.results.claims import Contrast
 
 SYMBOLS, LENGTHS = 4, (4, 8, 12, 16, 20)  # so few symbols that one does not say where it stands
 LONG = LENGTHS[-3:]

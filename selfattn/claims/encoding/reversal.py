@@ -11,10 +11,10 @@ from selfattn.claims.encoding.by_length import ITEMS, by_length
 from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.claims.sequences import copies, reversals
 from selfattn.claims.training import resized
-from selfattn.figures.claims import Contrast, Need
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.numbers import estimate_text
+from selfattn.results.claims import Contrast, Need
 
 SYMBOLS, LENGTHS, WIDTH = 8, (4, 6, 8, 10, 12), 64
 RATES = (3e-3, 6e-3, 1.2e-2)

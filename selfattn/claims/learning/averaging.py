@@ -13,11 +13,11 @@ from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.drawing import at, chart
 from selfattn.claims.learning.depth import residual
 from selfattn.claims.rules import contrast, exact
-from selfattn.figures.claims import Contrast
 from selfattn.layers import FeedForward, initialise, make_norm
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import Scale
+from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 
 DEPTH, JUDGED = 8, 4  # layers that are drawn; the one that the rule looks at, before rounding ends the fall

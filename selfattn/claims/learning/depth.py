@@ -14,12 +14,12 @@ from selfattn.claims.drawing import across_arms, chart, percent, table
 from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.claims.sequences import forced_accuracy, loss_of, reversals, stream, validation_and_test, vocabulary
 from selfattn.claims.training import resized, train_for
-from selfattn.figures.claims import Contrast
 from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.blocks import Block
 from selfattn.report.drawing.scale import power_of_ten
+from selfattn.results.claims import Contrast
 from selfattn.training.objective.loss import batch_loss
 
 SYMBOLS, LENGTH = 16, 10

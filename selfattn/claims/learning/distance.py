@@ -15,11 +15,11 @@ from selfattn.claims.learning.recall import Reader, recalls
 from selfattn.claims.rules import contrast
 from selfattn.claims.sequences import forced_accuracy, held_out, loss_of, stream
 from selfattn.claims.training import train_for
-from selfattn.figures.claims import Contrast
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Spot
 from selfattn.report.drawing.scale import number_scale
+from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 
 DISTANCES, RATES = (8, 32, 128, 512), (3e-3, 1e-2, 3e-2)

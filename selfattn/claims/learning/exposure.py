@@ -27,10 +27,10 @@ from selfattn.claims.training import resized, train_for
 from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.sampling import sample
-from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.blocks import Block
+from selfattn.results.claims import Contrast
 from selfattn.streams import generator
 
 PLACES, LENGTH, ERROR = 16, 12, 2

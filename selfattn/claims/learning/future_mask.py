@@ -23,10 +23,10 @@ from selfattn.claims.sequences import (
 from selfattn.claims.training import resized, train_for
 from selfattn.data.batches import Batch
 from selfattn.evaluation.gates.model_gates import causal
-from selfattn.figures.claims import Contrast
 from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.blocks import Block
+from selfattn.results.claims import Contrast
 
 SYMBOLS, LENGTH, NOISE = 16, 12, 0.2
 TESTED = {True: 200, False: 1000}  # rows, in a quick run and in a full one

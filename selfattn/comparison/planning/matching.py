@@ -10,9 +10,9 @@ from selfattn.comparison.costs import step_seconds
 from selfattn.comparison.planning.options import CompareOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
-from selfattn.figures.record import BODIES_APART, Matching
 from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body, check_matched, match, parameters
+from selfattn.results.record import BODIES_APART, Matching
 from selfattn.runs.task import Budget
 from selfattn.training.config import DeviceName, TrainingConfig
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from selfattn.errors import SettingError
-from selfattn.report.words.catalogue import LANGS, SOURCE
 from selfattn.runs.task import Budget
 from selfattn.settings import check
 from selfattn.training.config import MOST_THREADS, DeviceName
 from selfattn.training.distributed.launch import asked_threads
+from selfattn.words.catalogue import LANGS, SOURCE
 
 if TYPE_CHECKING:
     Lang = str

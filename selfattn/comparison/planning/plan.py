@@ -17,13 +17,13 @@ from annotated_types import Ge, Gt, Le, MinLen
 from selfattn.codec import Plain, decode, encode, read_json, refuse_newer, short, write
 from selfattn.comparison.planning.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError, UserError, option
-from selfattn.figures.gates import Floor
-from selfattn.figures.protocol import Seal
-from selfattn.figures.quality import Headline
-from selfattn.figures.record import UNMATCHED, Matching, TuningTrial
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.registry import TASKS, check_plugins, is_name, loaded_plugins
+from selfattn.results.gates import Floor
+from selfattn.results.protocol import Seal
+from selfattn.results.quality import Headline
+from selfattn.results.record import UNMATCHED, Matching, TuningTrial
 from selfattn.training.config import TrainingConfig
 
 PLAN = "comparison.json"

@@ -13,7 +13,7 @@ from selfattn.comparison.planning.plan import PLAN, Plan, Variant
 from selfattn.comparison.running.jobs import Jobs
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
-from selfattn.figures.protocol import Departure, Look, Protocol, Seal
+from selfattn.results.protocol import Departure, Look, Protocol, Seal
 from selfattn.runs.ledger import read_looks
 from selfattn.training.config import TrainingConfig
 

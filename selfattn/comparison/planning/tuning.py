@@ -13,8 +13,8 @@ from selfattn.comparison.planning.options import MOST_SEEDS
 from selfattn.comparison.planning.plan import Plan, Planned, Variant
 from selfattn.comparison.running.jobs import Job, Jobs
 from selfattn.comparison.running.side_by_side import do_all
-from selfattn.figures.record import TuningTrial
 from selfattn.models.config import override
+from selfattn.results.record import TuningTrial
 from selfattn.runs.directory import RunDirectory
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig

@@ -19,8 +19,8 @@ from selfattn.data.examples import Example
 from selfattn.data.pairs import Span
 from selfattn.decoding.inputs import evaluating
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
-from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
+from selfattn.results.attention import HeadAlignment, ModelAlignment
 
 Range = tuple[int, int]
 

@@ -20,8 +20,8 @@ from selfattn.decoding.inputs import evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.statistics.intervals import bootstrap_mean
-from selfattn.figures.attention import Agreement
 from selfattn.models.protocol import Memory, Seq2Seq
+from selfattn.results.attention import Agreement
 
 _NUMBERS = 1 << 24  # probabilities held at once
 

@@ -22,8 +22,8 @@ from selfattn.decoding.alignment import Link
 from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
 from selfattn.evaluation.alignment.links import GoldPair, turned
-from selfattn.figures.attention import HeadAlignment, ModelAlignment
 from selfattn.models.protocol import Seq2Seq
+from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.tokenizers.protocol import Tokenizer
 
 _BATCH_SIZE = 16

@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_leaves
 
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import UserError
-from selfattn.figures.cost import DecodingCost
 from selfattn.models.protocol import Seq2Seq
+from selfattn.results.cost import DecodingCost
 
 NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
 

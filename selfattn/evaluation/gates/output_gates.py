@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from selfattn.figures.gates import Floor, Gate
-from selfattn.figures.quality import Better
+from selfattn.results.gates import Floor, Gate
+from selfattn.results.quality import Better
 
 NGRAM = 4
 _Output = Sequence[Hashable]  # token ids, or the characters of a text

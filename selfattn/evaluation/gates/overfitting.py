@@ -15,8 +15,8 @@ import torch
 from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
-from selfattn.figures.gates import Gate
 from selfattn.models.protocol import Seq2Seq
+from selfattn.results.gates import Gate
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from selfattn.data.pairs import Pair
-from selfattn.figures.gates import Gate
+from selfattn.results.gates import Gate
 
 
 def overlap(train: Iterable[Pair], test: Sequence[Pair], *, limit: float = 0.01) -> Gate:

@@ -10,7 +10,7 @@ import numpy as np
 
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.statistics.significance import estimate
-from selfattn.figures.quality import Bucket
+from selfattn.results.quality import Bucket
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ISO_FIELDS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}

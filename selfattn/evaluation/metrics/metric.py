@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.figures.quality import Better, Headline, Unit
 from selfattn.registry import METRICS
+from selfattn.results.quality import Better, Headline, Unit
 
 Array = npt.NDArray[np.float64]
 

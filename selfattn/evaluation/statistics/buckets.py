@@ -11,7 +11,7 @@ from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.metrics.word_recall import WordRecall, Words, seen_in_training
 from selfattn.evaluation.statistics.significance import estimate_counts
-from selfattn.figures.quality import Bucket, Estimate
+from selfattn.results.quality import Bucket, Estimate
 
 Bins = Sequence[tuple[int, int | None]]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, RESAMPLES, run_scores
 from selfattn.evaluation.statistics.variances import ALPHA, variances
-from selfattn.figures.budgets import Convergence
-from selfattn.figures.quality import Better, Unit
+from selfattn.results.budgets import Convergence
+from selfattn.results.quality import Better, Unit
 
 MARGIN = 0.1  # of the errors
 

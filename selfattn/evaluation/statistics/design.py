@@ -11,7 +11,7 @@ import numpy as np
 
 from selfattn.evaluation.statistics.p_values import t_quantile
 from selfattn.evaluation.statistics.variances import LEVEL, Variances, variances
-from selfattn.figures.quality import Better
+from selfattn.results.quality import Better
 
 POWER = 0.8
 MOST_SEEDS = 1000  # beyond it more seeds are no answer

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.figures.quality import Estimate, IntervalMethod, Over
+from selfattn.results.quality import Estimate, IntervalMethod, Over
 
 _LEVEL = 0.95
 _METHODS: dict[Over, str] = {

@@ -27,8 +27,8 @@ from selfattn.evaluation.statistics.variances import (
     corpus_covariance,
     variances,
 )
-from selfattn.figures.pairs import Comparison, PairTest, Word
-from selfattn.figures.quality import Better, Estimate
+from selfattn.results.pairs import Comparison, PairTest, Word
+from selfattn.results.quality import Better, Estimate
 
 MIN_SEEDS = 3
 RESAMPLES = 2000

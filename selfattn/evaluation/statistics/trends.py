@@ -13,7 +13,7 @@ from selfattn.evaluation.statistics.convergence import errors_of
 from selfattn.evaluation.statistics.p_values import f_tail, t_quantile
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, RESAMPLES, run_scores
 from selfattn.evaluation.statistics.variances import LEVEL
-from selfattn.figures.budgets import BudgetNeeded, Trend
+from selfattn.results.budgets import BudgetNeeded, Trend
 
 FEWEST_BUDGETS = 5
 FIT_P = 0.1  # a line is drawn above it

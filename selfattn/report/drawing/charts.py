@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from selfattn.figures.quality import Estimate
 from selfattn.report.blocks import Chart, ChartLine, Column, Drawn, Row, Table
 from selfattn.report.drawing.numbers import NONE, value_text
 from selfattn.report.drawing.palette import Sign
 from selfattn.report.drawing.scale import Scale, even_ticks
 from selfattn.report.pages import number
-from selfattn.report.words.messages import Said, message
+from selfattn.results.quality import Estimate
+from selfattn.words.messages import Said, message
 
 MOST_BANDS = 8  # more would cover each other
 COLUMNS = 14  # of a strip in characters

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from selfattn.figures.budgets import BudgetDifference
-from selfattn.figures.cost import MeanOverRuns
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate, Unit
+from selfattn.results.budgets import BudgetDifference
+from selfattn.results.cost import MeanOverRuns
+from selfattn.results.pairs import PairTest
+from selfattn.results.quality import Estimate, Unit
 
 NONE = "–"
 _NBSP = "\u00a0"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from selfattn.figures.quality import Unit
+from selfattn.results.quality import Unit
 
 _NINES_FROM = 0.98
 _PLAIN_POWERS = range(-3, 5)  # powers of ten that are written as numbers

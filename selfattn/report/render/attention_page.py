@@ -5,14 +5,14 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from selfattn.console import all_visible
-from selfattn.figures.attention import AttentionExample, ModelAttention
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.render.explorer import explorer_data, still_maps
 from selfattn.report.render.html import Translator, explorer_words
-from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue
-from selfattn.report.words.messages import message
+from selfattn.results.attention import AttentionExample, ModelAttention
+from selfattn.words.catalogue import LANGS, SOURCE, catalogue
+from selfattn.words.messages import message
 
 _BUDGET = 1 << 30  # one example is never left out
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from selfattn.data.pairs import Span
-from selfattn.figures.attention import AttentionExample, ModelAttention
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.drawing.attention_svg import attention_svg, gold_cells
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
+from selfattn.results.attention import AttentionExample, ModelAttention
 
 BUDGET = 1_700_000  # characters of JSON; keeps the page under 3 MB
 STILL = 4  # models whose map is shown where nothing can be chosen

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from selfattn.figures.record import Record
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.contents import Document, document
 from selfattn.report.drawing.charts import curves, label_margin
@@ -15,8 +14,9 @@ from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.render.explorer import explorer_data, still_maps
-from selfattn.report.words.catalogue import LANGS, SOURCE, catalogue
-from selfattn.report.words.messages import Message, Said
+from selfattn.results.record import Record
+from selfattn.words.catalogue import LANGS, SOURCE, catalogue
+from selfattn.words.messages import Message, Said
 
 
 def render_html(record: Record, lang: str = SOURCE) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from selfattn.figures.record import Record
 from selfattn.report import blocks as b
 from selfattn.report.contents import Document, document
 from selfattn.report.drawing.charts import axis_text, chart_table, strip_text
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.words.catalogue import SOURCE
-from selfattn.report.words.messages import Said, message, said
+from selfattn.results.record import Record
+from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import Said, message, said
 
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
 _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from selfattn.errors import SettingError, UserError
-from selfattn.figures.record import Record
 from selfattn.files import write_atomically, writing
 from selfattn.report.blocks import Block, Chart, Charts, Folded, Table
 from selfattn.report.contents import document
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.render.markdown import table_cells
-from selfattn.report.words.catalogue import SOURCE
-from selfattn.report.words.messages import said
+from selfattn.results.record import Record
+from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import said
 
 FIGURES, TABLES = ("svg", "pdf"), ("csv", "tex")
 FOLDER = "paper"

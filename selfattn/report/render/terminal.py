@@ -11,8 +11,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from selfattn.console import all_visible
-from selfattn.figures.quality import Estimate
-from selfattn.figures.record import Record
 from selfattn.report import blocks as b
 from selfattn.report.contents import contents
 from selfattn.report.drawing.attention_text import attention_text
@@ -22,8 +20,10 @@ from selfattn.report.drawing.scale import Scale
 from selfattn.report.drawing.tokens import wrapped
 from selfattn.report.render.explorer import first_maps
 from selfattn.report.sections.first_screen import brief
-from selfattn.report.words.catalogue import SOURCE
-from selfattn.report.words.messages import Said, message, said
+from selfattn.results.quality import Estimate
+from selfattn.results.record import Record
+from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import Said, message, said
 
 _PROSE = 90  # columns; longer lines are hard to read
 _BULLETS = {"words": ("· ", ""), "gaps": ("", "dim"), "bad": ("✗ ", "red"), "runs": ("· ", "")}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from selfattn.figures.attention import HeadAlignment, ModelAlignment
-from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Folded, Paragraph, Row, Table
 from selfattn.report.drawing.numbers import NONE, share_text
 from selfattn.report.sections.attention import without_maps
 from selfattn.report.verdict.ranking import ranked
-from selfattn.report.words.messages import Message, message
+from selfattn.results.attention import HeadAlignment, ModelAlignment
+from selfattn.results.record import Record
+from selfattn.words.messages import Message, message
 
 _FIGURES = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "entropy", "eos_share")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from selfattn.figures.quality import Estimate
-from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import AttentionExplorer, Block, Paragraph, Quality, model_table
 from selfattn.report.drawing.numbers import NONE
 from selfattn.report.verdict.ranking import ranked
-from selfattn.report.words.messages import Message, message
+from selfattn.results.quality import Estimate
+from selfattn.results.record import Record
+from selfattn.words.messages import Message, message
 
 DEMO = "demo.html"  # beside the report, where the models can run in a page
 _AGREEMENT = ("blocking", "gradient", "between")

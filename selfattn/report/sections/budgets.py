@@ -7,9 +7,6 @@ import math
 import numpy as np
 
 from selfattn.evaluation.statistics.convergence import errors_of
-from selfattn.figures.budgets import BudgetNeeded, Trend
-from selfattn.figures.protocol import AtBudget, Budgets
-from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import (
     Block,
@@ -39,7 +36,10 @@ from selfattn.report.verdict.comparability import obstacles, sound
 from selfattn.report.verdict.conditions import budget_outcomes, convergences, share
 from selfattn.report.verdict.names import headline_name, headline_unit
 from selfattn.report.verdict.ranking import record_scale
-from selfattn.report.words.messages import Message, message
+from selfattn.results.budgets import BudgetNeeded, Trend
+from selfattn.results.protocol import AtBudget, Budgets
+from selfattn.results.record import Record
+from selfattn.words.messages import Message, message
 
 _ALONG = 24  # pieces of a line that is drawn
 

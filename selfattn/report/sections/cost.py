@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from selfattn.figures.cost import Cost, DecodingCost
-from selfattn.figures.record import Model, Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Cell, Column, Heading, Noted, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, compact, measure_text, share_text
 from selfattn.report.sections.first_screen import TIMES
 from selfattn.report.verdict.ranking import ranked
-from selfattn.report.words.messages import message
+from selfattn.results.cost import Cost, DecodingCost
+from selfattn.results.record import Model, Record
+from selfattn.words.messages import message
 
 _SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
 _HEADS = ("method", "batch", "length")

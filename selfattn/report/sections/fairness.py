@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from selfattn.evaluation.statistics.design import expected_best
-from selfattn.figures.gates import Gate
-from selfattn.figures.record import Model, Record, TuningTrial
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
@@ -17,7 +15,9 @@ from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.conditions import SPENT, share
 from selfattn.report.verdict.names import headline_name, headline_unit, named
 from selfattn.report.verdict.ranking import ranked, record_scale
-from selfattn.report.words.messages import Message, Said, message
+from selfattn.results.gates import Gate
+from selfattn.results.record import Model, Record, TuningTrial
+from selfattn.words.messages import Message, Said, message
 
 
 @register.section("gates")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from selfattn.figures.cost import MeanOverRuns, Timing
-from selfattn.figures.record import Model, Record
 from selfattn.report.blocks import Block, Cell, Column, Items, Noted, Paragraph, Quality, Row, Stacked, Strip, Table
 from selfattn.report.drawing.numbers import NONE, amount, compact, interval_text, mean_text, p_text
 from selfattn.report.sections.statistics import interval_note, pair_table
@@ -13,7 +11,9 @@ from selfattn.report.verdict.comparability import comparable, obstacles
 from selfattn.report.verdict.names import headline_name, headline_unit, metric_name
 from selfattn.report.verdict.ranking import quality, ranked, record_scale, relation
 from selfattn.report.verdict.verdict import LISTED, best_of, limits, standing, verdict
-from selfattn.report.words.messages import Message, Said, message
+from selfattn.results.cost import MeanOverRuns, Timing
+from selfattn.results.record import Model, Record
+from selfattn.words.messages import Message, Said, message
 
 TIMES = tuple(field.name for field in fields(Timing))
 _PAIRS = 10  # of models, with their tests; in 80 columns, more are in the report

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from selfattn.figures.quality import Bucket, BucketGroup
-from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.report.verdict.names import metric_name, named
 from selfattn.report.verdict.ranking import ranked, record_scale
-from selfattn.report.words.messages import message
+from selfattn.results.quality import Bucket, BucketGroup
+from selfattn.results.record import Record
+from selfattn.words.messages import message
 
 
 @register.section("buckets")

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.p_values import t_quantile
-from selfattn.figures.quality import Curve, Point, Unit
-from selfattn.figures.record import Model, Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Chart, ChartLine, Charts, Paragraph, Spot
 from selfattn.report.drawing.charts import MOST_BANDS
 from selfattn.report.drawing.numbers import amount, compact
 from selfattn.report.verdict.names import headline_name, headline_unit
 from selfattn.report.verdict.ranking import record_scale
-from selfattn.report.words.messages import Message, message
+from selfattn.results.quality import Curve, Point, Unit
+from selfattn.results.record import Model, Record
+from selfattn.words.messages import Message, message
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Items
 from selfattn.report.verdict.verdict import limits
-from selfattn.report.words.messages import message
+from selfattn.results.record import Record
+from selfattn.words.messages import message
 
 
 @register.section("limits")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Code, Facts, Heading, Items, Paragraph
 from selfattn.report.drawing.numbers import NONE, amount
 from selfattn.report.verdict.comparability import tuning_badge
-from selfattn.report.words.messages import Said, message
+from selfattn.results.record import Record
+from selfattn.words.messages import Said, message
 
 
 @register.section("reproduce")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.quality import Estimate
-from selfattn.figures.record import Record
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
 from selfattn.report.verdict.comparability import comparable
 from selfattn.report.verdict.names import metric_kind, metric_name
 from selfattn.report.verdict.ranking import OUTCOMES, ranked
-from selfattn.report.words.catalogue import SOURCE
-from selfattn.report.words.messages import Message, message
+from selfattn.results.pairs import PairTest
+from selfattn.results.quality import Estimate
+from selfattn.results.record import Record
+from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import Message, message
 
 
 @register.section("statistics")

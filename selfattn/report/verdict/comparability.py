@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from selfattn.figures.gates import Gate
-from selfattn.figures.record import BODIES_APART, Model, Record
 from selfattn.report.blocks import Badge
 from selfattn.report.drawing.numbers import amount
 from selfattn.report.verdict.names import named
 from selfattn.report.verdict.ranking import judged_pair, ranked
-from selfattn.report.words.catalogue import SOURCE
-from selfattn.report.words.messages import Message, Said, message
+from selfattn.results.gates import Gate
+from selfattn.results.record import BODIES_APART, Model, Record
+from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import Message, Said, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from selfattn.figures.budgets import Convergence
-from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import amount, compact, share_text, value_text
 from selfattn.report.verdict.comparability import sound
 from selfattn.report.verdict.ranking import PairOutcome, relation
-from selfattn.report.words.messages import Message, Said, message
+from selfattn.results.budgets import Convergence
+from selfattn.results.record import Model, Record
+from selfattn.words.messages import Message, Said, message
 
 _OTHER_ENDS = ("max_steps", "patience", "target_exact_match")  # of a training than that of its last epoch
 _NAMED = 3  # runs that did not go as planned

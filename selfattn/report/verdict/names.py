@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from selfattn.figures.quality import Unit
-from selfattn.figures.record import Record
-from selfattn.report.words.catalogue import SOURCE, catalogue
-from selfattn.report.words.messages import Message
+from selfattn.results.quality import Unit
+from selfattn.results.record import Record
+from selfattn.words.catalogue import SOURCE, catalogue
+from selfattn.words.messages import Message
 
 
 def in_task_words(record: Record, key: str, **values: str | int | Message) -> Message:

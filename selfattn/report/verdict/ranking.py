@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import get_args
 
-from selfattn.figures.pairs import PairTest, Word
-from selfattn.figures.quality import Better, Estimate
-from selfattn.figures.record import Model, Record
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.results.pairs import PairTest, Word
+from selfattn.results.quality import Better, Estimate
+from selfattn.results.record import Model, Record
 
 _LISTED = 5  # models that a sentence names with their figures
 

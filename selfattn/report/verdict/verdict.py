@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from selfattn.evaluation.statistics.design import POWER, most_failing, seeds_needed, smallest_detectable
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.record import Model, Record
 from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import (
     NONE,
@@ -32,7 +30,9 @@ from selfattn.report.verdict.comparability import (
 from selfattn.report.verdict.conditions import budget_outcomes, departures, failures, given, open_budgets
 from selfattn.report.verdict.names import headline_name, in_task_words
 from selfattn.report.verdict.ranking import PairOutcome, asked_pair, judged_pair, quality, ranked, relation, scores
-from selfattn.report.words.messages import Message, message
+from selfattn.results.pairs import PairTest
+from selfattn.results.record import Model, Record
+from selfattn.words.messages import Message, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # of a share: nothing of a run so good has failed

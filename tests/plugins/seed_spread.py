@@ -4,7 +4,7 @@ from selfattn.registry import register
 from selfattn.report.blocks import Chart, ChartLine, Column, Paragraph, Quality, Row, Spot, Strip, Table
 from selfattn.report.drawing.numbers import interval_text, mean_text, value_text
 from selfattn.report.verdict.ranking import quality, ranked, record_scale
-from selfattn.report.words.messages import phrase
+from selfattn.words.messages import phrase
 
 
 @register.section("seed spread")

@@ -1,4 +1,4 @@
-"""The house, read with `ast`: floors, circles, rooms, and names that stay in the file that owns them."""
+"""Import rules, read with `ast`: layers, circles, and names that stay in the file that owns them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import selfattn
 from selfattn.registry import FAMILIES, METRICS, PRESETS, TASKS
 
 PACKAGE = Path(selfattn.__file__).parent
-LARGEST_ROOM = 12
 
-# From the ground up: a file may import its own room and every floor below, never one beside or above.
-FLOORS: tuple[frozenset[str], ...] = tuple(
+# Lowest first: a file may import its own package and every layer below, never one beside or above.
+LAYERS: tuple[frozenset[str], ...] = tuple(
     map(
         frozenset,
         (
             {"errors", "streams", "console", "files", "codec", "registry", "settings", "interrupts"},
+            {"words"},
             {"attention", "tokenizers"},
             {"layers"},
             {"models"},
             {"data"},
-            {"figures"},
+            {"results"},
             {"training", "convert"},
             {"decoding"},
             {"evaluation", "exports"},
@@ -42,7 +42,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
     )
 )
 
-# The libraries that a room may import, where that is laid down.
+# The libraries that a package may import, where that is laid down.
 STANDARD = set(sys.stdlib_module_names)
 LIBRARIES = {
     "errors": set(),
@@ -59,7 +59,7 @@ FORBIDDEN = {
     "training": _OF_THE_TOP,
     "decoding": _OF_THE_TOP,
     "models": _OF_THE_TOP | {"babel"},
-    "figures": _OF_THE_TOP | {"torch"},
+    "results": _OF_THE_TOP | {"torch"},
 }
 
 
@@ -71,14 +71,14 @@ def short(path: Path) -> str:
     return str(path.relative_to(PACKAGE.parent))
 
 
-def room(path: Path) -> str:
+def package(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def floor(name: str) -> int:
-    found = [number for number, rooms in enumerate(FLOORS) if name in rooms]
-    assert found, f"{name}: a room that the house does not know"
-    return found[0]
+def layer(name: str) -> int:
+    layers = [number for number, packages in enumerate(LAYERS) if name in packages]
+    assert layers, f"{name}: a package without a layer"
+    return layers[0]
 
 
 @cache
@@ -101,13 +101,13 @@ def imported(path: Path, *, for_types: bool = True) -> Iterator[tuple[int, str]]
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import; imports name the whole path here"
-            # `from selfattn import models` imports a room as much as `import selfattn.models` does.
+            # `from selfattn import models` imports a package as much as `import selfattn.models` does.
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
 @pytest.mark.parametrize("path", modules(), ids=short)
 def test_imports_run_down_only(path: Path) -> None:
-    here = room(path)
+    here = package(path)
     if path == PACKAGE / "__init__.py":  # names what users ask for, and loads it when they do
         return
     for line, name in imported(path):
@@ -116,7 +116,7 @@ def test_imports_run_down_only(path: Path) -> None:
         if parts[0] == "selfattn":
             if parts[1:] == ["__version__"]:
                 continue
-            assert parts[1] == here or floor(parts[1]) < floor(here) or floor(here) == 0, where
+            assert parts[1] == here or layer(parts[1]) < layer(here) or layer(here) == 0, where
         elif parts[0] not in STANDARD:
             if here in LIBRARIES:
                 assert parts[0] in LIBRARIES[here], where
@@ -155,18 +155,6 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
         visit(path, ())
 
 
-def rooms() -> list[Path]:
-    return sorted({path.parent for path in modules()})
-
-
-@pytest.mark.parametrize("place", rooms(), ids=short)
-def test_a_room_has_few_files(place: Path) -> None:
-    files = [path for path in place.glob("*.py") if path.name not in ("__init__.py", "__main__.py")]
-    folders = [path for path in place.iterdir() if any(path.rglob("*.py"))]
-    assert len(files) <= LARGEST_ROOM, f"{short(place)}: {len(files)} files; a room has at most {LARGEST_ROOM}"
-    assert len(files) + len(folders) >= 2, f"{short(place)}: one file needs no room of its own"
-
-
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Every text constant of a file but for docstrings."""
     documents = set()
@@ -181,7 +169,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 
 # A file owns the names that it puts into a registry. A task may name the models that it compares, and its metrics.
-DOORS = {"task": TASKS, "model": PRESETS, "metric": METRICS, "model family": FAMILIES}
+REGISTRIES = {"task": TASKS, "model": PRESETS, "metric": METRICS, "model family": FAMILIES}
 OWNERS = {
     "task": "(Task)",
     "model": "register.preset(",
@@ -193,41 +181,41 @@ MAY_NAME = {"task": set(), "model": {"tasks", "claims"}, "metric": {"tasks"}, "m
 # Words that mean something else there.
 OTHER_MEANINGS = {
     ("task", "data", "translation"),  # a column that datasets call so
-    ("metric", "figures", "exact_match"),  # what a record is about that does not say it: part of the schema
+    ("metric", "results", "exact_match"),  # what a record is about that does not say it: part of the schema
 }
 
 
 def owns(path: Path, what: str, name: str) -> bool:
-    """Whether a file is where a name comes in: by the door it is asked about, or another one of the same word."""
+    """Whether a file is where a name comes in: by the registry that is asked about, or another one of the same word."""
     text = path.read_text(encoding="utf-8")
     return OWNERS[what] in text or any(
-        f'register{door}("{name}")' in text for door in ("", ".family", ".preset", ".metric", ".task")
+        f'register{kind}("{name}")' in text for kind in ("", ".family", ".preset", ".metric", ".task")
     )
 
 
-@pytest.mark.parametrize("what", DOORS)
+@pytest.mark.parametrize("what", REGISTRIES)
 def test_a_name_stays_in_the_file_that_owns_it(what: str) -> None:
-    names = set(DOORS[what].names())
+    names = set(REGISTRIES[what].names())
     assert names
-    strangers = [
+    misplaced = [
         f"{short(path)}:{line}: {text!r}"
         for path in modules()
-        if room(path) not in MAY_NAME[what]
+        if package(path) not in MAY_NAME[what]
         for line, text in texts(path)
-        if text in names and not owns(path, what, text) and (what, room(path), text) not in OTHER_MEANINGS
+        if text in names and not owns(path, what, text) and (what, package(path), text) not in OTHER_MEANINGS
     ]
-    assert not strangers, "\n".join(strangers)
+    assert not misplaced, "\n".join(misplaced)
 
 
 OF_FAMILIES = {"DecoderOnly", "EncoderDecoder", "RNN", "TransformerConfig"}
 
 
 def test_no_file_asks_of_which_family_a_model_is() -> None:
-    kinds = {DOORS["model family"][name].__name__ for name in FAMILIES.names()}
+    kinds = {REGISTRIES["model family"][name].__name__ for name in FAMILIES.names()}
     asked = [
         f"{short(path)}:{node.lineno}: {ast.unparse(node)}"
         for path in modules()
-        if room(path) not in ("models", "convert")
+        if package(path) not in ("models", "convert")
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "isinstance"

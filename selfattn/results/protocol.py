@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from annotated_types import Ge, MinLen
 
 from selfattn.codec import Plain
-from selfattn.figures.budgets import Budget, BudgetDifference, BudgetNeeded, Convergence, Crossing, Trend
-from selfattn.figures.quality import Estimate, Share
+from selfattn.results.budgets import Budget, BudgetDifference, BudgetNeeded, Convergence, Crossing, Trend
+from selfattn.results.quality import Estimate, Share
 
 DepartureKind = Literal["plan", "settings", "test", "before", "again", "unrecorded"]
 

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, MinLen
 
 from selfattn.codec import Plain
-from selfattn.figures.attention import Agreement, Attention, ModelAlignment
-from selfattn.figures.cost import Cost, Timing
-from selfattn.figures.gates import Gate
-from selfattn.figures.pairs import PairTest
-from selfattn.figures.protocol import Budgets, Protocol
-from selfattn.figures.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Share, Unit
+from selfattn.results.attention import Agreement, Attention, ModelAlignment
+from selfattn.results.cost import Cost, Timing
+from selfattn.results.gates import Gate
+from selfattn.results.pairs import PairTest
+from selfattn.results.protocol import Budgets, Protocol
+from selfattn.results.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Share, Unit
 
 SCHEMA = 2
 

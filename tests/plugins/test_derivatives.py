@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from strangers import laws
+from third_party import laws
 
 from selfattn.attention import make_position
 
-pytestmark = pytest.mark.usefixtures("strangers")
+pytestmark = pytest.mark.usefixtures("plugins")
 
 _PATH = "gradients/test_gradcheck.py"
 globals().update(laws(_PATH, about="name", SCORES=["cosine"]))

@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 
 from selfattn.errors import UserError
-from selfattn.figures.reading import record_from_dict
-from selfattn.figures.record import Record
 from selfattn.registry import SECTIONS, register
 from selfattn.report.contents import contents
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.words.messages import phrase
+from selfattn.results.reading import record_from_dict
+from selfattn.results.record import Record
+from selfattn.words.messages import phrase
 
 FILE = Path(__file__).with_name("seed_spread.py")
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))

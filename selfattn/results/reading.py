@@ -15,9 +15,9 @@ from pathlib import Path
 from selfattn import codec
 from selfattn.codec import FieldError
 from selfattn.errors import UserError
-from selfattn.figures.attention import AttentionExample
-from selfattn.figures.quality import BucketGroup, Estimate, Headline
-from selfattn.figures.record import SCHEMA, Model, Record
+from selfattn.results.attention import AttentionExample
+from selfattn.results.quality import BucketGroup, Estimate, Headline
+from selfattn.results.record import SCHEMA, Model, Record
 
 _ADVICE = "the fields are listed in docs/results-json.md"
 

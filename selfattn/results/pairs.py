@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from selfattn.codec import Plain
-from selfattn.figures.quality import Estimate, Share
+from selfattn.results.quality import Estimate, Share
 
 Word = Literal["better", "worse", "no difference seen", "too few seeds to tell"]
 MarginWord = Literal["more", "perhaps less", "equivalent", "cannot tell"]

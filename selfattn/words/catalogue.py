@@ -10,7 +10,7 @@ from importlib.resources.abc import Traversable
 from selfattn.errors import UserError
 
 SOURCE = "en"  # the language in which messages are written first; what another one lacks is said in it
-_HOME = resources.files("selfattn.report") / "words" / "catalogues"
+_HOME = resources.files("selfattn.words") / "catalogues"
 LANGS: tuple[str, ...] = (SOURCE, *sorted(d.name for d in _HOME.iterdir() if d.is_dir() and d.name != SOURCE))
 
 

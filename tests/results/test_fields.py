@@ -9,11 +9,11 @@ import typing
 
 import pytest
 
-import selfattn.figures
+import selfattn.results
 from selfattn.codec import Plain
-from selfattn.figures.budgets import Convergence
+from selfattn.results.budgets import Convergence
 
-for _module in pkgutil.iter_modules(selfattn.figures.__path__, "selfattn.figures."):
+for _module in pkgutil.iter_modules(selfattn.results.__path__, "selfattn.results."):
     importlib.import_module(_module.name)
 
 

@@ -1,7 +1,7 @@
 """Mutation testing: a small fault is put into the code, and the tests that run its line must notice.
 
-    python tests/mutation.py                          # every module below, 60 mutants of each, seed 0
-    python tests/mutation.py attention/masks.py --all
+    python benchmarks/mutation.py                          # every module below, 60 mutants of each, seed 0
+    python benchmarks/mutation.py attention/masks.py --all
 
 One warm process collects the tests and learns which lines each of them runs. For every mutant it forks itself, gives
 the living functions their changed code, and runs the tests of that line, the quickest first, until one fails. A mutant

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from selfattn.report.words.catalogue import SOURCE, catalogue
+from selfattn.words.catalogue import SOURCE, catalogue
 
 _PLACE = re.compile(r"{(\w+)}")
 

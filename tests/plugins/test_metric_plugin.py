@@ -18,11 +18,11 @@ from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Metric, make_metric
 from selfattn.evaluation.statistics.buckets import ItemGroup, score_groups
 from selfattn.evaluation.statistics.significance import compare_outputs
-from selfattn.figures.reading import read_record
-from selfattn.figures.record import Record
 from selfattn.registry import METRICS, load_plugin
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.write import ReportFiles
+from selfattn.results.reading import read_record
+from selfattn.results.record import Record
 
 FILE = Path(__file__).with_name("edit_similarity.py")
 REFERENCES = [f"{year}-11-13" for year in range(1900, 2010)]

@@ -1,11 +1,11 @@
-"""Strangers' parts: each file here that is no test is somebody's own, and comes in as a plugin while a test runs."""
+"""Plugins' parts: each file here that is no test is somebody's own, and comes in as a plugin while a test runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from strangers import MODELS, Made, Strangers
+from third_party import MODELS, Made, Plugins
 from zoo import Zoo
 
 HERE = Path(__file__).parent
@@ -27,12 +27,12 @@ def zoo() -> Zoo:
 
 
 @pytest.fixture(scope="session")
-def _strangers() -> Strangers:
-    return Strangers(path for kind in ("score", "position", "family") for path in HERE.glob(f"*_{kind}.py"))
+def _plugins() -> Plugins:
+    return Plugins(path for kind in ("score", "position", "family") for path in HERE.glob(f"*_{kind}.py"))
 
 
 @pytest.fixture
-def strangers(_strangers: Strangers, monkeypatch: pytest.MonkeyPatch) -> Strangers:
+def plugins(_plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Plugins:
     """Let a stranger's score, position and family be there for one test; others never see them."""
-    _strangers.bring(monkeypatch)
-    return _strangers
+    _plugins.bring(monkeypatch)
+    return _plugins

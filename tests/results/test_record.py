@@ -14,10 +14,10 @@ import pytest
 
 from selfattn.codec import encode
 from selfattn.errors import UserError
-from selfattn.figures.attention import Attention
-from selfattn.figures.reading import read_record, record_from_dict
-from selfattn.figures.record import Record
 from selfattn.report.write import results_json
+from selfattn.results.attention import Attention
+from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.record import Record
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"

@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 
 from selfattn.codec import Plain
 from selfattn.data.pairs import Span
-from selfattn.figures.quality import Estimate, Share
+from selfattn.results.quality import Estimate, Share
 
 _ROUNDING = 1e-3  # weights are kept with four decimals
 Kind = Literal["cross", "blocking", "gradient", "encoder", "decoder"]

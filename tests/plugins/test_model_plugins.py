@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import training_parts
-from strangers import MODELS, Strangers, laws
+from third_party import MODELS, Plugins, laws
 from torch import Tensor
 from zoo import Zoo
 
@@ -27,7 +27,7 @@ from selfattn.runs.run import load
 from selfattn.runs.train import train
 from selfattn.training.config import TrainingConfig
 
-pytestmark = pytest.mark.usefixtures("strangers")
+pytestmark = pytest.mark.usefixtures("plugins")
 
 VOCAB = 47
 
@@ -47,8 +47,8 @@ def size(config: ModelConfig) -> float:
     return parameters(config, VOCAB)
 
 
-def test_the_files_are_short(strangers: Strangers) -> None:
-    for name, path in strangers.files.items():
+def test_the_files_are_short(plugins: Plugins) -> None:
+    for name, path in plugins.files.items():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 60, name
 
 
@@ -186,7 +186,7 @@ def test_a_constructor_is_handed_what_it_names_and_told_what_there_is() -> None:
         make_score("odd", 3, 5)
 
 
-def test_parts_come_and_go_with_the_test(strangers: Strangers) -> None:
+def test_parts_come_and_go_with_the_test(plugins: Plugins) -> None:
     assert {"cosine"} <= set(SCORES)
     assert {"kerple"} <= set(POSITIONS)
     assert "wide" not in SCORES

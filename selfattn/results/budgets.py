@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from annotated_types import Gt
 
 from selfattn.codec import Plain
-from selfattn.figures.quality import Share
+from selfattn.results.quality import Share
 
 Budget = Annotated[float, Gt(0)]
 CrossingKind = Literal["located", "not located", "none seen"]

@@ -1,0 +1,57 @@
+"""The code in README and docs runs as it stands, each page as one program."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NEEDS_A_RUN = "<!-- needs a trained run -->\n"
+A_FILE = re.compile(r"^<!-- (tests/plugins/\w+\.py) -->\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = sorted(
+    page for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if BLOCK.search(page.read_text("utf-8"))
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_pages_code_runs(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    program = []
+    for block in BLOCK.finditer(text):
+        # Keep line numbers, so that a failure points into the page.
+        line = text.count("\n", 0, block.start()) + 1
+        before = text[: block.start()]
+        if not before.endswith(NEEDS_A_RUN) and not re.search(r"<!-- tests/plugins/\w+\.py -->\n$", before):
+            program.append(compile("\n" * line + block[1], str(page), "exec"))
+    names: dict[str, object] = {"__name__": "page"}
+    for block_code in program:
+        exec(block_code, names)
+
+
+def test_the_files_that_are_shown_are_those_that_are_tested() -> None:
+    page = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
+    shown = dict(A_FILE.findall(page))
+    assert shown
+    for name, code in shown.items():
+        assert code == (ROOT / name).read_text(encoding="utf-8"), f"{name}: the page shows another one"
+
+
+def test_the_korean_concepts_run_the_english_program() -> None:
+    english, korean = ((ROOT / "docs" / page).read_text("utf-8") for page in ("concepts.md", "ko/concepts.md"))
+    assert BLOCK.findall(korean) == BLOCK.findall(english)
+
+
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in LINK.findall(text):
+        if not target.startswith(("http://", "https://", "mailto:")):
+            assert (page.parent / target).exists(), target
