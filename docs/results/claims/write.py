@@ -6,13 +6,11 @@ DIR is the directory of `selfattn claims run --all --out DIR`; without it the re
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from selfattn.claims.page import document_of, write_pages
 from selfattn.claims.record import judged, read_record
-from selfattn.report.blocks import Linked, Paragraph, Table
-from selfattn.report.render.markdown import markdown_blocks, markdown_of
+from selfattn.report.render.markdown import markdown_of
 from selfattn.results.claims import ClaimsRecord
 
 HERE = Path(__file__).parent
@@ -24,31 +22,15 @@ LINKS = {
     "[기록](../results/claims/claims.json)\n",
 }
 PAGES = {"en": DOCS / "claims.md", "ko": DOCS / "ko" / "claims.md"}
-READMES = {"en": DOCS.parent / "README.md", "ko": DOCS.parent / "README.ko.md"}
-SHOWN = ("bottleneck", "reversal", "alignment")  # on the first page of the project
-BEGIN, END = "<!-- of docs/results/claims/write.py -->\n", "<!-- end -->"
 
 
 def pages(record: ClaimsRecord) -> dict[Path, str]:
-    """Return the Markdown pages, links to the others below the title, and the READMEs with three of the verdicts."""
-    found = {}
+    """Return the Markdown pages, with links to the others below the title."""
+    texts = {}
     for lang, path in PAGES.items():
         title, newline, rest = markdown_of(document_of(record), lang).partition("\n")
-        found[path] = title + newline + LINKS[lang] + rest
-    for lang, path in READMES.items():
-        before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-        found[path] = before + begin + verdicts(record, lang) + END + rest.partition(END)[2]
-    return found
-
-
-def verdicts(record: ClaimsRecord, lang: str) -> str:
-    """Return the counts and three of the verdicts as Markdown."""
-    shown = document_of(record)
-    table = shown.first[0]
-    assert isinstance(table, Table)
-    rows = tuple(row for row in table.rows if isinstance(row.cells[0], Linked) and row.cells[0].id in SHOWN)
-    blocks = (Paragraph(*shown.verdict.others), replace(table, rows=rows))
-    return "\n\n".join(markdown_blocks(blocks, lang)) + "\n\n"
+        texts[path] = title + newline + LINKS[lang] + rest
+    return texts
 
 
 if __name__ == "__main__":
