@@ -68,7 +68,6 @@ def report(
         quick=False,
         seeds=1,
         models=tuned,
-        few=(),
         headline=found[0].result.headline,
         space=space,
         declared=tuple(declared),

@@ -1,4 +1,4 @@
-"""Parts of the test: by kind, length, field and rare words; what training never showed; training on few pairs."""
+"""Parts of the test: by kind, length, field and rare words; what training never showed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from selfattn.evaluation.metrics.fields import score_fields
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.metrics.word_recall import WordRecall
 from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
-from selfattn.evaluation.statistics.significance import estimate_counts
 from selfattn.results.quality import Bucket, BucketGroup
 from selfattn.runs.task import Task
 
@@ -18,19 +17,17 @@ _MOST_FIELDS = 12
 _RARE = "share of the references' words that the outputs have, by how often training shows the word"
 _FIELDS = "a field is right where the answer has it as the target has"
 _UNSEEN = "never shown in training"
-_FEW = "trained on so many pairs only, again and again, with the first seed"
 
 Models = Mapping[str, Sequence[Tested]]
 Outputs = Mapping[str, Sequence[Sequence[str]]]
 Labels = Sequence[Hashable]  # which items repeat one another
 
 
-def make_buckets(models: Models, few: Mapping[int, Models], metric: Metric, task: Task) -> tuple[BucketGroup, ...]:
+def make_buckets(models: Models, metric: Metric, task: Task) -> tuple[BucketGroup, ...]:
     """Divide the test and measure every model on every part.
 
     Args:
         models: for each model its runs.
-        few: runs that were trained on so few pairs only, by their number and the model's name.
         metric: what the comparison is about.
         task: says what the tags of the pairs tell apart, and which pairs repeat one another.
     """
@@ -52,7 +49,6 @@ def make_buckets(models: Models, few: Mapping[int, Models], metric: Metric, task
             _group(name, metric, _probe(models, name, metric, task), "never shown in training")
             for name in first.result.probes
         ),
-        _group("few examples", metric, tuple(_few(few, metric, task)), _FEW),
     ]
     return tuple(group for group in groups if group.buckets)
 
@@ -86,12 +82,3 @@ def _probe(models: Models, name: str, metric: Metric, task: Task) -> tuple[Bucke
     outputs = {model: [[answer.output for answer in run] for run in runs] for model, runs in answers.items()}
     every = ItemGroup(name, tuple(range(len(references))))
     return score_groups([every], outputs, references, metric, clusters=labels)
-
-
-def _few(few: Mapping[int, Models], metric: Metric, task: Task) -> Iterator[Bucket]:
-    """One bucket for each number of pairs."""
-    for count, runs in sorted(few.items()):
-        pairs = next(iter(runs.values()))[0].pairs
-        references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
-        counts = metric.count_runs({name: [own[0].outputs] for name, own in runs.items()}, references)
-        yield Bucket(f"{count:,} pairs", len(pairs), estimate_counts(counts, metric, clusters=labels))

@@ -145,12 +145,9 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         raise SettingError("`margin`: of which difference? The comparison is about all of its models: name two of them")
     data = jobs.training_set(0)
     in_parts = options.budgets != (1.0,)
-    examples = data.epoch(0) if options.few or in_parts else ()
+    examples = data.epoch(0) if in_parts else ()
     if options.budget_in == "examples" and not isinstance(examples, list | tuple):
         raise SettingError("`budget_in` examples: the data are a stream, whose length nobody knows; take steps")
-    for few in options.few:
-        if isinstance(examples, list | tuple) and few > len(examples):  # a stream has no length
-            raise SettingError(f"`few` {few}: an epoch has {len(examples):,} pairs, so these would be all; give fewer")
     sized, matching = match_models(
         {name: model.model for name, model in chosen.items()},
         options,
@@ -163,7 +160,6 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         command=jobs.command,
         quick=options.quick,
         seeds=options.seed_count,
-        few=options.few,
         first_seed=options.first_seed,
         test_draw=options.test_draw,
         budgets=tuple(sorted(options.budgets)),

@@ -14,7 +14,7 @@ from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.costs import RunTimes, read_costs
 from selfattn.comparison.gates import make_gates
 from selfattn.comparison.planning.models import primary_pair
-from selfattn.comparison.planning.plan import Plan, Variant
+from selfattn.comparison.planning.plan import Plan
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -101,7 +101,7 @@ def make_record(
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(trained, plan),
         matching=plan.matching,
-        buckets=make_buckets(models, {count: trained[Variant(count)] for count in plan.few}, metric, task),
+        buckets=make_buckets(models, metric, task),
         attention=Attention(_examples(firsts, pairs)),
         differences=_differences(firsts, pairs),
         subject=task.subject(),

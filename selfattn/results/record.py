@@ -84,14 +84,14 @@ class Matching(Plain):
 
     Args:
         budget: what is equal: `parameters` (outside embeddings), `body` (those without any axis over the vocabulary),
-            `flops` or `seconds`; `none` where nothing was solved for.
+            or `flops`; `none` where nothing was solved for.
         target: the budget itself; None where nothing was solved for.
         counts: what each model has of it.
         limit: how far apart models may be and be called matched, as a share of the smallest.
         allowed_apart: whether the user asked for a comparison in spite of a larger distance.
     """
 
-    budget: Literal["parameters", "body", "flops", "seconds", "none"] = "none"
+    budget: Literal["parameters", "body", "flops", "none"] = "none"
     target: float | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
     limit: float = 0.02

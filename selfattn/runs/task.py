@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from selfattn.runs.training_set import TrainingSet
     from selfattn.tokenizers.protocol import Tokenizer
 
-Budget = Literal["parameters", "body", "flops", "seconds"]
+Budget = Literal["parameters", "body", "flops"]
 
 # One recipe for every architecture, so that a comparison differs in nothing but the model.
 RECIPE = TrainingConfig(epochs=5, items_per_epoch=40_000, batch_size=64, lr=4e-3, schedule="cosine")

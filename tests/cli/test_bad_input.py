@@ -144,7 +144,6 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     (("train", "dates", "--out", "empty.txt"), "empty.txt: is a file"),
     ((*TRAIN[:-1], "empty.txt/below"), "empty.txt/below: cannot be written"),
     ((*COMPARE[:-1], "empty.txt/x", "--data", "pairs.tsv", "--models", "transformer"), "empty.txt/x: cannot be"),
-    ((*COMPARE, "--data", "pairs.tsv", "--few", "20000"), "--few 20000: an epoch has 16,000 pairs"),
     (("compare", "translation", "--out", "new", "--sentences", "few.tsv"), "--sentences and --base go with --gold"),
     (("compare", "dates", "--out", "run"), "run: holds something already"),
     (("compare", "dates", "--out", "full"), "full: holds something already"),

@@ -61,8 +61,8 @@ def refused(cli: Cli, *runs: Path) -> str:
         (f"{RUN}/metrics.jsonl", "tokens", None, "tokens: is missing"),
         ("comparison.json", "models", {}, "models: expected a length of at least 1, found {}"),
         ("comparison.json", "seeds", "3", 'seeds: expected a whole number, found "3"'),
-        ("comparison.json", "few", [0], "few[0]: expected at least 1, found 0"),
-        ("comparison.json", "few", None, "few: is missing"),
+        ("comparison.json", "steps", "3", 'steps: expected a whole number, found "3"'),
+        ("comparison.json", "seeds", None, "seeds: is missing"),
     ],
 )
 def test_a_value_that_is_gone_or_wrong(cli: Cli, broken: Path, name: str, key: str, value: Any, reason: str) -> None:

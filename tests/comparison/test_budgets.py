@@ -53,7 +53,7 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-PLAN_OF_TWO = Plan("dates", "", quick=True, seeds=1, models={name: Planned(name, {}) for name in MODELS}, few=())
+PLAN_OF_TWO = Plan("dates", "", quick=True, seeds=1, models={name: Planned(name, {}) for name in MODELS})
 
 
 @pytest.fixture(scope="module")
@@ -316,7 +316,7 @@ def test_a_small_budget_that_was_trained_otherwise_stops_the_verdict(again: Path
 
 def test_what_is_planned_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "step_seconds", lambda models, **_: dict.fromkeys(models, 0.5))
-    settings = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--few", 40, "--apart", "--jobs", 2, "--epochs", 4)
+    settings = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--apart", "--jobs", 2, "--epochs", 4)
     given = ("--models", "rnn-plain,transformer", "--items-per-epoch", 96, "--batch-size", 32, *settings)
     lines = cli("compare", "dates", *given, "--plan-only", "--out", tmp_path / "out").out.splitlines()
     assert lines[0] == "rnn-plain: 7 trainings of 3 to 12 steps, 500.0 ms a step"

@@ -47,9 +47,7 @@ def compared(
 
 
 def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -> None:
-    compare(
-        "dates", models=MODELS, seeds=2, out=out, set=settings, test_items=TEST_ITEMS, apart=True, few=(40,), **tiny
-    )
+    compare("dates", models=MODELS, seeds=2, out=out, set=settings, test_items=TEST_ITEMS, apart=True, **tiny)
 
 
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
@@ -57,7 +55,7 @@ def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None
     reports = ["demo.html", "report.html", "report.md", "results.json"]
     plans = [".lock", "comparison.json", "costs.json", "ledger.jsonl", "logs", "runs"]
     assert {path.name for path in out.iterdir()} == {*plans, *reports}
-    expected = [f"{model}-seed{seed}" for seed in ("0", "1", "0-first40") for model in MODELS]
+    expected = [f"{model}-seed{seed}" for seed in ("0", "1") for model in MODELS]
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)
     assert [model["run_dirs"] for model in results["models"]] == [
         [f"runs/{name}-seed0", f"runs/{name}-seed1"] for name in MODELS
@@ -126,7 +124,6 @@ def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) 
     parts = {group["name"]: group["buckets"] for group in results["buckets"]}
     assert sum(part["items"] for part in parts["format"]) == TEST_ITEMS
     assert all(set(part["models"]) == set(MODELS) for group in parts.values() for part in group)
-    assert [part["name"] for part in parts["few examples"]] == ["40 pairs"]
     assert {(pair["first"], pair["second"]) for pair in results["pairs"]} == {
         (MODELS[0], MODELS[1]), (MODELS[0], MODELS[2]), (MODELS[1], MODELS[2]),
     }  # fmt: skip

@@ -13,7 +13,6 @@ import pytest
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.comparison.costs import COSTS
-from selfattn.comparison.planning import matching
 from selfattn.comparison.planning.plan import Plan, Planned, read_plan, read_to_resume
 from selfattn.comparison.running import jobs
 from selfattn.data.dates.source import DateSource
@@ -21,7 +20,6 @@ from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
-from selfattn.models.sizing import parameters
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 
@@ -138,7 +136,7 @@ def test_resume_takes_another_language(tmp_path: Path, monkeypatch: pytest.Monke
 def test_resume_takes_an_option_that_had_another_name(tmp_path: Path) -> None:
     command = "selfattn compare translation --out out --train a.en a.ko --seeds 3"
     models = {"transformer": Planned("transformer", config_to_dict(PRESETS["transformer"].config))}
-    Plan(task="translation", command=command, quick=False, seeds=3, models=models, few=()).save(tmp_path)
+    Plan(task="translation", command=command, quick=False, seeds=3, models=models).save(tmp_path)
     now = "selfattn compare translation --out out --data a.en {} --seeds 3"
     plan = read_to_resume(tmp_path, now.format("a.ko"))
     assert plan is not None
@@ -225,23 +223,6 @@ def test_models_are_sized_for_one_budget(tmp_path: Path, what: Any) -> None:
     assert max(counts.values()) / min(counts.values()) <= 1.02
     if what == "parameters":
         assert counts == {model.name: model.parameters_non_embedding for model in record.models}
-
-
-def test_seconds_are_measured_again_before_they_are_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that runs as the parameters do: the search finds sizes, and what is reported is a second look."""
-    looks: list[int] = []
-
-    def clock(models: dict[str, Any], *, vocab_size: int, **_: Any) -> dict[str, float]:
-        looks.append(len(models))
-        return {name: 1e-7 * parameters(config, vocab_size) for name, config in models.items()}
-
-    monkeypatch.setattr(matching, "step_seconds", clock)
-    record, _ = compare_small(tmp_path / "out", match="seconds", apart=False, seeds=1)
-    assert record.matching.budget == "seconds"
-    assert looks.count(2) == 1
-    assert looks[-1] == 2
-    for model in record.models:
-        assert record.matching.counts[model.name] == pytest.approx(1e-7 * (model.parameters_non_embedding or 0))
 
 
 def test_a_budget_says_how_much(tmp_path: Path) -> None:

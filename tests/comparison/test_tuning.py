@@ -47,7 +47,7 @@ def tuned(
     """Tune two models, of each of which a trial is the better the nearer its rate is to the best."""
     models = {name: Planned(name, config_to_dict(PRESETS[name].config)) for name in best}
     headline = Headline(better=better)
-    plan = Plan("dates", "", quick=False, seeds=3, models=models, few=(), tuned=False, headline=headline)
+    plan = Plan("dates", "", quick=False, seeds=3, models=models, tuned=False, headline=headline)
     plan = replace(plan, budgets=budgets, steps=800)
     asked: list[Any] = []
     monkeypatch.setattr(tuning, "do_all", lambda jobs, some: asked.extend(some))

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
-from selfattn.comparison.costs import step_seconds
 from selfattn.comparison.planning.options import CompareOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
@@ -14,13 +13,12 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body, check_matched, match, parameters
 from selfattn.results.record import BODIES_APART, Matching
 from selfattn.runs.task import Budget
-from selfattn.training.config import DeviceName, TrainingConfig
+from selfattn.training.config import TrainingConfig
 
 _WORDS: dict[Budget, str] = {
     "parameters": "parameters outside embeddings",
     "body": "parameters of the body (without any axis over the vocabulary)",
     "flops": "training FLOPs a target token",
-    "seconds": "seconds a training step",
 }
 
 Measure = Callable[[ModelConfig], float]
@@ -50,15 +48,12 @@ def match_models(
         UserError: a model cannot be given that size, or models are too far apart and were not said to be.
     """
     what: Budget = options.match or "parameters"
-    measure = _measure(what, vocab_size, shape, training, options.device)
+    measure = _measure(what, vocab_size, shape, training)
     found, target = dict(models), None
     if options.match is not None:
         target = options.budget or statistics.median(measure(config) for config in models.values())
         found = {name: _sized(name, config, target, measure, options.match_limit) for name, config in models.items()}
-    if what == "seconds":  # what a search found to fit was partly luck of the clock: measured again, all by turns
-        counts = step_seconds(found, vocab_size=vocab_size, shape=shape, training=training, device=options.device)
-    else:
-        counts = {name: measure(config) for name, config in found.items()}
+    counts = {name: measure(config) for name, config in found.items()}
     if not options.apart:
         _check(counts, what, options, options.match_limit)
         if what == "parameters":  # which count an output matrix that is no embedding
@@ -84,7 +79,7 @@ def _check(counts: Mapping[str, float], what: Budget, options: CompareOptions, l
         raise SettingError(f"{str(error).split(': size them')[0]}; {advice}") from None
 
 
-def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: TrainingConfig, device: DeviceName) -> Measure:
+def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: TrainingConfig) -> Measure:
     match what:
         case "parameters":
             return partial(parameters, vocab_size=vocab_size)
@@ -94,12 +89,3 @@ def _measure(what: Budget, vocab_size: int, shape: BatchShape, training: Trainin
             tokens = shape.batch * shape.target
             passes = 2 if training.r_drop else 1
             return lru_cache(lambda config: passes * training_flops(config, vocab_size, shape) / tokens)
-        case "seconds":
-
-            @lru_cache
-            def seconds(config: ModelConfig) -> float:
-                return step_seconds({"": config}, vocab_size=vocab_size, shape=shape, training=training, device=device)[
-                    ""
-                ]
-
-            return seconds

@@ -39,7 +39,6 @@ class CompareOptions:
         lang: language in which the report opens, and of the summary in the terminal.
         test_items: unseen pairs that every model is tested on; of a file, at most its test part.
         set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
-        few: train also on so few pairs, with the first seed, and report it: numbers separated by commas.
         first_seed: the seeds are this one and those after it: fresh ones for what a pilot has suggested.
         test_draw: where pairs are generated without end, which draw of test pairs: 1 for others than those of a pilot,
             which had draw 0. Files have one test part.
@@ -48,8 +47,8 @@ class CompareOptions:
         budget_in: what they are shares of: the steps, on the same pairs, or the different pairs, in as many steps.
         pilot: this comparison explores: its report says so, and its runs are never put together with others.
         match: give the models widths with which they have the same of it: parameters (outside embeddings), body
-            (without any axis over the vocabulary: an output matrix of its own left out, too), training FLOPs for each
-            target token, or wall seconds of a training step, measured here.
+            (without any axis over the vocabulary: an output matrix of its own left out, too), or training FLOPs for
+            each target token.
         budget: how much of it; where not given, the median of what the models have as they are.
         match_limit: models further apart than this share are refused.
         apart: compare models of different size all the same; the report says so.
@@ -85,7 +84,6 @@ class CompareOptions:
     lang: Lang = SOURCE
     test_items: int | None = None
     set: tuple[str, ...] = ()
-    few: tuple[int, ...] = ()
     first_seed: int = 0
     test_draw: int = 0
     budgets: tuple[float, ...] = (1.0,)
@@ -122,15 +120,13 @@ class CompareOptions:
         check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
         check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
         if self.budget is not None and self.match is None:
-            raise SettingError("`budget`: says how much of what? Give `match` parameters, flops or seconds as well")
+            raise SettingError("`budget`: says how much of what? Give `match` parameters, body or flops as well")
         check(self, "budget", float, lambda x: x > 0, "a number above 0")
         check(self, "margin", float, lambda x: 0 < x < 100, "points above 0 and below 100")
         if self.address is not None and self.backend == "local":
             raise SettingError("`address`: of what? Give `backend` dask or ray as well")
         if self.backend == "dask" and self.address is None:
             raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")
-        if min(self.few, default=1) < 1:
-            raise SettingError(f"`few` {min(self.few)}: expected whole numbers of at least 1, separated by commas")
         for share in self.budgets or (0.0,):
             if not 0 < share <= 1 or self.budgets.count(share) > 1:
                 raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once")

@@ -65,11 +65,11 @@ class Variant:
     """How much a run is trained.
 
     Attributes:
-        few: on so many different pairs only, again and again; default all there are.
+        pairs: the number of different pairs; default all.
         share: of the recipe's steps, with a whole schedule over them; default all.
     """
 
-    few: int | None = None
+    pairs: int | None = None
     share: float = 1.0
 
     def applied_to(self, recipe: TrainingConfig, steps: int) -> TrainingConfig:
@@ -99,7 +99,6 @@ class Plan(Plain):
         quick: whether the trainings are small ones.
         seeds: how many.
         models: by name, in their order.
-        few: further trainings on so few pairs.
         first_seed: the seeds are this one and those after it.
         test_draw: which draw of the test pairs.
         budgets: shares of the training.
@@ -125,7 +124,6 @@ class Plan(Plain):
     quick: bool
     seeds: Annotated[int, Ge(1), Le(MOST_SEEDS)]
     models: Annotated[Mapping[str, Planned], MinLen(1)]
-    few: tuple[Annotated[int, Ge(1)], ...]
     first_seed: Annotated[int, Ge(0)] = 0
     test_draw: Annotated[int, Ge(0)] = 0
     budgets: Annotated[tuple[Annotated[float, Gt(0), Le(1)], ...], MinLen(1)] = (1.0,)
@@ -175,7 +173,7 @@ class Plan(Plain):
 
         Args:
             name: of the model.
-            variant: how much it is trained; further trainings on few pairs are as with the largest budget.
+            variant: how much it is trained.
         """
         model, least, most = self.models[name], min(self.budgets), max(self.budgets)
         share = next((share for share, own in self.variants.items() if own == variant), most)
@@ -187,9 +185,8 @@ class Plan(Plain):
 
     def runs(self) -> list[tuple[str, int, Variant]]:
         """List every run: model, seed, and how much it is trained; seed after seed."""
-        few = product([self.first_seed], map(Variant, self.few))
-        which = [*product(self.seed_numbers, self.variants.values()), *few]
-        return [(name, seed, variant) for seed, variant in dict.fromkeys(which) for name in self.models]
+        which = product(self.seed_numbers, self.variants.values())
+        return [(name, seed, variant) for seed, variant in which for name in self.models]
 
     def save(self, out: Path) -> Plan:
         """Write the plan, and return it."""
@@ -262,5 +259,5 @@ def run_name(name: str, seed: int, variant: Variant = WHOLE) -> str:
         >>> run_name("transformer", 1, Variant(share=0.25))
         'runs/transformer-seed1-budget0.25'
     """
-    few = "" if variant.few is None else f"-first{variant.few}"
-    return f"runs/{name}-seed{seed}{few}" + ("" if variant.share == 1 else f"-budget{variant.share!r}")
+    first = "" if variant.pairs is None else f"-first{variant.pairs}"
+    return f"runs/{name}-seed{seed}{first}" + ("" if variant.share == 1 else f"-budget{variant.share!r}")

@@ -92,16 +92,16 @@ class Jobs:
         """Return what the models are tested on; the same for every seed."""
         return self._of_seed(seed, None)[1].pairs
 
-    def _of_seed(self, seed: int, few: int | None) -> tuple[TrainingSet, TestSet]:
-        if (seed, few) not in self._data:
+    def _of_seed(self, seed: int, first: int | None) -> tuple[TrainingSet, TestSet]:
+        if (seed, first) not in self._data:
             recipe, quick = replace(self.recipe, seed=seed), self.options.quick
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
-            data = self.task.training_set(recipe, splits, first=few, keep=True)
+            data = self.task.training_set(recipe, splits, first=first, keep=True)
             draw = self.options.test_draw
-            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=few, draw=draw)
-            self._data = {(seed, few): (data, tests)}  # the last one alone
-        return self._data[seed, few]
+            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=first, draw=draw)
+            self._data = {(seed, first): (data, tests)}  # the last one alone
+        return self._data[seed, first]
 
     def is_trained(self, job: Job) -> bool:
         """Whether nothing is left to train."""
@@ -121,7 +121,7 @@ class Jobs:
             notes: whether to say what there is to be said of the data, which is the same for every job.
         """
         path = self.options.out / job.path
-        data, tests = self._of_seed(job.seed, job.variant.few)
+        data, tests = self._of_seed(job.seed, job.variant.pairs)
         if not self.is_trained(job):
             model, training = job.model, replace(self.recipe, seed=job.seed, **job.model.training)
             training = job.variant.applied_to(training, job.steps)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 
 from selfattn.evaluation.statistics.design import expected_best
 from selfattn.registry import register
@@ -80,11 +79,7 @@ def _matched(record: Record) -> Message:
     matching, statement = record.matching, matched_statement(record)
     if matching.target is None:
         return message("fairness.statement", statement=statement)
-    return message("fairness.target", statement=statement, target=_count(matching.target, matching.budget))
-
-
-def _count(count: float | None, budget: str) -> str:
-    return compact(count) if count is None or budget != "seconds" else f"{1000 * count:.3g}\u00a0ms"
+    return message("fairness.target", statement=statement, target=compact(matching.target))
 
 
 def _sizes(record: Record) -> b.Table:
@@ -98,9 +93,8 @@ def _sizes(record: Record) -> b.Table:
         (message("parity.flops"), SPENT["flops"], compact),
         (message(f"short.train.{record.times}"), SPENT["seconds"], amount),
     ]
-    if counts and budget in ("flops", "seconds"):
-        of = partial(_count, budget=budget)
-        columns.append((message(f"budget.{budget}"), lambda model: counts.get(model.name), of))
+    if counts and budget == "flops":
+        columns.append((message(f"budget.{budget}"), lambda model: counts.get(model.name), compact))
     found = [[(of(model), show) for _, of, show in columns] for model in ranked(record)]
     rows = [[NONE if had is None else show(had) for had, show in row] for row in found]
     named = [b.Row((model.name, *cells), model.name) for model, cells in zip(ranked(record), rows, strict=True)]
