@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from small_runs import cli, runs, small, tiny, train
 from torch import Tensor
+
+__all__ = ["cli", "runs", "small", "tiny", "train"]  # one session-scoped set of small runs for all tests
 
 # The one table: how far two computations of the same quantity, of the order of 1, may lie apart (rtol, atol).
 TOLERANCES = {

@@ -24,7 +24,7 @@ from selfattn.errors import UserError
 from selfattn.files import writing
 from selfattn.results.claims import Rate, Trial
 from selfattn.streams import seed_for
-from selfattn.training.threads import threads
+from selfattn.training.device import use_threads
 
 TUNING_SEED = 900
 _WIDER = 4  # rates that are tried beyond the edges of an arm's grid, at most
@@ -90,7 +90,7 @@ class Unit:
         """
         begun = time.perf_counter()
         on_core: AbstractContextManager[bool | None] = pinned() if self.arm.alone else nullcontext()
-        with threads(1), torch.random.fork_rng(devices=[]), on_core as is_pinned:
+        with use_threads(1), torch.random.fork_rng(devices=[]), on_core as is_pinned:
             torch.manual_seed(seed_for(self.seed, f"claims/{self.claim.name}"))
             figures = self.claim.measure(self.arm, seed=self.seed, rate=self.rate, quick=self.quick)
         seconds = time.perf_counter() - begun

@@ -32,7 +32,7 @@ from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
-from selfattn.training.threads import threads
+from selfattn.training.device import use_threads
 from selfattn.words.catalogue import SOURCE
 
 ON_DEMO = 4  # models at most
@@ -72,7 +72,7 @@ def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
             options = replace(options, threads=plan.threads)
             jobs = Jobs(jobs.task, jobs.recipe, options, jobs.command)
             _note_what_is_not_noted(plan, jobs)
-        held.enter_context(threads(options.thread_count))
+        held.enter_context(use_threads(options.thread_count))
         if plan is None:
             check_out(options.out)
             plan = make_plan(jobs, chosen)
@@ -115,7 +115,7 @@ def forecast(task: str | Task, **settings: Any) -> Forecast:
         UserError: see :func:`compare`.
     """
     jobs, chosen = _prepared(task, settings)
-    with threads(jobs.options.thread_count):
+    with use_threads(jobs.options.thread_count):
         return forecast_of(jobs, make_plan(jobs, chosen))
 
 

@@ -143,12 +143,10 @@ class Seq2Seq(nn.Module, ABC):
             from the beginning of a text; default False.
         takes_gaps: whether a source's mask may hide a token between others; default True. Where False, as for an
             encoder that reads one token after the other, what is masked stands on the right.
-        trains_in_bfloat16: whether trainings in bfloat16 were seen to end close to those in float32; default False.
     """
 
     reads_one_sequence: bool = False
     takes_gaps: bool = True
-    trains_in_bfloat16: bool = False
 
     @property
     def device(self) -> torch.device:

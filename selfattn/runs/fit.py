@@ -16,29 +16,24 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from selfattn.console import say
-from selfattn.data.batches import Batch, collate
+from selfattn.data.batches import collate
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import loaded_plugins
-from selfattn.runs.directory import CHECKPOINT, CONFIG, METRICS, RECORD, RunConfig, RunDirectory, RunRecord, reopen
+from selfattn.runs.directory import CHECKPOINT, METRICS, RECORD, RunConfig, RunDirectory, RunRecord, reopen
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoints.checkpoint import CheckpointFile
-from selfattn.training.config import DeviceName, Precision, TrainingConfig
-from selfattn.training.device import choose_device
+from selfattn.training.config import DeviceName
+from selfattn.training.device import choose_device, default_threads, use_threads
 from selfattn.training.distributed.processes import Processes
-from selfattn.training.loop import cut_epoch, train_model
+from selfattn.training.loop import train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
-from selfattn.training.precision import faster_precision
-from selfattn.training.threads import faster_threads
-from selfattn.training.threads import threads as computing_with
-
-_LOW = "precision: bfloat16, with which steps are clearly faster on this processor; --precision float32 overrules"
 
 
 def fit(
@@ -55,7 +50,6 @@ def fit(
     observers: Sequence[Observer] = (),
     notes: Sequence[str] | None = None,
     sharded: bool = False,
-    choose_precision: bool = False,
 ) -> Run:
     """Train a model and keep the run.
 
@@ -77,15 +71,13 @@ def fit(
         save_every: steps from one checkpoint to the next; default as often as takes at most 2 % of the time, see
             :class:`selfattn.training.checkpoints.checkpoint.CheckpointFile`. The result does not depend on it.
         device: ``auto`` takes a CUDA device if there is one.
-        threads: of a CPU; 0 for those of the run that is gone on with, else 1, or all where a few timed steps are
-            clearly faster with them; default as many as PyTorch has now.
+        threads: on a CPU; default by the size of the model, see
+            :func:`~selfattn.training.device.default_threads`.
         observers: told of what happens, besides the progress and the run directory.
         notes: lines to say, by the first process, when the training begins: what is wrong before that is said alone;
             default those of the training set.
         sharded: each of several processes keeps a part of the model (:mod:`sharding`), and the first
             the whole weights in the host's memory.
-        choose_precision: on a CPU, take that of the run that is gone on with, else bfloat16 in place of float32 where
-            a few timed steps are clearly faster with it, and the model is no RNN. The run's settings say which it is.
 
     Raises:
         UserError: the directory is taken, the run to be resumed is done or has other settings, the model cannot read
@@ -105,15 +97,7 @@ def fit(
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
     keeper = None
     with ExitStack() as stack:
-        can_choose, earlier = where.type == "cpu" and processes.count == 1, out if resume else None
-        if threads == 0 and can_choose:
-            threads = _threads(model, config.training, data, earlier)
-        stack.enter_context(computing_with(threads or torch.get_num_threads()))
-        if choose_precision and can_choose:
-            precision = _precision(model, config.training, data, earlier)
-            if precision != config.training.precision:
-                config = replace(config, training=replace(config.training, precision=precision))
-                notes = [*(data.notes if notes is None else notes), _LOW]
+        stack.enter_context(use_threads(threads or default_threads(count_parameters(model)[0])))
         if processes.is_main:
             stack.enter_context(in_use(out))
             keeper = _keeper(config, tokenizer, model, out, command, resume=resume)
@@ -180,27 +164,6 @@ def _keeper(
             (out / METRICS).unlink(missing_ok=True)
     keeper.update(status="running", resumed=(*directory.record().resumed, now))
     return keeper
-
-
-def _threads(model: Seq2Seq, config: TrainingConfig, data: TrainingSet, earlier: Path | None) -> int:
-    """Choose how many: as a run that is gone on with, or as a few steps on validation pairs show."""
-    if earlier is not None and (earlier / RECORD).exists():
-        return int(RunDirectory(earlier).record().machine["threads"] or 1)
-    return faster_threads(model, _one_step(config, data), config, most=torch.get_num_threads())
-
-
-def _precision(model: Seq2Seq, config: TrainingConfig, data: TrainingSet, earlier: Path | None) -> Precision:
-    """Choose which, likewise."""
-    if earlier is not None and (earlier / CONFIG).exists():
-        return RunDirectory(earlier).config().training.precision
-    return faster_precision(model, _one_step(config, data), config) if config.precision == "float32" else "bfloat16"
-
-
-def _one_step(config: TrainingConfig, data: TrainingSet) -> Sequence[Batch]:
-    """Return batches of validation pairs, as many as a step has."""
-    tokenizer, order = data.tokenizer, torch.Generator().manual_seed(0)
-    cut, _ = cut_epoch(data.validation, config, pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, generator=order)
-    return next(cut)
 
 
 class _Progress(Observer):

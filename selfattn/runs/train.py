@@ -14,7 +14,7 @@ from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, check, command_line, divide
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
-from selfattn.training.distributed.launch import asked_threads, process_count
+from selfattn.training.distributed.launch import process_count
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
@@ -33,8 +33,7 @@ class TrainOptions:
         set: a setting of the model as name=value, such as encoder.dim=128; may be given several times.
         resume: go on with the training that --out holds; the result is the same as without the stop.
         device: where to compute; auto takes a GPU where there is one.
-        threads: to compute with on the CPU; where not given, as OMP_NUM_THREADS says, or 1, or all cores where a few
-            timed steps are clearly faster with them. It stands in the record; another number rounds otherwise.
+        threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
         save_every: steps between two checkpoints to go on from; where not given, after every validation, and in
             between as often as costs at most 2 % of the time.
         tensorboard: write learning curves for TensorBoard into this directory.
@@ -120,11 +119,10 @@ def train(task: str | Task, **settings: Any) -> Run:
             command=command_line(f"train {made.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT}),
             resume=options.resume,
             device=options.device,
-            threads=options.threads or asked_threads() or 0,
+            threads=options.threads,
             save_every=options.save_every,
             sharded=options.sharded,
             observers=observers,
-            choose_precision="precision" not in training,
         )
 
 

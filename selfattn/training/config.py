@@ -42,8 +42,7 @@ class TrainingConfig(Plain):
         teacher_forcing: probability that the model reads the right token before the next, and not its own guess; see
             :mod:`selfattn.training.objective.scheduled_sampling`.
         teacher_forcing_end: the same at the last step, reached in equal steps; default: it stays as it is.
-        precision: float32, or bfloat16 where autocast allows it (weights stay float32). Where it is not given,
-            `selfattn train` takes bfloat16 on a CPU where a few timed steps are clearly faster with it, but for RNNs.
+        precision: of the computation: float32, or bfloat16 where autocast allows it; weights stay float32.
         average: which weights are validated and kept: those of the step (``none``), their exponential moving average
             (``ema``), or the mean of those at the last validations (``last``).
         ema_decay: of ``ema``: how much of the average stays at each step, at most; see

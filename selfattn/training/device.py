@@ -1,14 +1,19 @@
-"""Where a model is trained."""
+"""Where a model is trained: the device, and the number of threads on a CPU."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import get_args
 
 import torch
 
 from selfattn.errors import UserError
 from selfattn.training.config import DeviceName
+
+LARGE_MODEL = 10_000_000
+"""Parameters from which on a model is trained with two threads."""
 
 
 def choose_device(name: DeviceName = "auto") -> torch.device:
@@ -38,3 +43,27 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
         )
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
+
+
+def default_threads(parameters: int) -> int:
+    """Return the number of CPU threads for a training: 1 below :data:`LARGE_MODEL` parameters, else 2.
+
+    The number depends on nothing but the model, because another number adds in another order. In a small model threads
+    mostly wait for each other.
+
+    Example:
+        >>> default_threads(300_000), default_threads(60_000_000)
+        (1, 2)
+    """
+    return 1 if parameters < LARGE_MODEL else 2
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Let torch compute with this number of threads inside a ``with`` block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

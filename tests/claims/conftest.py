@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 from counted_claim import Counted
-from small_runs import Cli, cli
+from small_runs import Cli
 from third_party import Plugins
 
 from selfattn.registry import CLAIMS
-
-__all__ = ["cli"]
 
 
 @pytest.fixture

@@ -223,10 +223,9 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, settings: dict[str, Any
         CompareOptions(models=MODELS, out=tmp_path, **settings)
 
 
-@pytest.mark.parametrize(("asked", "count"), [("", 1), ("3", 3), ("4,2", 4), ("many", 1), ("0", 1)])
-def test_the_threads_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, count: int) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert CompareOptions(models=MODELS, out=tmp_path).thread_count == count
+def test_the_threads_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert CompareOptions(models=MODELS, out=tmp_path).thread_count == 1
     assert CompareOptions(models=MODELS, out=tmp_path, threads=2).thread_count == 2
 
 

@@ -1,4 +1,4 @@
-"""A small comparison to be damaged and forged, and the command line called from inside."""
+"""A small comparison to be damaged and forged."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_runs import cli, runs, small, tiny, train
 
 from selfattn.comparison.compare import compare
-
-__all__ = ["cli", "runs", "small", "tiny", "train"]
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import Cli, Train
 
 from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
-from selfattn.runs.directory import check_is_free
+from selfattn.runs.directory import RunDirectory, check_is_free
+from selfattn.training import device
 from selfattn.training.device import choose_device
 from selfattn.training.distributed import processes
 from selfattn.training.distributed.launch import is_main_process
@@ -100,3 +102,25 @@ def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch:
     ) as caught:
         Processes.join(torch.device("cpu"))
     assert "\n" not in str(caught.value)
+
+
+def test_threads_follow_from_the_size_of_the_model_alone(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    before = torch.get_num_threads()
+    train("rnn-plain", tmp_path / "small")
+    parameters = RunDirectory(tmp_path / "small").record().parameters
+    assert RunDirectory(tmp_path / "small").record().machine["threads"] == 1
+    monkeypatch.setattr(device, "LARGE_MODEL", parameters)
+    train("rnn-plain", tmp_path / "large")
+    assert RunDirectory(tmp_path / "large").record().machine["threads"] == 2
+    train("rnn-plain", tmp_path / "requested", threads=1)
+    assert RunDirectory(tmp_path / "requested").record().machine["threads"] == 1
+    assert torch.get_num_threads() == before
+
+
+def test_a_number_of_threads_that_cannot_be_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    done = cli("train", "dates", "--quick", "--out", tmp_path / "run", "--threads", "0")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "threads" in done.err

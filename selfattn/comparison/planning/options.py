@@ -11,7 +11,6 @@ from selfattn.errors import SettingError
 from selfattn.runs.task import Budget
 from selfattn.settings import check
 from selfattn.training.config import MOST_THREADS, DeviceName
-from selfattn.training.distributed.launch import asked_threads
 from selfattn.words.catalogue import LANGS, SOURCE
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class CompareOptions:
         backend: where they are done: processes of this machine, or the workers of a Dask or Ray cluster, which have to
             see --out under the same path.
         address: of the cluster, such as tcp://10.0.0.1:8786 for Dask or 10.0.0.1:6379 for Ray.
-        threads: threads of each; where not given, as OMP_NUM_THREADS says, or 1.
+        threads: CPU threads of each training; default 1.
         device: where to compute; auto takes a GPU where there is one.
         plan_only: say what there is to train, about how long it takes and how much disk; train nothing.
     """
@@ -111,7 +110,7 @@ class CompareOptions:
     @property
     def thread_count(self) -> int:
         """How many threads each training has: models this small gain nothing from a second."""
-        return self.threads or asked_threads() or 1
+        return self.threads or 1
 
     def __post_init__(self) -> None:
         check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")

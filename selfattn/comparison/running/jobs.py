@@ -133,6 +133,7 @@ class Jobs:
                     path,
                     command=self.command,
                     device=self.options.device,
+                    threads=self.options.thread_count,
                     label=job.label,
                     resume=True,
                     observers=observers,

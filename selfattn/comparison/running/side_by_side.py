@@ -34,7 +34,7 @@ from selfattn.errors import UserError
 from selfattn.files import writing
 from selfattn.interrupts import SIGNALS, first_interrupt
 from selfattn.registry import DOORS, load_plugin, loaded_plugins
-from selfattn.training.threads import threads
+from selfattn.training.device import use_threads
 
 _ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
 
@@ -272,7 +272,7 @@ def _do_in_worker(parcel: bytes, job: Job, folder: str, *, notes: bool) -> None:
     with ExitStack() as stack:
         if _on_gpus(jobs.options):
             _take_gpu(logs.path, stack)
-        stack.enter_context(threads(jobs.options.thread_count))
+        stack.enter_context(use_threads(jobs.options.thread_count))
         reporter = stack.enter_context(reported(logs, job, raises=False))
         jobs.train_and_test(job, [reporter], notes=notes)
 

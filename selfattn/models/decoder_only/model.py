@@ -66,8 +66,6 @@ class DecoderOnly(Seq2Seq):
         window: how many positions back a token sees, itself included; default all.
     """
 
-    trains_in_bfloat16 = True
-
     def __init__(
         self,
         embed: TokenEmbedding,

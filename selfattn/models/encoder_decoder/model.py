@@ -19,11 +19,9 @@ class Encoder(nn.Module, ABC):
 
     Attributes:
         takes_gaps: see :class:`~selfattn.models.protocol.Seq2Seq`.
-        trains_in_bfloat16: likewise.
     """
 
     takes_gaps: bool = True
-    trains_in_bfloat16: bool = False
 
     def __init__(self, *, output_dim: int) -> None:
         super().__init__()
@@ -41,11 +39,9 @@ class Decoder(nn.Module, ABC):
 
     Attributes:
         output: maps ``[.. d]`` to logits ``[.. v]``.
-        trains_in_bfloat16: see :class:`~selfattn.models.protocol.Seq2Seq`.
     """
 
     output: nn.Linear
-    trains_in_bfloat16: bool = False
 
     @abstractmethod
     def start(self, memory: EncoderMemory) -> DecoderState:
@@ -73,7 +69,6 @@ class EncoderDecoder(Seq2Seq):
         self.encoder = encoder
         self.decoder = decoder
         self.takes_gaps = encoder.takes_gaps
-        self.trains_in_bfloat16 = encoder.trains_in_bfloat16 and decoder.trains_in_bfloat16
 
     def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
         """Run the encoder."""

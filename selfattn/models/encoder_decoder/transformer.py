@@ -25,8 +25,6 @@ class TransformerEncoder(Encoder):
         norm: applied to the last block's output; pre-norm needs one, post-norm does not. Default none.
     """
 
-    trains_in_bfloat16 = True
-
     def __init__(
         self, embed: TokenEmbedding, layers: Sequence[TransformerBlock], *, norm: nn.Module | None = None
     ) -> None:
@@ -89,8 +87,6 @@ class TransformerDecoder(Decoder):
         norm: applied to the last block's output; default none.
         window: how many positions back a token sees, itself included; default all.
     """
-
-    trains_in_bfloat16 = True
 
     def __init__(
         self,

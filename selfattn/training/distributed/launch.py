@@ -17,12 +17,6 @@ def process_count() -> int:
     return _environment("WORLD_SIZE", 1)
 
 
-def asked_threads() -> int | None:
-    """Return the number of threads that ``OMP_NUM_THREADS`` asks for; None where it does not."""
-    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(asked) or None if asked.isascii() and asked.isdecimal() else None
-
-
 def _environment(name: str, default: int) -> int:
     text = os.environ.get(name, "")
     if not text:
