@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfattn.console import say
 from selfattn.errors import SettingError, option
 from selfattn.registry import loaded_plugins
 
@@ -24,8 +23,7 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
 
     Args:
         given: values by name.
-        kinds: the dataclasses; no two have a field of the same name. One may say in ``renamed`` what a field was called
-            before; it is still understood, with a note.
+        kinds: the dataclasses; no two have a field of the same name.
 
     Returns:
         For each dataclass, in their order, what was given of its fields, as :func:`as_declared` reads it.
@@ -43,7 +41,6 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
         >>> divide({"left": 5}, Size, Place)
         [{}, {'left': 5}]
     """
-    given = _as_now_called(given, *kinds)
     fields = [{field.name for field in dataclasses.fields(kind) if field.init} for kind in kinds]
     known = set().union(*fields)
     for name in given:
@@ -84,17 +81,6 @@ def as_declared(name: str, value: Any, hint: Any) -> Any:
     if not isinstance(value, str | os.PathLike):
         raise SettingError(f"`{name}`: expected a path, got {value!r}")
     return Path(value)
-
-
-def _as_now_called(given: Settings, *kinds: type[Any]) -> Settings:
-    found = dict(given)
-    for old, new in (pair for kind in kinds for pair in getattr(kind, "renamed", {}).items()):
-        if old in found:
-            if new in found:
-                raise SettingError(f"`{old}` is what `{new}` was called; give one of them")
-            found[new] = found.pop(old)
-            say(f"note: {old} is called {new} now")
-    return found
 
 
 def changed(options: Any) -> dict[str, Any]:

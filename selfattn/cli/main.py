@@ -19,6 +19,7 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from selfattn import __version__
 from selfattn.cli import runs, sharing
 from selfattn.cli.claims import claims_commands
+from selfattn.cli.options import BasicHelp, unwrapped
 from selfattn.cli.tasks import compare_command, mention, train_command
 from selfattn.cli.tokenizer_commands import inspect, train
 from selfattn.console import say
@@ -28,7 +29,7 @@ from selfattn.registry import TASKS, load_plugin
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
-_PLUGIN = "--plugin"
+_PLUGIN, _ALL = "--plugin", "--help-all"
 _HELP = (
     "Build, train, look inside and compare attention models.\n\n"
     "Parts of your own (scores, positions, models, tasks, metrics, sections, claims) come in with --plugin "
@@ -42,14 +43,16 @@ _GROUPS = {
 }
 
 
-def make_commands(arguments: Sequence[str] = ()) -> App:
+def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> App:
     """Make the program, with the commands of every task that is known by now.
 
     Args:
         arguments: those that it is going to be run with; of the tasks' commands only the one that is called gets its
             options, so that no other waits for them.
+        everything: let help show all options, not the basic ones alone.
     """
     app = make_app("selfattn", help=_HELP)
+    app.help_formatter = BasicHelp(everything)
     groups = {name: make_app(name, help=help) for name, help in _GROUPS.items()}
     for name, task in TASKS.items():
         for group, make, help in (
@@ -65,6 +68,7 @@ def make_commands(arguments: Sequence[str] = ()) -> App:
     for part in groups.values():
         app.command(part)
     for command in (*runs.COMMANDS, *sharing.COMMANDS):
+        command.__doc__ = unwrapped(command.__doc__ or "")
         app.command(command)
     return app
 
@@ -90,7 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
         for plugin in plugins:
             load_plugin(plugin)
-        make_commands(rest)(rest)
+        options = rest[: rest.index("--")] if "--" in rest else rest
+        if everything := _ALL in options:
+            rest = ["--help" if word == _ALL else word for word in rest]
+        make_commands(rest, everything)(rest)
         _flush()  # here, where a broken pipe can still be caught
     except UnusedCliTokensError as error:
         surplus = " ".join(error.unused_tokens or ())

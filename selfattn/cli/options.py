@@ -3,14 +3,17 @@
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
 import dataclasses
+import inspect
 import re
 import typing
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter, Token
+from cyclopts.help import DefaultFormatter
 
 from selfattn.errors import option
 
@@ -58,7 +61,6 @@ _TYPES: dict[Any, Any] = {
     tuple[float, ...]: Annotated[tuple[float, ...], Parameter(converter=_numbers, n_tokens=1)],
     tuple[Path, ...]: Files,
 }
-_FIRST_GROUP = 6  # of the named groups, behind the parameters that have none
 
 
 def options_of(
@@ -68,17 +70,19 @@ def options_of(
     leave_out: Sequence[str] = (),
     all_open: bool = False,
     group: str = "",
+    basic: Sequence[str] = (),
 ) -> type[Any]:
     """Make the dataclass that a command takes in place of a plain one: the same fields with what cyclopts needs.
 
     Args:
-        kind: a dataclass whose docstring says under ``Attributes`` what each field is; ``groups``, where it has such,
-            says under which headings of the help its fields stand, and ``repeated`` which lists of texts are given by
-            naming the option again, not by commas.
-        defaults: other defaults than those of the dataclass, by name.
+        kind: a dataclass that documents its fields under ``Attributes``. ``groups``, if there is such, maps headings to
+            fields that only ``--help-all`` shows; ``repeated`` names lists of texts that are given by repeating the
+            option instead of by commas.
+        defaults: defaults that differ from the dataclass, by name.
         leave_out: fields that are no options.
-        all_open: every default is None, which stands for nothing given; default False.
-        group: a heading for all of them; default none.
+        all_open: make None every default, for "not given". Default False.
+        group: heading, shown by ``--help-all``, of all fields that are not ``basic``. Default none.
+        basic: fields that stand outside ``group``.
 
     Example:
         >>> @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,59 +90,87 @@ def options_of(
         ...     '''A size.
         ...
         ...     Attributes:
-        ...         width: in metres.
+        ...         width: Width in metres.
         ...     '''
         ...     width: int = 3
         >>> options_of(Size)().width
         3
     """
     hints = typing.get_type_hints(kind, include_extras=True)
-    before = {new: old for old, new in getattr(kind, "renamed", {}).items()}
-    headings = {name: heading for heading, names in getattr(kind, "groups", {}).items() for name in names}
-    order = {
-        heading: Group(heading, sort_key=_FIRST_GROUP + k) for k, heading in enumerate(getattr(kind, "groups", ()))
-    }
-    made: list[Any] = []
-    for field in dataclasses.fields(kind):
-        if field.name in leave_out:
-            continue
-        type_, changed = hints[field.name], {field.name: None} if all_open else defaults or {}
-        if changed.get(field.name, ...) is None and NoneType not in typing.get_args(type_):
-            type_ = type_ | None
-        heading = order.get(headings.get(field.name, ""), Group(group, sort_key=20) if group else None)
-        type_ = type_ if field.name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
-        if heading is not None:
-            type_ = Annotated[type_, Parameter(group=heading)]
-        if field.name in before:
-            hidden: Any = Parameter(show=False)  # what it was called before
-            made.append(
-                (before[field.name], Annotated[type_, hidden], dataclasses.field(default=field.default, kw_only=True))
-            )
+    fields = [field for field in dataclasses.fields(kind) if field.name not in leave_out]
+    groups = {group: [field.name for field in fields if field.name not in basic]} if group else {}
+    groups |= getattr(kind, "groups", {})
+    heading_of = {name: _heading(heading) for heading, names in groups.items() for name in names}
+    options: list[Any] = []
+    for field in fields:
+        type_, name = hints[field.name], field.name
         default: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
-        if field.name in changed:
-            default = {"default": changed[field.name]}
-        made.append((field.name, type_, dataclasses.field(**default, kw_only=True)))
-    found = joined(fields=made)
-    found.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
-    return found
+        if all_open or name in (defaults or {}):
+            default = {"default": None if all_open else (defaults or {})[name]}
+            if default["default"] is None and NoneType not in typing.get_args(type_):
+                type_ = type_ | None
+        type_ = type_ if name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
+        if name in heading_of:
+            type_ = Annotated[type_, Parameter(group=heading_of[name])]
+        options.append((name, type_, dataclasses.field(**default, kw_only=True)))
+    made = joined(fields=options)
+    made.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
+    return made
+
+
+@cache
+def _heading(name: str) -> Group:
+    """Make the group of a heading; help shows groups in the order in which they were made."""
+    return Group.create_ordered(name)
 
 
 def joined(*kinds: type[Any], fields: Sequence[Any] = ()) -> type[Any]:
-    """Make one dataclass of several that :func:`options_of` made: the fields of all, in their order, with their help.
+    """Make one dataclass with the fields and the help of several that :func:`options_of` made.
 
     Args:
         kinds: no two have a field of the same name.
         fields: further ones, as ``dataclasses.make_dataclass`` takes them; default none.
     """
-    found = dataclasses.make_dataclass("Options", fields, bases=kinds[::-1], frozen=True)
-    found.__module__ = __name__  # cyclopts takes what is of the standard library for a plain type
-    return Parameter(name="*")(found)
+    options = dataclasses.make_dataclass("Options", fields, bases=kinds[::-1], frozen=True)
+    options.__module__ = __name__  # cyclopts takes a class of the standard library for a plain type
+    return Parameter(name="*")(options)
 
 
 def _as_help(docstring: str, names: Sequence[str], leave_out: Sequence[str]) -> str:
-    """A docstring of the library as help: options by their names there, and without references to the code."""
-    text = re.sub(r"[;,]? see\s+:\w+:`[^`]*`", "", docstring)
-    for name in leave_out:  # else it would be that of another's field of this name
+    """Return a docstring as help: options by their names, no markup, one line for each paragraph."""
+    text = docstring.partition("    Raises:")[0].partition("    Example:")[0]
+    for name in leave_out:  # else it would document another dataclass's field of this name
         text = re.sub(rf"(?ms)^        {name}: .*?(?=^(        \w|$))", "", text)
-    text = re.sub("``(.*?)``", lambda found: option(found[1]) if found[1] in names else found[1], text)
-    return text.partition("    Raises:")[0].partition("    Example:")[0]
+    text = re.sub("``(.*?)``", lambda match: option(match[1]) if match[1] in names else match[1], text)
+    return unwrapped(re.sub(r":\w+:`(?:[^`]*\.)?([^`]*)`", r"\1", text))
+
+
+def unwrapped(docstring: str) -> str:
+    """Put each paragraph, and each description of an argument, on one line, for the terminal to wrap.
+
+    Example:
+        >>> unwrapped("Do this\\nand that.")
+        'Do this and that.'
+    """
+    text = re.sub(r"\n {8,}", " ", inspect.cleandoc(docstring))
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", text)
+
+
+class BasicHelp(DefaultFormatter):
+    """Shows the basic options of a command, and names ``--help-all`` for its groups of others.
+
+    Args:
+        everything: show the groups too.
+    """
+
+    def __init__(self, everything: bool) -> None:
+        super().__init__()
+        self.hides, self.mentions = not everything, not everything
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        """Print one panel of the help."""
+        if not self.hides or panel.title in ("Commands", "Arguments", "Parameters"):
+            super().__call__(console, options, panel)
+        elif self.mentions and panel.entries:
+            console.print("More: --help-all")
+            self.mentions = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from selfattn.cli.options import joined, options_of
+from selfattn.cli.options import joined, options_of, unwrapped
 from selfattn.console import say
 from selfattn.runs.task import Task
 from selfattn.settings import changed
@@ -16,7 +16,7 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.launch import is_main_process
 from selfattn.words.catalogue import SOURCE
 
-_TRAINING = "Training (where not given, as the recipe says)"
+_TRAINING, _BASIC = "Training (defaults: the recipe of the task)", ("epochs", "batch_size", "lr")
 
 
 def train_command(task: type[Task]) -> Callable[..., None]:
@@ -66,7 +66,7 @@ def mention(text: str | None) -> Callable[..., None]:
     def command() -> None:
         """Do nothing."""
 
-    command.__doc__ = inspect.cleandoc(text or "")
+    command.__doc__ = unwrapped(text or "")
     return command
 
 
@@ -74,7 +74,13 @@ def _command(
     work: Callable[[Mapping[str, Any], Path], None], text: str | None, first: type[Any], *kinds: type[Any]
 ) -> Callable[..., None]:
     """Make a command that takes the options of several dataclasses, and those of a training."""
-    training = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True, group=_TRAINING)
+    training = options_of(
+        TrainingConfig,
+        leave_out=("seed", "betas"),
+        all_open=True,
+        group=_TRAINING,
+        basic=("epochs", "batch_size", "lr"),
+    )
     kind = joined(first, *map(options_of, kinds), training)
     has_required = any(field.default is dataclasses.MISSING for field in dataclasses.fields(kind))
     usual = inspect.Parameter.empty if has_required else kind()
@@ -82,6 +88,6 @@ def _command(
     def command(*, options: Any = usual) -> None:
         work(changed(options), options.out)
 
-    command.__doc__ = inspect.cleandoc(text or "")
+    command.__doc__ = unwrapped(text or "")
     command.__annotations__["options"] = kind  # what cyclopts reads
     return command

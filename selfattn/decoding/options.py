@@ -21,15 +21,15 @@ class DecodingOptions:
     """How an output is decoded: greedily, by beam search, or by sampling.
 
     Attributes:
-        beam: hypotheses that go on at each step; default 1, greedy decoding.
-        length_penalty: alpha of :class:`selfattn.decoding.hypotheses.LengthPenalty`, of a beam; default 0, none.
-        n_best: outputs for each input, at most as many as the beam is wide; default 1.
-        sample: draw every token instead of searching; default False.
-        temperature: divides the logits before drawing; above 0, default 1.
-        top_k: draw from so many tokens only, the most probable; default all.
-        top_p: draw from the fewest most probable tokens that together reach this share; in (0, 1], default all.
-        seed: of the drawing. Every input has its own stream, so that neither the batch nor the other inputs matter.
-        max_length: most tokens of an output, its end counted; default what the run was trained for.
+        beam: Beam size. 1: greedy decoding.
+        length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
+        n_best: Outputs per input. At most the beam size.
+        sample: Sample tokens instead of searching.
+        temperature: Divisor of the logits before sampling.
+        top_k: Sample from the k most probable tokens. Default: all.
+        top_p: Sample from the fewest tokens whose probabilities sum to p. Default: all.
+        seed: Seed of the sampling. Each input has its own random stream.
+        max_length: Longest output, in tokens with the end token. Default: as in training.
 
     Raises:
         UserError: a value is out of its range, or two of them do not go together.

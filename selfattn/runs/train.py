@@ -26,18 +26,17 @@ class TrainOptions:
     """Settings of every training of one model, besides those of the task and of how it is trained.
 
     Attributes:
-        model: which model; `selfattn models` lists them.
-        out: where the run is kept; must not hold one already.
-        seed: of every random stream of the run.
-        quick: a small training that ends within seconds, to try things out.
-        set: a setting of the model as name=value, such as encoder.dim=128; may be given several times.
-        resume: go on with the training that --out holds; the result is the same as without the stop.
-        device: where to compute; auto takes a GPU where there is one.
+        model: Model to train, by name. `selfattn models` lists them.
+        out: Directory for the run. Must not contain one.
+        seed: Seed of all random streams.
+        quick: Train briefly, within seconds, for a first try.
+        set: Model setting as name=value, such as encoder.dim=128. May be repeated.
+        resume: Continue the training in --out. The result equals an uninterrupted training.
+        device: Device to compute on. auto takes a GPU if there is one.
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
-        save_every: steps between two checkpoints to go on from; where not given, after every validation, and in
-            between as often as costs at most 2 % of the time.
-        tensorboard: write learning curves for TensorBoard into this directory.
-        sharded: for a model too large for one device: of several processes, which torchrun starts, each keeps a part.
+        save_every: Steps between checkpoints. Default: each validation, and more often if that costs under 2 %.
+        tensorboard: Directory for TensorBoard learning curves.
+        sharded: Shard a model too large for one device over the processes of torchrun.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)

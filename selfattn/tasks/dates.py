@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from selfattn.errors import SettingError, UserError
 from selfattn.results.gates import Floor
@@ -40,13 +40,13 @@ class DateOptions:
     """Where dates come from.
 
     Attributes:
-        locales: CLDR locales of the embedded dates, separated by commas.
-        withhold_years: years between 1900 and 2099 that neither training nor test shows, separated by commas, such as
-            ``1943,2050-2059``; the report has a part for them.
-        data: take pairs from two parallel files instead, or from one (TSV, CSV, JSON lines or the book's), plain or
-            .gz.
-        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
+        locales: CLDR locales of the generated dates, separated by commas.
+        withhold_years: Years to withhold from training and test, such as ``1943,2050-2059``; reported separately.
+        data: Pairs from two parallel files or one file (TSV, CSV, JSON lines) instead.
+        columns: Source and target column, by name or number, separated by a comma.
     """
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Data": ("withhold_years", "columns")}
 
     locales: tuple[str, ...] = LOCALES
     withhold_years: tuple[str, ...] = ()
@@ -105,8 +105,8 @@ class Dates(Task):
     Options = DateOptions
     train_help = """Train one model to write dates in ISO form.
 
-    The embedded dates come from CLDR and have no end; training and test share no day. Years are 1900 to 2099; a
-    two-digit year is read as POSIX does: 69-99 as 19xx, 00-68 as 20xx.
+    Dates from 1900 to 2099 are generated from CLDR; training and test share no day. Two-digit years 69-99 mean 19xx,
+    00-68 mean 20xx.
     """
     compare_help = (
         "Compare models on dates: train each, test on unseen dates, write report.html, report.md and results.json."

@@ -30,11 +30,9 @@ class TextOptions:
     """Which texts are read.
 
     Attributes:
-        data: a text file in UTF-8, one text a line, plain or .gz; empty lines are skipped.
-        valid: another one to choose the best weights by; where none is given, a tenth of the different lines, at most
-            --validation-items of them.
-        context: most characters that are read as one; a longer line is cut into windows that know nothing of each
-            other.
+        data: Text file in UTF-8, one text per line, plain or .gz.
+        valid: Validation text. Default: a tenth of the distinct lines, at most --validation-items.
+        context: Longest training window, in characters. Longer lines are split.
     """
 
     data: Path
@@ -52,8 +50,7 @@ class LanguageModel(Task):
     Options = TextOptions
     train_help = """Train a language model on the characters of a text file.
 
-    The best weights are those of the lowest perplexity on the validation. A line of more than --context characters is
-    cut into windows. The model has to be a decoder-only one; it gets a source of no tokens.
+    The model must be decoder-only. The weights with the lowest validation perplexity are kept.
     """
     model = "decoder-only"
     takes_pairs = False

@@ -48,41 +48,33 @@ class TranslationOptions:
     """Where pairs come from, and what tokens they are cut into.
 
     Attributes:
-        source: language of the sources; of cldr any locale that Babel knows.
-        target: language of the targets, likewise.
-        data: two parallel files, or one file of pairs (TSV, CSV or JSON lines), plain or .gz.
-        valid: likewise, to choose the best weights by; where none is given, a part of the training file that shares no
-            sentence with the rest.
-        test: likewise, to test on; where none is given, another such part.
-        hub: a dataset on the Hugging Face Hub, or a directory of one, instead of files.
-        hub_config: its configuration.
-        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
-        streaming: read the training data as they are needed; memory does not grow with them.
-        held_out: pairs of each part that is not given; where not given, a twentieth of all, at most 2,000. Pairs with a
-            source or a target in common, case and punctuation ignored, stay together.
-        split_seed: of these parts, which are the same for every --seed.
-        max_characters: longest text of a training pair; where not given 1,000; 0 for no limit.
-        max_ratio: how many times longer or shorter than usual a training pair's target may be for its source; where not
-            given 3; 0 for no limit.
-        keep_overlap: keep training pairs whose source or target stands in validation or test files; they are counted
-            in any case.
-        keep_duplicates: keep training pairs that come again.
-        plain_spaces: write every kind and run of spaces, such as those in front of French marks, as one plain space.
-        tokenizer: characters, or subwords (unigram or BPE); characters for cldr, else BPE.
-        vocab_size: of subwords; 8,000 where not given.
-        separate: one vocabulary for each language instead of a joint one.
-        sampling: share of other segmentations than the best while training (BPE-dropout, or the sharpness of unigram
-            sampling); 0 is none.
+        source: Source language, such as en. For CLDR phrases, any locale.
+        target: Target language, such as ko. For CLDR phrases, any locale.
+        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
+        valid: Validation files. Default: sentences held out from --data.
+        test: Test files. Default: sentences held out from --data.
+        hub: Dataset on the Hugging Face Hub, or its directory, instead of files.
+        hub_config: Configuration of the Hub dataset.
+        columns: Source and target column, by name or number, separated by a comma.
+        streaming: Read training data on the fly, in constant memory.
+        held_out: Pairs per held-out part. Default: 5 % of all, at most 2,000.
+        split_seed: Seed of the held-out split. Independent of --seed.
+        max_characters: Longest training text, in characters. Default: 1,000. 0: no limit.
+        max_ratio: Largest length ratio of a training pair, relative to the usual ratio. Default: 3. 0: no limit.
+        keep_overlap: Keep training pairs that share a text with validation or test.
+        keep_duplicates: Keep repeated training pairs.
+        plain_spaces: Replace every run of spaces by one plain space.
+        tokenizer: Token type. Default: characters for CLDR phrases, else BPE.
+        vocab_size: Subword vocabulary size. Default: 8,000.
+        separate: Learn one vocabulary per language instead of a joint one.
+        sampling: Subword regularisation while training (BPE-dropout or unigram sampling). 0: none.
     """
 
-    renamed: ClassVar[Mapping[str, str]] = {"train": "data"}
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Data (where none is given: cldr, which needs no download)": (
-            "source", "target", "data", "valid", "test", "hub", "hub_config", "columns", "streaming",
-        ),
-        "Cleaning and splitting (of files and the Hub)": _CLEANING,
+        "Data (default: CLDR phrases)": ("valid", "test", "hub", "hub_config", "columns", "streaming"),
+        "Cleaning and splitting of files and Hub datasets": _CLEANING,
         "Tokens": ("tokenizer", "vocab_size", "separate", "sampling"),
-    }  # fmt: skip
+    }
 
     source: str = "en"
     target: str = "ko"
@@ -155,16 +147,18 @@ class TranslationTests:
     """How compared models are tested.
 
     Attributes:
-        beam: width of the beam that tests are decoded with; where not given 1, which is greedy, and on a corpus 5.
-        length_penalty: alpha of the beam's length penalty; where not given 0, and on a corpus 1 unless the beam is 1.
-        gold: hold attention against hand-made links between words, as `selfattn align --gold` does.
-        sentences: the words of the pairs that --gold links.
-        base: what --gold counts words from; where not given, found out from the links.
-        floor: what every run has to reach on the test, for others did on the same data: metric=value, with bleu, chrf,
-            exact_match or bleu_lowercased_tokenised; of one that does not, the report says so beside the verdict.
-            Needs --floor-source.
-        floor_source: who reached what, on what; it stands in the report.
+        beam: Beam size for the test. Default: 1 (greedy) for CLDR phrases, else 5.
+        length_penalty: Length penalty for the test. Default: 0 for CLDR phrases, else 1.
+        gold: Word alignments to score attention against, as in `selfattn align --gold`.
+        sentences: Tokenised sentence pairs that --gold aligns.
+        base: First word index in --gold, 0 or 1. Default: detected.
+        floor: Published baseline as metric=value, such as bleu=30. Runs below it are reported.
+        floor_source: Source of the baseline, for the report.
     """
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Test": ("beam", "length_penalty", "gold", "sentences", "base", "floor", "floor_source")
+    }
 
     beam: int | None = None
     length_penalty: float | None = None
@@ -185,12 +179,13 @@ class Translation(Task):
     name = "translation"
     Options = TranslationOptions
     TestOptions = TranslationTests
-    train_help = "Train one model to translate; without files, on phrases of CLDR."
+    train_help = """Train one model to translate.
+
+    Without --data, it translates generated phrases of CLDR (dates, numbers, units, prices), without a download.
+    """
     compare_help = """Compare models on translation: train each, test on unseen sentences, write the report.
 
-    Without files, on phrases of CLDR (dates, times, spans of time, units, prices, numbers, lists of names), which have
-    no end and need no download. Where no models are named, rnn-attention and transformer are compared, and on a corpus
-    luong-bidirectional and transformer.
+    Without --data, the models translate generated phrases of CLDR (dates, numbers, units, prices), without a download.
     """
     models = ()
     match = "parameters"

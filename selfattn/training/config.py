@@ -22,36 +22,32 @@ class TrainingConfig(Plain):
     """How a model is trained.
 
     Attributes:
-        seed: of every random stream of the run (order of the data, first weights, dropout).
-        epochs: how many; ``max_steps`` overrides it.
-        max_steps: stop after so many steps of the optimizer, in whatever epoch; the schedule falls over as many.
-            Needed where the data are a stream, whose length nobody knows. Default: all epochs.
-        items_per_epoch: pairs in an epoch; default for a file all of it.
-        batch_size: pairs in a batch.
-        max_tokens: most tokens in a batch, source and target with padding; default no limit.
-        accumulate: batches whose gradients make one step, weighted by their tokens, as if they were one large batch.
-        lr: the highest learning rate.
-        schedule: how the rate falls after the warm-up; see :func:`selfattn.training.optim.optimizer.lr_factor`.
-        warmup: share of all steps over which the rate rises from zero.
-        warmup_steps: the same as a number of steps, in place of the share.
-        weight_decay: of AdamW; biases, norms and embeddings never decay.
-        betas: of AdamW.
-        clip_norm: the gradient is scaled down to this norm where it is longer; 0 leaves it.
-        label_smoothing: probability mass spread evenly over the vocabulary.
-        r_drop: weight of the divergence between two passes with different dropout (Wu et al. 2021); 0 makes one pass.
-        teacher_forcing: probability that the model reads the right token before the next, and not its own guess; see
-            :mod:`selfattn.training.objective.scheduled_sampling`.
-        teacher_forcing_end: the same at the last step, reached in equal steps; default: it stays as it is.
-        precision: of the computation: float32, or bfloat16 where autocast allows it; weights stay float32.
-        average: which weights are validated and kept: those of the step (``none``), their exponential moving average
-            (``ema``), or the mean of those at the last validations (``last``).
-        ema_decay: of ``ema``: how much of the average stays at each step, at most; see
-            :class:`selfattn.training.optim.averaging.ExponentialAverage`.
-        average_last: of ``last``: over how many validations.
-        validation_items: unseen pairs for the validation.
-        validate_every: steps between two validations, and one after the last step; default: after each epoch.
-        patience: stop after so many validations in a row that did not find better weights; default: never.
-        target_exact_match: stop when the validation reaches this share; default: never.
+        seed: Seed of all random streams of the run (order of the data, initialisation, dropout).
+        epochs: Number of epochs. ``max_steps`` overrides it.
+        max_steps: Optimizer steps to train for. Required for streamed data. Default: all epochs.
+        items_per_epoch: Pairs in an epoch. Default: the full file.
+        batch_size: Pairs in a batch.
+        max_tokens: Largest batch, in source and target tokens with padding. Default: no limit.
+        accumulate: Batches to accumulate gradients over before each step, weighted by tokens.
+        lr: Learning rate. Peak value after warm-up.
+        schedule: Learning-rate schedule after warm-up.
+        warmup: Share of all steps for learning-rate warm-up.
+        warmup_steps: Steps of learning-rate warm-up. Replaces the share.
+        weight_decay: Weight decay of AdamW. Spares biases, norms and embeddings.
+        betas: Betas of AdamW.
+        clip_norm: Largest gradient norm; larger gradients are scaled down. 0: no clipping.
+        label_smoothing: Probability mass spread evenly over the vocabulary.
+        r_drop: Weight of R-Drop, the divergence between two dropout passes (Wu et al. 2021).
+        teacher_forcing: Probability of feeding the correct previous token instead of the model's prediction.
+        teacher_forcing_end: The same at the last step, approached linearly. Default: constant.
+        precision: float32, or bfloat16 autocast. Weights stay float32.
+        average: Weights to validate and keep: current ones, exponential average, or mean of the last validations.
+        ema_decay: Largest decay of the exponential average (``average`` ema).
+        average_last: Validations to average the weights of (``average`` last).
+        validation_items: Pairs in the validation set.
+        validate_every: Steps between validations. Default: once per epoch.
+        patience: Stop after this many validations without improvement. Default: never.
+        target_exact_match: Stop when the validation's exact match reaches this share. Default: never.
 
     Raises:
         SettingError: a value is out of its range.

@@ -26,7 +26,12 @@ def test_version_and_help(cli: Cli) -> None:
     assert cli("--version").out.strip() == selfattn.__version__
     shown = cli("--help").out
     assert all(command in shown for command in ("compare", "train", "evaluate", "predict", "attention", "models"))
-    assert "--target-exact-match" in cli("train", "dates", "--help").out
+    basic, everything = cli("train", "dates", "--help").out, cli("train", "dates", "--help-all").out
+    assert "--epochs" in basic
+    assert basic.endswith("More: --help-all\n")
+    assert "--target-exact-match" not in basic
+    assert "--target-exact-match" in everything
+    assert "More:" not in everything
     assert "[default: compare/dates]" in cli("compare", "dates", "--help").out
 
 

@@ -13,13 +13,11 @@ import pytest
 from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.comparison.costs import COSTS
-from selfattn.comparison.planning.plan import Plan, Planned, read_plan, read_to_resume
+from selfattn.comparison.planning.plan import read_plan
 from selfattn.comparison.running import jobs
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError
-from selfattn.models.config import config_to_dict
-from selfattn.models.presets import PRESETS
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 
@@ -131,18 +129,6 @@ def test_resume_takes_another_language(tmp_path: Path, monkeypatch: pytest.Monke
     assert without_times(out) == without_times(whole)
     with pytest.raises(UserError, match="holds another comparison"):
         compare_small(out, **few, lang="ko", seeds=2, resume=True)
-
-
-def test_resume_takes_an_option_that_had_another_name(tmp_path: Path) -> None:
-    command = "selfattn compare translation --out out --train a.en a.ko --seeds 3"
-    models = {"transformer": Planned("transformer", config_to_dict(PRESETS["transformer"].config))}
-    Plan(task="translation", command=command, quick=False, seeds=3, models=models).save(tmp_path)
-    now = "selfattn compare translation --out out --data a.en {} --seeds 3"
-    plan = read_to_resume(tmp_path, now.format("a.ko"))
-    assert plan is not None
-    assert plan.command == now.format("a.ko")
-    with pytest.raises(UserError, match="holds another comparison"):
-        read_to_resume(tmp_path, now.format("b.ko"))
 
 
 def test_a_plan_with_a_command_that_no_shell_can_read(tmp_path: Path) -> None:

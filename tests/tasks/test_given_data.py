@@ -339,18 +339,6 @@ def test_tatoeba_on_the_command_line(cli: Cli, shared_data: Callable[[str], Path
     assert (found["items"], found["data"]) == (100, f"{path}, test part")
 
 
-def test_what_data_was_called_before_is_understood_with_a_note(
-    corpus: Path, tmp_path: Path, cli: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert Translation(train=(corpus,)).options == Translation(data=(corpus,)).options
-    assert capsys.readouterr().err == "note: train is called data now\n"
-    with pytest.raises(UserError, match="`train` is what `data` was called; give one of them"):
-        Translation(train=(corpus,), data=(corpus,))
-    done = cli("train", "translation", "--train", corpus, "--columns", "x", "--out", tmp_path / "run")
-    assert done.err.startswith("note: train is called data now\nerror: --columns x: expected two")
-    assert "--train" not in cli("train", "translation", "--help").out
-
-
 def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> None:
     from selfattn.comparison.compare import compare
     from selfattn.runs.evaluate import evaluate_run

@@ -30,41 +30,33 @@ class CompareOptions:
     """Settings of every comparison, besides those of the task and of how models are trained.
 
     Attributes:
-        models: which models, separated by commas; `all` for every one that `selfattn models` lists.
-        seeds: how many times each is trained, with the seeds 0, 1, ...; 3, or 1 with --quick.
-        quick: small trainings, to try things out.
-        out: where report, results and runs are kept; must not hold anything yet.
-        resume: go on with the comparison that --out holds; what is finished is not run again.
-        lang: language in which the report opens, and of the summary in the terminal.
-        test_items: unseen pairs that every model is tested on; of a file, at most its test part.
-        set: a setting of the models as name=value, or of one of them as model:name=value; may be given several times.
-        first_seed: the seeds are this one and those after it: fresh ones for what a pilot has suggested.
-        test_draw: where pairs are generated without end, which draw of test pairs: 1 for others than those of a pilot,
-            which had draw 0. Files have one test part.
-        budgets: shares of the training, such as 0.125,0.25,0.5,1: each with all models and seeds, in a training of its
-            own whose whole schedule it has; the report says for which of them which model is better.
-        budget_in: what they are shares of: the steps, on the same pairs, or the different pairs, in as many steps.
-        pilot: this comparison explores: its report says so, and its runs are never put together with others.
-        match: give the models widths with which they have the same of it: parameters (outside embeddings), body
-            (without any axis over the vocabulary: an output matrix of its own left out, too), or training FLOPs for
-            each target token.
-        budget: how much of it; where not given, the median of what the models have as they are.
-        match_limit: models further apart than this share are refused.
-        apart: compare models of different size all the same; the report says so.
-        tune: try so many settings for each model first (learning rate, warm-up, dropout, label smoothing), the same
-            for all, and take the best on validation; of several budgets with the largest, and so many rates with the
-            smallest.
-        metric: the metric that decides, by name; where not given, the first of the task.
-        margin: the smallest difference between the two models asked about that is worth having, in percentage points of
-            a share or points of another metric; fixed in the plan, and the verdict says on which side of it the
-            difference lies.
-        jobs: trainings side by side; where not given, one for each core, or for each GPU.
-        backend: where they are done: processes of this machine, or the workers of a Dask or Ray cluster, which have to
-            see --out under the same path.
-        address: of the cluster, such as tcp://10.0.0.1:8786 for Dask or 10.0.0.1:6379 for Ray.
-        threads: CPU threads of each training; default 1.
-        device: where to compute; auto takes a GPU where there is one.
-        plan_only: say what there is to train, about how long it takes and how much disk; train nothing.
+        models: Models to compare, separated by commas. `all`: every model of `selfattn models`.
+        seeds: Trainings per model, with seeds 0, 1, ... Default: 3, or 1 with --quick.
+        quick: Train briefly, for a first try.
+        out: Directory for report, results and runs. Must be new.
+        resume: Continue the comparison in --out. Finished runs are not repeated.
+        lang: Language of the report and of the printed summary.
+        test_items: Test pairs for every model. For a file, at most its test part.
+        set: Model setting as name=value, or model:name=value for one model. May be repeated.
+        first_seed: First seed. Use fresh seeds to confirm what a pilot suggested.
+        test_draw: Draw of generated test pairs. Use a new one after a pilot.
+        budgets: Shares of the training to compare at, such as 0.25,0.5,1. Each trains anew.
+        budget_in: What budgets are shares of: training steps, or distinct examples.
+        pilot: Mark the comparison as exploratory. Its runs are never merged with others.
+        match: Quantity to match models in: parameters (outside embeddings), body (outside the vocabulary), or training
+            FLOPs.
+        budget: Target value of --match. Default: the median of the models.
+        match_limit: Largest relative size difference between models.
+        apart: Compare models of different sizes; the report says so.
+        tune: Tuning trials per model (learning rate, warm-up, dropout, label smoothing), chosen on validation.
+        metric: Metric that decides, by name. Default: the task's first.
+        margin: Smallest difference worth having, in points. Fixed in the plan.
+        jobs: Trainings to run in parallel. Default: one per core or GPU.
+        backend: Where trainings run: local processes, or workers of a Dask or Ray cluster.
+        address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
+        threads: CPU threads per training. Default: 1.
+        device: Device to compute on. auto takes a GPU if there is one.
+        plan_only: Print the planned trainings, their time and disk space, and stop.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
@@ -72,7 +64,7 @@ class CompareOptions:
         "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
         "Budgets": ("budgets", "budget_in"),
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
-        "Side by side": ("jobs", "backend", "address", "threads", "device"),
+        "Parallel training": ("jobs", "backend", "address", "threads", "device"),
     }
 
     models: tuple[str, ...]

@@ -16,10 +16,10 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from selfattn.codec import Plain, decode, encode, read_json, refuse_newer, short, write
 from selfattn.comparison.planning.options import MOST_SEEDS, BudgetIn
-from selfattn.errors import SettingError, UserError, option
+from selfattn.errors import SettingError, UserError
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
-from selfattn.registry import TASKS, check_plugins, is_name, loaded_plugins
+from selfattn.registry import check_plugins, is_name, loaded_plugins
 from selfattn.results.gates import Floor
 from selfattn.results.protocol import Seal
 from selfattn.results.quality import Headline
@@ -225,7 +225,7 @@ def read_to_resume(out: Path, command: str) -> Plan:
         UserError: there is another comparison, or its plan is missing or broken.
     """
     plan = read_plan(out)
-    if _what_it_decides(plan.command, plan.task) != _what_it_decides(command, plan.task):
+    if _what_it_decides(plan.command) != _what_it_decides(command):
         raise SettingError(
             f"{out}: holds another comparison, made by: {plan.command}; give the same settings to go on "
             "with it, or choose another `out`"
@@ -233,19 +233,17 @@ def read_to_resume(out: Path, command: str) -> Plan:
     return plan if plan.command == command else replace(plan, command=command).save(out)
 
 
-def _what_it_decides(command: str, task: str) -> list[list[str]]:
-    """The options of a command as they are called now, with their values, in any order, without the language."""
+def _what_it_decides(command: str) -> list[list[str]]:
+    """The options of a command with their values, in any order, without the language."""
     try:
         words = shlex.split(command)
     except ValueError:  # nothing that this program has written
         return [[command]]
-    renamed = getattr(TASKS[task].Options, "renamed", {})
-    now_called = {option(old): option(new) for old, new in renamed.items()}
     options: list[list[str]] = [[]]
     for word in words:
         if word.startswith("--"):
             options.append([])
-        options[-1].append(now_called.get(word, word))
+        options[-1].append(word)
     plugins = [words for one in options if one[:1] == ["--plugin"] for words in one[2:]]
     return [options[0] + plugins, *sorted(one for one in options[1:] if one[0] not in ("--lang", "--plugin"))]
 
