@@ -14,8 +14,6 @@ from torch import Tensor
 from selfattn import codec
 from selfattn.errors import UserError
 from selfattn.files import write_text, writing
-from selfattn.report.drawing.attention_svg import attention_svg, gallery_svg
-from selfattn.report.render.attention_page import render_attention
 from selfattn.results.attention import AttentionMap, Kind, ModelAttention
 from selfattn.words.catalogue import SOURCE
 
@@ -126,6 +124,8 @@ class AttentionView:
         Args:
             lang: the language that it opens in.
         """
+        from selfattn.report.render.attention_page import render_attention
+
         return render_attention(self.source, self.maps(), self.model, lang)
 
     def to_svg(self, layer: int | None = None, head: int | None = None, *, every: bool = False) -> str:
@@ -139,6 +139,8 @@ class AttentionView:
         Raises:
             UserError: no such layer or head.
         """
+        from selfattn.report.drawing.attention_svg import attention_svg, gallery_svg
+
         tokens = self.source_tokens, self.target_tokens
         if not every:
             title = f"{self.source} → {self.prediction} ({self.caption(layer, head)})"
@@ -203,6 +205,8 @@ class AttentionView:
         return frame
 
     def _frame(self, shown: ModelAttention) -> str:
+        from selfattn.report.render.attention_page import render_attention
+
         high = min(24 * len(self.target_tokens) + 400, 900)
         page = render_attention(self.source, shown, self.model, still=False)
         return (

@@ -257,6 +257,14 @@ def test_what_users_ask_for_loads_no_plots_and_no_command_line() -> None:
     assert not found & {"datasets", "cyclopts", "rich", "jinja2"}
 
 
+def test_a_training_imports_nothing_of_the_report(tmp_path: Path) -> None:
+    loaded_after(
+        f"import pathlib, selfattn; out = pathlib.Path({str(tmp_path / 'run')!r})\n"
+        "selfattn.train('dates', model='rnn-plain', out=out, epochs=1, items_per_epoch=8, validation_items=1)\n"
+        "assert not [name for name in sys.modules if name.startswith('selfattn.report')]"
+    )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
