@@ -15,11 +15,9 @@ import numpy.typing as npt
 
 from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
 from selfattn.evaluation.metrics.exact import ExactMatch
-from selfattn.evaluation.statistics.convergence import converged
 from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
 from selfattn.evaluation.statistics.design import most_failing, seeds_needed, smallest_detectable
 from selfattn.evaluation.statistics.significance import compare_scores
-from selfattn.evaluation.statistics.trends import budget_for, fit_trend
 
 Right = npt.NDArray[np.bool_]
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -120,66 +118,6 @@ CROSSING = {
 }
 
 
-def convergence_rates(grid: Grid, repeats: int, seed: Sequence[int]) -> list[float]:
-    """Count: called converged; the bound holds the true reduction of errors (no bound holds any)."""
-    generator = np.random.default_rng(seed)
-    ((once, twice),) = grid.accuracies
-    truth = 1 - (1 - twice) / (1 - once)
-    found = np.zeros(2)
-    for _ in range(repeats):
-        ((first, second),) = grid.draw(generator)
-        said = converged(counted(first), counted(second), METRIC)
-        found += said.converged, said.high is None or truth <= said.high
-    return (found / repeats).tolist()
-
-
-CONVERGED = [
-    (error, reduction, Grid(((1 - error, 1 - error * (1 - reduction)),), seeds, (0.1,), items))
-    for seeds, items, error, reductions in (
-        (3, 2000, 0.3, (0.0, 0.1)),
-        (5, 2000, 0.3, (0.0, 0.05, 0.1, 0.2)),
-        (5, 2000, 0.05, (0.0, 0.1)),
-        (5, 10_000, 0.05, (0.0, 0.1)),
-    )
-    for reduction in reductions
-]
-
-
-def trend_rates(grid: Grid, targets: Sequence[tuple[float, float]], repeats: int, seed: Sequence[int]) -> list[float]:
-    """Count: a line is drawn; then, each target's interval holds its true budget; the median ratio of ends."""
-    generator = np.random.default_rng(seed)
-    drawn, held, ratios = 0, np.zeros(len(targets)), []
-    for _ in range(repeats):
-        (own,) = grid.draw(generator)
-        trend = fit_trend({budget: counted(one) for budget, one in zip(BUDGETS, own, strict=True)}, METRIC)
-        if trend.word != "line":
-            continue
-        drawn += 1
-        needed = [budget_for(error, trend) for error, _ in targets]
-        held += [
-            (one.low or 0.0) <= truth <= (one.high or np.inf) for one, (_, truth) in zip(needed, targets, strict=True)
-        ]
-        ratios.append((needed[0].high or np.inf) / (needed[0].low or 1e-300))
-    return [drawn / repeats, *(held / max(1, drawn)).tolist(), float(np.median(ratios or [np.nan]))]
-
-
-def _power(start: float, slope: float) -> tuple[tuple[float, ...]]:
-    return (tuple(1 - start * budget**slope for budget in BUDGETS),)
-
-
-POWER_LAWS = [
-    (start, slope, Grid(_power(start, slope), seeds, (luck,)))
-    for seeds in (3, 5)
-    for start, slope in ((0.3, -0.5), (0.2, -1.0))
-    for luck in (0.1, 0.3)
-]
-CURVES = {
-    "errors of 5 % that stay, 25 % that halve at each doubling": tuple(0.95 - 0.25 / b for b in BUDGETS),
-    "15 % at every budget but the largest: 5 %": (0.85, 0.85, 0.85, 0.85, 0.95),
-    "30 % that fall as budget ** -0.2, from the third on as budget ** -1": (0.7, 0.739, 0.773, 0.886, 0.943),
-}
-
-
 def design_rates(world: World, repeats: int, seed: Sequence[int]) -> tuple[list[float], float, int | None, float]:
     """The 10th, 50th and 90th percentile of the smallest difference; found where the median is true; seeds for half.
 
@@ -238,38 +176,6 @@ def tables(repeats: int, seed: int) -> Iterator[str]:
                 rates = crossing_rates(replace(grid, seeds=seeds), repeats, (seed, 3 + number, place, seeds))
                 yield row(label, seeds, *percents(*rates))
         yield ""
-    yield row("seeds", "items", "errors", "true reduction", "called converged", "bound holds")
-    yield row(*["---"] * 6)
-    for place, (error, reduction, grid) in enumerate(CONVERGED):
-        rates = convergence_rates(grid, repeats, (seed, 5, place))
-        yield row(grid.seeds, grid.items, percent(error), percent(reduction), *percents(*rates))
-    yield ""
-    yield row(
-        "seeds",
-        "errors",
-        "luck",
-        "a line is drawn",
-        "interval holds: middle",
-        "near the end",
-        "beyond",
-        "ratio of ends",
-    )
-    yield row(*["---"] * 8)
-    for place, (start, slope, grid) in enumerate(POWER_LAWS):
-        targets = [(start * budget**slope, budget) for budget in (4.5, 14.0, 40.0)]
-        *rates, ratio = trend_rates(grid, targets, repeats, (seed, 6, place))
-        law = f"{percent(start)} * B^{slope:g}"
-        yield row(grid.seeds, law, *grid.luck, *percents(*rates), f"{ratio:.2f}")
-    yield ""
-    yield row("no power law", "a line is drawn, 3 seeds", "5 seeds")
-    yield row(*["---"] * 3)
-    for place, (label, accuracies) in enumerate(CURVES.items()):
-        lines = [
-            trend_rates(Grid((accuracies,), seeds, (0.1,)), [(0.1, 4.0)], repeats, (seed, 7, place, seeds))[0]
-            for seeds in (3, 5)
-        ]
-        yield row(label, *percents(*lines))
-    yield ""
     yield row(
         "seeds", "a run varies by (points)", "smallest difference (points)", "80 % of designs say", "found",
         "seeds for half", "found",

@@ -135,21 +135,16 @@ def _done_apart(runs: Sequence[Tested]) -> Iterator[str]:
 
 
 def _tuned_for(name: str, models: Mapping[str, Sequence[Tested]], plan: Plan, variant: Variant) -> bool:
-    """Whether every run has what the trial had that was chosen for its model: a value, or that of the recipe.
-
-    Of smaller budgets the learning rate is the one between those of the trials that were chosen at both ends.
-    """
+    """Whether every run has what the trials had that were chosen for its model: a value, or that of the recipe."""
     trials = {model: plan.models[model].trials if model in plan.models else () for model in models}
     counts, of_recipe = {len(own) for own in trials.values()}, set()
     if len(counts) > 1 or min(counts) < 2:
         return False
     for model, runs in models.items():
-        chosen, *smallest = [trial.settings for trial in trials[model] if trial.chosen] or [{}]
-        if name == "lr" and smallest and variant != plan.main:
-            rates = plan.models[model].rates
-            if rates is None or (rates[0], rates[1]) != (smallest[0].get(name), chosen.get(name, rates[1])):
-                return False
-            chosen = dict(chosen) | {name: plan.planned(model, variant).training[name]}
+        chosen: dict[str, object] = {}
+        for trial in trials[model]:
+            if trial.chosen and (trial.budget is None or plan.variants.get(trial.budget) == variant):
+                chosen |= trial.settings
         values = {getattr(run.config.training, name) for run in runs}
         if name not in chosen:
             of_recipe |= values

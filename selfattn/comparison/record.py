@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
-
-import numpy as np
 
 from selfattn.comparison.buckets import make_buckets
 from selfattn.comparison.costs import RunTimes, read_costs
@@ -19,11 +16,9 @@ from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.convergence import converged, errors_of
 from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
 from selfattn.evaluation.statistics.intervals import interval_method
 from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, estimate_counts
-from selfattn.evaluation.statistics.trends import budget_for, fit_trend
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
@@ -138,22 +133,8 @@ def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashabl
                 {name: count for name, own in models.items() if (count := sum(run.failed for run in own))},
             )
         )
-    *_, less, most = plan.budgets
-    over = (
-        {}
-        if not math.isclose(most, 2 * less)
-        else {name: converged(counts[less][name], counts[most][name], metric, clusters=labels) for name in plan.models}
-    )
     crossing = locate(differences) if differences and plan.seeds >= MIN_SEEDS else None
-    trends = {
-        name: fit_trend({share: own[name] for share, own in counts.items()}, metric, clusters=labels)
-        for name in plan.models
-    }
-    reached = np.array([found[-1].models[name].mean for name in pair or plan.models])
-    error = float(errors_of(reached, metric.unit, metric.better).max())
-    lines = {name: trend for name, trend in trends.items() if trend.word == "line" and error > 0}
-    needed = {name: budget_for(error, trend) for name, trend in lines.items()}
-    return Budgets(plan.budget_in, tuple(found), pair, crossing, LEVEL, over, trends, needed)
+    return Budgets(plan.budget_in, tuple(found), pair, crossing, LEVEL)
 
 
 def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:

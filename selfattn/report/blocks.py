@@ -284,13 +284,11 @@ class ChartLine:
         name: of the line.
         spots: its places, from left to right.
         label: what it is called, in a legend below the chart, where that is not its name.
-        fitted: places of a line that was fitted to the spots, drawn in place of the one that joins them.
     """
 
     name: str
     spots: tuple[Spot, ...]
     label: Said = ""
-    fitted: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)

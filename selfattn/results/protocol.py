@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, MinLen
 
 from selfattn.codec import Plain
-from selfattn.results.budgets import Budget, BudgetDifference, BudgetNeeded, Convergence, Crossing, Trend
+from selfattn.results.budgets import Budget, BudgetDifference, Crossing
 from selfattn.results.quality import Estimate, Share
 
 DepartureKind = Literal["plan", "settings", "test", "before", "again", "unrecorded"]
@@ -113,9 +113,6 @@ class Budgets(Plain):
         pair: the primary contrast: differences are the first minus the second; None where there is none.
         crossing: where the order of these two changes; None where fewer than three seeds leave that open.
         level: of the intervals of all differences together.
-        convergence: of each model, between the two largest budgets where one is twice the other.
-        trends: of each model, a line through its errors, or why there is none; empty in a record of before there were.
-        needed: of each model with a line, the budget for what the worst of those compared reaches with the largest.
     """
 
     unit: Literal["steps", "examples"]
@@ -123,6 +120,3 @@ class Budgets(Plain):
     pair: tuple[str, str] | None = None
     crossing: Crossing | None = None
     level: Share = 0.95
-    convergence: Mapping[str, Convergence] = field(default_factory=dict)
-    trends: Mapping[str, Trend] = field(default_factory=dict)
-    needed: Mapping[str, BudgetNeeded] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from selfattn.comparison.gates import make_gates
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body
 from selfattn.results.gates import Floor, Gate
-from selfattn.results.record import UNMATCHED, Matching
+from selfattn.results.record import UNMATCHED, Matching, TuningTrial
 from selfattn.training.config import TrainingConfig
 
 MODEL = PRESETS["rnn-attention"].config
@@ -218,7 +218,7 @@ def test_what_was_declared_to_differ_is_said() -> None:
 
 def model_of(*settings: tuple[dict[str, float], bool]) -> Any:
     """A model of the plan, with its trials."""
-    return SimpleNamespace(trials=[SimpleNamespace(settings=own, chosen=chosen) for own, chosen in settings])
+    return SimpleNamespace(trials=[TuningTrial(own, 0.0, chosen=chosen) for own, chosen in settings])
 
 
 TRIALS = {

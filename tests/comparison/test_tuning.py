@@ -15,7 +15,6 @@ import pytest
 from selfattn.comparison.planning import tuning
 from selfattn.comparison.planning.options import MOST_SEEDS, CompareOptions
 from selfattn.comparison.planning.plan import Plan, Planned
-from selfattn.comparison.running.jobs import jobs_of
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
 from selfattn.results.quality import Better, Headline
@@ -38,7 +37,7 @@ def test_rates_are_searched_over_a_factor_of_thirty_evenly(count: int) -> None:
 
 
 def tuned(
-    best: Mapping[str, float | tuple[float, float]],
+    best: Mapping[str, float | tuple[float, ...]],
     monkeypatch: pytest.MonkeyPatch,
     count: int = 8,
     better: Better = "higher",
@@ -56,8 +55,8 @@ def tuned(
         job = next(job for job in asked if path == Path("out") / job.path)
         name = next(name for name in best if job.label.startswith(name))
         rates = best[name]
-        ends = rates if isinstance(rates, tuple) else (rates,)
-        apart = abs(log(job.model.training.get("lr", RECIPE.lr) / ends[0 if "smallest" in job.label else -1]))
+        rate = rates[budgets.index(job.variant.share)] if isinstance(rates, tuple) else rates
+        apart = abs(log(job.model.training.get("lr", RECIPE.lr) / rate))
         # Of several budgets the loss judges, and what the metric says is the opposite of it.
         figure = max(0.0, 1 - apart / 10) if better == "higher" and len(budgets) == 1 else apart / 10
         report = SimpleNamespace(measures={"exact_match": figure}, valid_loss=apart)
@@ -117,45 +116,30 @@ def test_of_a_rate_of_errors_the_lowest_is_chosen_and_recorded_as_it_is(monkeypa
         )
 
 
-def test_of_several_budgets_rates_are_searched_for_at_both_ends_and_lie_between_in_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    best = {"rnn-attention": (0.008, 0.002), "transformer": (0.001, 0.004)}  # with the smallest and the largest budget
+def test_every_budget_has_a_search_of_its_own_for_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = {"rnn-attention": (0.008, 0.003, 0.002), "transformer": (0.001, 0.003, 0.004)}  # smallest budget first
     plan, asked = tuned(best, monkeypatch, count=16, budgets=(0.125, 0.25, 0.5))
-    assert {(job.variant.share, job.steps) for job in asked} == {(0.125, 800), (0.5, 800), (0.25, 800)}
+    assert {(job.variant.share, job.steps) for job in asked} == {(0.125, 800), (0.25, 800), (0.5, 800)}
     assert len({job.path for job in asked}) == len(asked)
-    middle, least = plan.variants[0.25], plan.variants[0.125]
-    for name, (small, large) in best.items():
+    for name, rates in best.items():
         model = plan.models[name]
-        assert model.rates is not None
-        assert log(model.rates[0] / small) == pytest.approx(0, abs=0.2)
-        assert log(model.rates[1] / large) == pytest.approx(0, abs=0.2)
         assert plan.planned(name, plan.main) == model
-        assert model.training.get("lr", RECIPE.lr) == model.rates[1]
-        between = plan.planned(name, middle).training["lr"]
-        assert between == pytest.approx((model.rates[0] * model.rates[1]) ** 0.5)  # half-way in log, as 0.25 is
-        assert plan.planned(name, least).training == dict(model.training) | {"lr": model.rates[0]}
-        chosen = [trial for trial in model.trials if trial.chosen]
-        assert [trial.budget for trial in chosen] == [None, 0.125, 0.25]
-        # In between it is held against its neighbours, and trained with, whatever comes out.
-        held = [trial.settings["lr"] for trial in model.trials if trial.budget == 0.25]
-        assert held == pytest.approx([between, between / 2, between * 2])
-        assert chosen[2].settings["lr"] == between
-        for budget, one in zip((None, 0.125), chosen, strict=False):
-            assert one.loss == min(trial.loss or 0.0 for trial in model.trials if trial.budget == budget)
+        for budget, rate in zip(plan.budgets, rates, strict=True):
+            trials = [trial for trial in model.trials if trial.budget == (None if budget == 0.5 else budget)]
+            (chosen,) = (trial for trial in trials if trial.chosen)
+            assert chosen.loss == min(trial.loss or 0.0 for trial in trials)
+            training = plan.planned(name, plan.variants[budget]).training
+            assert log(training.get("lr", RECIPE.lr) / rate) == pytest.approx(0, abs=0.2)
+            assert training.get("lr", RECIPE.lr) == chosen.settings.get("lr", RECIPE.lr)
         # The dropout that was chosen with the largest budget, at the smallest, too.
-        settings = [job.model for job in asked if job.label.startswith(f"{name}-smallest")]
+        settings = [job.model for job in asked if job.label.startswith(f"{name}-budget")]
         assert all(one.config == model.config for one in settings)
-    assert [len(model.trials) for model in plan.models.values()] == [35, 35]
-    assert {job.model.training.get("lr") for job in jobs_of(plan) if job.variant == middle} == {
-        plan.planned(name, middle).training["lr"] for name in best
-    }
+    assert [len(model.trials) for model in plan.models.values()] == [48, 48]
 
 
 def test_the_recipe_alone_is_no_search_with_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, asked = tuned({"rnn-attention": 0.1, "transformer": 0.1}, monkeypatch, count=1, budgets=(0.25, 1.0))
     assert [len(model.trials) for model in plan.models.values()] == [1, 1]
-    assert {model.rates for model in plan.models.values()} == {None}
     assert len(asked) == 2
 
 

@@ -1,24 +1,20 @@
-"""Statistics over budgets against references and figures by hand: crossings, trends, convergence, design."""
+"""Statistics over budgets against references and figures by hand: crossings, design."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from selfattn.codec import decode, encode
-from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
-from selfattn.evaluation.statistics.convergence import converged, errors_of
+from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.statistics.crossings import budget_differences, locate, simultaneous_level
 from selfattn.evaluation.statistics.design import expected_best, most_failing, seeds_needed, smallest_detectable
-from selfattn.evaluation.statistics.p_values import f_tail, t_tail
 from selfattn.evaluation.statistics.significance import compare_scores
-from selfattn.evaluation.statistics.trends import budget_for, fit_trend
-from selfattn.results.budgets import BudgetDifference, Crossing, Trend
+from selfattn.results.budgets import BudgetDifference, Crossing
 
 CLEAR = {
     "-": (-3.0, -4.0, -2.0),
@@ -114,162 +110,6 @@ def test_differences_are_those_of_a_comparison_at_a_stricter_level() -> None:
         assert wider.p == usual.p
 
 
-# Convergence
-
-
-def test_errors_are_what_is_missing_to_the_best_score() -> None:
-    scores = np.array([0.25, 0.5])
-    assert errors_of(scores, "share", "higher").tolist() == [0.75, 0.5]
-    assert errors_of(scores, "points", "higher").tolist() == [99.75, 99.5]
-    assert errors_of(scores, "share", "lower").tolist() == [0.25, 0.5]
-
-
-def test_the_bound_of_a_reduction_is_fiellers() -> None:
-    """Where nothing but the seeds varies: the larger root of a quadratic equation, with Welch's degrees at the root."""
-    first, second = np.array([10.0, 12.0, 14.0, 16.0]), np.array([9.0, 11.0, 13.0, 14.0])
-    counts = [np.repeat(np.stack([one, np.full(4, 100.0)], axis=-1)[:, None], 4000, axis=1) for one in (first, second)]
-    found = converged(*counts, CharacterErrorRate(), resamples=50)
-    assert found.reduction == pytest.approx(1 - second.mean() / first.mean())
-    v, w = first.var(ddof=1) / 4, second.var(ddof=1) / 4
-    assert found.high is not None
-    left = 1 - found.high
-    t = (second.mean() - left * first.mean()) / math.sqrt(left**2 * v + w)
-    df = (left**2 * v + w) ** 2 / ((left**2 * v) ** 2 / 3 + w**2 / 3)
-    assert t_tail(t, df) / 2 == pytest.approx(0.05, abs=1e-9)
-
-
-def test_a_missing_difference_is_no_convergence() -> None:
-    draws = np.random.default_rng(1).random((2, 3, 100))
-    few = converged(right(draws[0], 0.9), right(draws[1], 0.9), ExactMatch())
-    assert not few.converged
-    assert compare_scores({"a": draws[0] < 0.9, "b": draws[1] < 0.9}).between("a", "b").word == "no difference seen"
-    many = np.random.default_rng(1).random((2, 3, 20_000))
-    assert converged(right(many[0], 0.5), right(many[1], 0.5), ExactMatch()).converged
-    assert not converged(right(many[0], 0.5), right(many[1], 0.57), ExactMatch()).converged
-
-
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_few_seeds_show_no_convergence(seeds: int) -> None:
-    draws = np.random.default_rng(2).random((2, seeds, 20_000))
-    found = converged(right(draws[0], 0.5), right(draws[1], 0.5), ExactMatch())
-    assert (found.converged, found.high) == (False, None)
-
-
-def test_without_errors_there_is_nothing_to_take_away() -> None:
-    draws = np.zeros((3, 50))
-    found = converged(right(draws, 1), right(draws, 1), ExactMatch())
-    assert (found.converged, found.reduction, found.high) == (False, None, None)
-
-
-# Trends
-
-
-def power_law(
-    budgets: npt.ArrayLike, away: Mapping[int, float], seeds: int = 4
-) -> dict[float, npt.NDArray[np.float64]]:
-    """Errors 0.5 / sqrt(budget), one budget's off the line by a factor, and runs around it: the same on every item."""
-    spread = np.linspace(-0.05, 0.05, seeds)
-    errors = {float(b): 0.5 / b**0.5 * away.get(k, 1.0) * (1 + spread) for k, b in enumerate(np.asarray(budgets))}
-    return {b: np.repeat(np.stack([e, np.ones(seeds)], axis=-1)[:, None], 50, axis=1) for b, e in errors.items()}
-
-
-def test_a_line_is_that_of_least_squares_and_fits_as_scipy_says() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="SciPy is the reference here, and no dependency")
-    counts = power_law([1, 2, 4, 8, 16], {2: 1.03})
-    found = fit_trend(counts, CharacterErrorRate(), resamples=50)
-    x = np.log(list(counts))
-    means = np.array([one[:, 0, 0].mean() for one in counts.values()])
-    line = stats.linregress(x, np.log(means))
-    assert (found.word, found.slope) == ("line", pytest.approx(line.slope))
-    assert found.height - found.slope * found.centre == pytest.approx(line.intercept)
-    apart = 4 * ((np.log(means) - line.intercept - line.slope * x) ** 2).sum()
-    pure = 5 * (np.linspace(-0.05, 0.05, 4) ** 2).sum()
-    assert found.fit_p == pytest.approx(stats.f.sf(apart / 3 / (pure / 15), 3, 15))
-    away = x - x.mean()
-    parts = (1 / 5 + away * away[-1] / (away**2).sum()) ** 2  # of each budget in the line's end
-    seeds = stats.t.ppf(0.975, 3 * parts.sum() ** 2 / (parts**2).sum()) ** 2 * pure / 15
-    assert found.band == pytest.approx((seeds / 20, 0, seeds / (4 * (away**2).sum())), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("budgets", "away", "seeds", "word"),
-    [
-        ([1, 2, 4, 8, 16], {}, 4, "line"),
-        ([1, 2, 4, 8], {}, 4, "too few budgets"),
-        ([1, 2, 4, 8, 16], {}, 3, "line"),
-        ([1, 2, 4, 8, 16], {}, 2, "too few seeds"),
-        ([1, 2, 4, 8, 16], {4: 1.3}, 4, "lack of fit"),
-        ([1, 2, 4, 8, 16], {4: 0.0}, 4, "no errors"),
-    ],
-)
-def test_a_line_is_drawn_of_enough_that_fits(budgets: list[int], away: dict[int, float], seeds: int, word: str) -> None:
-    found = fit_trend(power_law(budgets, away, seeds), CharacterErrorRate(), resamples=50)
-    assert found.word == word
-    if word != "line":
-        with pytest.raises(ValueError, match=word):
-            budget_for(0.1, found)
-
-
-def test_items_that_all_runs_miss_together_are_no_lack_of_fit() -> None:
-    """200 items at each budget, the same for its runs: means are away from the line by the luck of the items alone."""
-    generator = np.random.default_rng(0)
-    counts = {}
-    for budget in (1.0, 2.0, 4.0, 8.0, 16.0):
-        missed = generator.random(400) < 0.3 / budget**0.5
-        runs = missed ^ (generator.random((5, 400)) < 0.002)
-        counts[budget] = np.stack([~runs, np.ones_like(runs)], axis=-1)
-    assert fit_trend(counts, ExactMatch()).word == "line"
-
-
-def test_the_interval_of_a_budget_is_where_the_band_holds_the_error() -> None:
-    trend = fit_trend(power_law([1, 2, 4, 8, 16], {2: 1.03}), CharacterErrorRate(), resamples=50)
-    found = budget_for(0.2, trend)
-    assert found.budget is not None
-    assert found.low is not None
-    assert found.high is not None
-    for budget, sign in ((found.low, -1), (found.high, 1)):
-        d = math.log(budget) - trend.centre
-        half = math.sqrt(trend.band[0] + trend.band[1] * d + trend.band[2] * d**2)
-        assert trend.height + trend.slope * d + sign * half == pytest.approx(math.log(0.2), abs=1e-9)
-    assert trend.height + trend.slope * (math.log(found.budget) - trend.centre) == pytest.approx(math.log(0.2))
-
-
-LINE = Trend("line", (1.0, 16.0), 0.5, math.log(4), math.log(0.2), -0.5, (0.01, 0.0, 0.001))
-
-
-@pytest.mark.parametrize(
-    ("error", "budget", "low", "high"),
-    [
-        (0.05, None, 16.0, None),  # never reached: above the largest
-        (0.1, 16.0, 12.9, None),  # perhaps reached: 16 * exp(-0.1 / 0.5), and a little
-        (0.2, 4.0, 3.3, 4.9),
-        (0.4, 1.0, None, 1.24),
-        (0.8, None, None, 1.0),  # always reached
-    ],
-)
-def test_what_no_budget_reaches_is_censored(
-    error: float, budget: float | None, low: float | None, high: float | None
-) -> None:
-    found = budget_for(error, LINE)
-    assert found.budget == (None if budget is None else pytest.approx(budget))
-    assert found.low == (None if low is None else pytest.approx(low, abs=0.1))
-    assert found.high == (None if high is None else pytest.approx(high, abs=0.1))
-
-
-def test_a_line_that_may_be_flat_needs_any_budget() -> None:
-    flat = Trend("line", (1.0, 16.0), 0.5, math.log(4), math.log(0.2), -0.01, (0.01, 0.0, 0.01))
-    found = budget_for(0.2, flat)
-    assert (found.low, found.high) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("f", "between", "within"), [(0.0, 3, 20), (0.5, 3, 20), (2.5, 1, 7), (9.0, 4, 11.5), (80.0, 2, 4)]
-)
-def test_the_tail_of_f_is_scipys(f: float, between: float, within: float) -> None:
-    stats = pytest.importorskip("scipy.stats", reason="SciPy is the reference here, and no dependency")
-    assert f_tail(f, between, within) == pytest.approx(stats.f.sf(f, between, within), rel=1e-9)
-
-
 # Designs
 
 
@@ -332,6 +172,6 @@ def test_no_trial_has_no_best() -> None:
             expected_best(values, n)
 
 
-@pytest.mark.parametrize("found", [LINE, budget_for(0.05, LINE), budget_for(0.2, LINE), locate(differences("-mp+"))])
+@pytest.mark.parametrize("found", [*differences("-mp+"), locate(differences("-mp+"))])
 def test_figures_travel_as_json(found: object) -> None:
     assert decode(type(found), encode(found), file="here", advice="") == found

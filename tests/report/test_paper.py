@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import runpy
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -12,10 +11,7 @@ from typing import Any
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.report.blocks import Chart, ChartLine, Spot
-from selfattn.report.drawing.palette import Signs
-from selfattn.report.drawing.scale import Scale
-from selfattn.report.render.paper import _figure, write_paper
+from selfattn.report.render.paper import write_paper
 from selfattn.results.reading import record_from_dict
 from selfattn.results.record import Record
 
@@ -52,17 +48,6 @@ def test_every_chart_and_table_is_a_file_with_the_figures_of_the_record(tmp_path
 def test_the_same_record_gives_the_same_bytes(tmp_path: Path) -> None:
     again = [write_paper(rich(), tmp_path / name, ("svg", "pdf"), ("tex",)) for name in "ab"]
     assert [path.read_bytes() for path in again[0]] == [path.read_bytes() for path in again[1]]
-
-
-def test_a_line_that_was_fitted_is_drawn_between_the_points() -> None:
-    spots = tuple(Spot(x, y) for x, y in ((1.0, 0.2), (2.0, 0.5), (4.0, 0.6)))
-    drawn = {}
-    for name, fitted in (("joined", ()), ("fitted", ((1.0, 0.3), (4.0, 0.6)))):
-        chart = Chart(name, name, (ChartLine("a", spots, fitted=fitted),), Scale(), "x")
-        drawn[name] = _figure(chart, "svg", "en", Signs(())).decode()
-    assert drawn["fitted"].count("<use ") == drawn["joined"].count("<use ") + 3
-    places = {name: re.findall(r'<path d="(M [^C"]*)" clip-path', text) for name, text in drawn.items()}
-    assert [path.count("L") for path in (places["joined"][-1], places["fitted"][-1])] == [2, 1]
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_no_difference_is_said_with_both_intervals_and_the_test(rich: Record) ->
     for name in ("transformer", "rnn-attention"):
         model = next(model for model in rich.models if model.name == name)
         assert f"{name} {estimate_text(quality(rich, model))}" in first
-    given = "after 480,000 training pairs each, settings tuned, convergence not measured."
+    given = "after 480,000 training pairs each, settings tuned."
     assert first.endswith(f"exact match on 5,000 unseen dates, {given}")
     plain = second.replace("\u00a0", " ")
     assert plain.startswith("transformer minus rnn-attention: +0.02 [−0.07, +0.11] percentage points, p = 0.71")
@@ -181,7 +181,7 @@ def test_points_are_said_as_points() -> None:
     said = [sentence.replace("\u00a0", " ") for sentence in sentences(read("translation"))]
     assert said[0] == (
         "Yes, transformer is better: 27.3 [26.1, 28.4] against 24.6 [23.4, 25.8] for rnn-attention, "
-        "BLEU on 1,000 unseen texts, after 5.29 M target tokens each, settings tuned, convergence not measured."
+        "BLEU on 1,000 unseen texts, after 5.29 M target tokens each, settings tuned."
     )
     assert said[1] == "transformer minus rnn-attention: +2.7 [+1.3, +4.1] points, p = 0.004."
 

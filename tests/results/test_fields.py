@@ -11,7 +11,7 @@ import pytest
 
 import selfattn.results
 from selfattn.codec import Plain
-from selfattn.results.budgets import Convergence
+from selfattn.results.budgets import Crossing
 
 for _module in pkgutil.iter_modules(selfattn.results.__path__, "selfattn.results."):
     importlib.import_module(_module.name)
@@ -34,5 +34,5 @@ def test_a_field_that_may_be_none_is_none_where_it_is_missing(kind: type) -> Non
 
 
 def test_the_kinds_are_found() -> None:
-    assert Convergence in kinds()
+    assert Crossing in kinds()
     assert len(kinds()) > 30

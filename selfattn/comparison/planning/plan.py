@@ -4,7 +4,6 @@ stopped. Imports no torch.
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -40,14 +39,12 @@ class Planned(Plain):
         config: what it is made of, as plain values.
         training: settings of the training that are its own, after tuning.
         trials: of its tuning.
-        rates: the learning rates that were best with the smallest and with the largest budget; None where there is one.
     """
 
     preset: str
     config: Mapping[str, object]
     training: Mapping[str, Any] = field(default_factory=dict)
     trials: tuple[TuningTrial, ...] = ()
-    rates: tuple[Annotated[float, Gt(0)], Annotated[float, Gt(0)]] | None = None
 
     @property
     def model(self) -> ModelConfig:
@@ -169,19 +166,17 @@ class Plan(Plain):
         return self.variants[max(self.budgets)]
 
     def planned(self, name: str, variant: Variant) -> Planned:
-        """Return a model with the settings of a budget: its learning rate in log between those of both ends.
+        """Return a model with the settings of a budget: a smaller one has the learning rate of its own chosen trial.
 
         Args:
             name: of the model.
             variant: how much it is trained.
         """
-        model, least, most = self.models[name], min(self.budgets), max(self.budgets)
-        share = next((share for share, own in self.variants.items() if own == variant), most)
-        if model.rates is None or share == most:
-            return model
-        part = math.log(share / least) / math.log(most / least)
-        rate = model.rates[0] ** (1 - part) * model.rates[1] ** part
-        return replace(model, training=dict(model.training) | {"lr": rate})
+        model, budgets = self.models[name], {own: share for share, own in self.variants.items()}
+        for trial in model.trials:
+            if trial.chosen and trial.budget and trial.budget == budgets.get(variant):
+                return replace(model, training=dict(model.training) | dict(trial.settings))
+        return model
 
     def runs(self) -> list[tuple[str, int, Variant]]:
         """List every run: model, seed, and how much it is trained; seed after seed."""

@@ -28,7 +28,6 @@ WARMUP_FACTORS = (0.25, 0.5, 1.0)  # where the recipe has a number of steps
 BEYOND = (2.0, 4.0)  # times an edge, where the best rate lies there
 
 _SEED = MOST_SEEDS  # of all trials: no comparison trains with it
-_AROUND = (1.0, 0.5, 2.0)  # times the rate that lies between those of both ends: it is held against its neighbours
 _WIDENINGS, _ENOUGH = 2, 4  # at most; trials that have an inside
 
 
@@ -37,7 +36,7 @@ def space(recipe: TrainingConfig, budgets: Sequence[float] = (1.0,)) -> dict[str
 
     Args:
         recipe: what is changed.
-        budgets: shares of the training; of several, the rate is searched for with the smallest, too.
+        budgets: shares of the training; with several, the rate is searched for at each.
 
     Example:
         >>> space(TrainingConfig(warmup_steps=400))["warmup_steps"]
@@ -50,14 +49,7 @@ def space(recipe: TrainingConfig, budgets: Sequence[float] = (1.0,)) -> dict[str
         "warmup_steps" if steps else "warmup": warmup,
         "dropout": _listed(DROPOUTS),
         "label_smoothing": _listed(SMOOTHINGS),
-    } | {
-        name: value
-        for count, name, value in (
-            (2, "lr, smallest budget", "the same, the other settings as chosen with the largest"),
-            (3, "lr, a budget in between", "between the two in log; its half and its double"),
-        )
-        if len(budgets) >= count
-    }
+    } | ({"lr, smaller budgets": "the same, the other settings as chosen with the largest"} if len(budgets) > 1 else {})
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -152,25 +144,21 @@ def tune(plan: Plan, jobs: Jobs) -> Plan:
     Where the best rate of some model is the lowest or the highest that was tried, all models try the same settings at
     rates beyond it, too.
 
-    Of several budgets settings are tried with the largest, and then as many learning rates with the smallest, the other
-    settings as chosen; each model's rates in between are in log between its two. With the middle one of these budgets
-    three more trials hold it against its half and its double; it is trained with all the same, and the report says
-    which was best. There the loss alone judges: with little training a metric may be the same for all.
+    With several budgets, settings are tried at the largest, and then as many learning rates at every smaller one, the
+    other settings as chosen. There the loss alone judges: with little training a metric may be the same for all.
 
     Args:
         plan: of the comparison.
         jobs: does the trials.
     """
-    settings, least = choices(jobs.options.tune, jobs.recipe), min(plan.budgets)
+    settings = choices(jobs.options.tune, jobs.recipe)
     models = _searched(plan, jobs, settings, plan.main)
-    if len(plan.budgets) > 1 and len(settings) > 1:  # one trial, the recipe's, is no search
-        rates = [Choice({"lr": choice.training.get("lr", jobs.recipe.lr)}) for choice in settings]
-        small = _searched(replace(plan, models=models), jobs, rates, plan.variants[least])
-        for name, model in models.items():
-            trials = (*model.trials, *(replace(trial, budget=least) for trial in small[name].trials))
-            ends = small[name].training["lr"], model.training.get("lr", jobs.recipe.lr)
-            models[name] = replace(model, trials=trials, rates=ends)
-        models = _held_against_neighbours(replace(plan, models=models), jobs)
+    rates = [Choice({"lr": choice.training.get("lr", jobs.recipe.lr)}) for choice in settings]
+    at_most = replace(plan, models=models)
+    for budget in sorted(plan.budgets)[:-1] if len(settings) > 1 else ():  # one trial, the recipe's, is no search
+        for name, searched in _searched(at_most, jobs, rates, plan.variants[budget]).items():
+            trials = (replace(trial, budget=budget) for trial in searched.trials)
+            models[name] = replace(models[name], trials=(*models[name].trials, *trials))
     return replace(plan, models=models, tuned=True)
 
 
@@ -183,39 +171,16 @@ def trials_by_budget(count: int, budgets: Sequence[float]) -> dict[float, int]:
 
     Example:
         >>> trials_by_budget(8, (0.25, 0.5, 1.0)), trials_by_budget(8, (1.0,)), trials_by_budget(1, (0.5, 1.0))
-        ({1.0: 8, 0.25: 8, 0.5: 3}, {1.0: 8}, {1.0: 1})
+        ({0.25: 8, 0.5: 8, 1.0: 8}, {1.0: 8}, {1.0: 1})
     """
-    least, most, middle = min(budgets), max(budgets), _between(budgets)
-    if count < 2 or least == most:
-        return {most: count}
-    return {most: count, least: count} | ({} if middle is None else {middle: len(_AROUND)})
-
-
-def _between(budgets: Sequence[float]) -> float | None:
-    """The middle one of the budgets between both ends."""
-    between = sorted(budgets)[1:-1]
-    return between[len(between) // 2] if between else None
-
-
-def _held_against_neighbours(plan: Plan, jobs: Jobs) -> dict[str, Planned]:
-    """The models with trials of the rate between both ends; the one that is trained with counts as chosen."""
-    models, budget = dict(plan.models), _between(plan.budgets)
-    if budget is None:
-        return models
-    variant = plan.variants[budget]
-    rates = {name: plan.planned(name, variant).training["lr"] for name in models}
-    tried = {name: [Choice({"lr": rate * factor}) for factor in _AROUND] for name, rate in rates.items()}
-    for name, model in _tuned(plan, jobs, tried, variant).items():
-        held = (replace(trial, chosen=not k, budget=budget) for k, trial in enumerate(model.trials))
-        models[name] = replace(models[name], trials=(*models[name].trials, *held))
-    return models
+    return dict.fromkeys(budgets if count > 1 else [max(budgets)], count)
 
 
 def _searched(plan: Plan, jobs: Jobs, tried: Sequence[Choice], variant: Variant) -> dict[str, Planned]:
     """The models with their best settings for a budget; the search is widened where a best rate lies at an edge."""
     tried = list(tried)
     for widening in range(_WIDENINGS + 1):
-        tuned = _tuned(plan, jobs, dict.fromkeys(plan.models, tried), variant)
+        tuned = _tuned(plan, jobs, tried, variant)
         more = _beyond(tuned, tried, jobs.recipe) if widening < _WIDENINGS else []
         if not more:
             break
@@ -223,22 +188,22 @@ def _searched(plan: Plan, jobs: Jobs, tried: Sequence[Choice], variant: Variant)
     return tuned
 
 
-def _tuned(plan: Plan, jobs: Jobs, tried: Mapping[str, Sequence[Choice]], variant: Variant) -> dict[str, Planned]:
-    ends = {plan.variants[min(plan.budgets)]: "-smallest", plan.main: ""}
-    end = ends.get(variant, "-between")
+def _tuned(plan: Plan, jobs: Jobs, tried: Sequence[Choice], variant: Variant) -> dict[str, Planned]:
+    budget = next(share for share, own in plan.variants.items() if own == variant)
+    end = "" if variant == plan.main else f"-budget{budget:g}"
 
     def job(name: str, number: int, choice: Choice) -> Job:
         model = choice.applied_to(plan.models[name])
         return Job(f"tuning/{name}{end}-trial{number}", model, _SEED, variant, plan.steps, tested=False)
 
-    made = {name: [job(name, number, choice) for number, choice in enumerate(own)] for name, own in tried.items()}
+    made = {name: [job(name, number, choice) for number, choice in enumerate(tried)] for name in plan.models}
     do_all(jobs, [job for own in made.values() for job in own])
     criterion, tuned = jobs.training_set(_SEED).criterion, {}
     sign = 1 if plan.headline.better == "higher" else -1  # of a criterion more is better
     for name, own in made.items():
         trials: list[TuningTrial] = []
         ranks: list[tuple[float, ...]] = []
-        for one, choice in zip(own, tried[name], strict=True):
+        for one, choice in zip(own, tried, strict=True):
             directory = RunDirectory(jobs.options.out / one.path)
             reports = directory.metrics()
             reached = max(criterion.value(report.measures) for report in reports)

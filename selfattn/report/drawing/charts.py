@@ -96,7 +96,7 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
         name = "" if line.label else f"{line.name} · "
         tips = (f"{name}{show(s.x)} · {_value(s.y, scale)}" for s in line.spots)
         spots = [(across.place(s.x), down(s.y), tip) for s, tip in zip(line.spots, tips, strict=True)]
-        path = points(line.fitted or ((spot.x, spot.y) for spot in line.spots))
+        path = points((spot.x, spot.y) for spot in line.spots)
         lines.append(DrawnLine(line.name, line.label, sign_of[line.name], band, path, spots, label))
     near = scale.floor is not None and scale.floor < 0.01
     rules = [(down(quality), mark) for quality, mark in (*(((0.5, "50"),) if near else ()), *scale.ticks)]

@@ -114,10 +114,7 @@ def _figure(chart: Chart, form: str, lang: str, signs: Signs) -> bytes:
         for number, line in enumerate(one for one in chart.lines if one.spots):
             colour = f"C{signs[line.name].colour if line.name in signs else number}"
             spots = [(spot.x, scale.place(spot.y)) for spot in line.spots]
-            drawn = [(x, scale.place(y)) for x, y in line.fitted] or spots
-            axes.plot(*zip(*drawn, strict=True), color=colour, label=line.name)
-            if line.fitted:
-                axes.plot(*zip(*spots, strict=True), "o", color=colour, markersize=4)
+            axes.plot(*zip(*spots, strict=True), color=colour, label=line.name)
             bands = [
                 (spot.x, scale.place(spot.low), scale.place(spot.high))
                 for spot in line.spots

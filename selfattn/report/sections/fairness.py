@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from selfattn.evaluation.statistics.design import expected_best
 from selfattn.registry import register
@@ -178,27 +178,9 @@ def _tuning(record: Record) -> tuple[b.Block, ...]:
     folded = (b.Folded(name, one.name, (one,)) for name, one in zip(names, trials, strict=True))
     edge = ", ".join(model.name for model in tuned if _at_edge(model))
     said = message("tuning.edge", names=edge) if edge else None
-    text = b.Paragraph(message("tuning.text", space=tuning_space(record)), *_over_budgets(record, tuned), said)
+    over_budgets = message("tuning.budgets") if any(trial.budget for model in tuned for trial in model.tuning) else None
+    text = b.Paragraph(message("tuning.text", space=tuning_space(record)), over_budgets, said)
     return text, table, *_expected_best(record, tuned), *folded
-
-
-def _over_budgets(record: Record, tuned: Sequence[Model]) -> Iterator[Message]:
-    """How rates were found with several budgets, and whether the one in between was better than its neighbours."""
-    smaller = sorted({trial.budget for model in tuned for trial in model.tuning if trial.budget})
-    if smaller:
-        yield message("tuning.ends")
-    if len(smaller) == 1 and record.budgets and len(record.budgets.found) > 2:
-        yield message("tuning.unverified")
-    if len(smaller) < 2:
-        return
-    for key, is_so in (("tuning.verified", True), ("tuning.refuted", False)):
-        if names := [model.name for model in tuned if _is_best(model, smaller[1]) == is_so]:
-            yield message(key, names=", ".join(names), budget=share(smaller[1]))
-
-
-def _is_best(model: Model, budget: float) -> bool:
-    own = [trial for trial in model.tuning if trial.budget == budget and trial.loss is not None]
-    return bool(own) and min(own, key=lambda trial: (trial.loss or 0.0, not trial.chosen)).chosen
 
 
 def _expected_best(record: Record, tuned: Sequence[Model]) -> tuple[b.Block, ...]:

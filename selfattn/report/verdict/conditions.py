@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from selfattn.report.drawing.numbers import amount, compact, share_text, value_text
-from selfattn.report.verdict.comparability import sound
+from selfattn.report.drawing.numbers import amount, compact, value_text
 from selfattn.report.verdict.ranking import PairOutcome, relation
-from selfattn.results.budgets import Convergence
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, Said, message
 
@@ -34,7 +32,7 @@ SPENT: Mapping[str, Callable[[Model], float | None]] = {  # in training, besides
 
 
 def given(record: Record, items: Message) -> Message:
-    """The items with what the answer was given: how much training, with which settings, and whether that was enough.
+    """The items with what the answer was given: how much training, and with which settings.
 
     Nothing is added where it was not recorded.
     """
@@ -48,11 +46,9 @@ def given(record: Record, items: Message) -> Message:
     ends_early = any(record.settings.get(name) for name in (_OTHER_ENDS if part == 1 else _OTHER_ENDS[1:]))
     if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
         amount = message("given.pairs", count=f"{round(part * epochs * pairs):,}")
-    converged = [one.converged for _, one in _asked_to_converge(record)]
-    ends = "unknown" if not converged else "yes" if all(converged) else "no"
     is_tuned = min(len(model.tuning) for model in record.models) > 1
-    settings, ends_how = message("given.tuned" if is_tuned else "given.untuned"), message(f"given.converged.{ends}")
-    return message("given", items=items, amount=amount, settings=settings, converged=ends_how)
+    settings = message("given.tuned" if is_tuned else "given.untuned")
+    return message("given", items=items, amount=amount, settings=settings)
 
 
 def open_budgets(record: Record, pair: tuple[Model, Model]) -> list[Message]:
@@ -129,24 +125,6 @@ def budget_outcomes(record: Record) -> list[Message]:
 def _listed(shares: Sequence[str]) -> Said:
     *others, last = shares
     return message("budgets.and", others=", ".join(others), last=last) if others else last
-
-
-def convergences(record: Record) -> list[Message]:
-    """Which models have converged, where that was asked; of one that is set aside, which has not learned, nothing."""
-    found = []
-    for model, one in _asked_to_converge(record):
-        if one.high is None or one.reduction is None:
-            found.append(message("converged.open", model=model))
-        else:
-            values = {"reduction": share_text(one.reduction, 0), "high": share_text(one.high, 0)}
-            found.append(message("converged.yes" if one.converged else "converged.no", model=model, **values))
-    return found
-
-
-def _asked_to_converge(record: Record) -> list[tuple[str, Convergence]]:
-    judged = {model.name for model in sound(record)}
-    asked = record.budgets.convergence if record.budgets else {}
-    return [(name, one) for name, one in asked.items() if name in judged]
 
 
 def share(budget: float) -> str:
