@@ -1,7 +1,7 @@
-"""Plain JSON values to checked dataclasses and back: the one reader and writer of every JSON file of the project.
+"""Read and write JSON files as checked dataclasses.
 
-The work is pydantic's (loaded when the first value is decoded): it checks types, choices, bounds and unknown keys. Here
-its findings become one line that names the file, the field, what was expected, what was found, and what to do.
+pydantic checks types, choices, bounds and unknown keys; it is imported when the first value is decoded. This module
+turns its problems into one line that names the file, the field, what was expected, what was found, and what to do.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_EXPECTED = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a finite number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "none_required": "null",
-    "dict_type": "an object",
-    "mapping_type": "an object",
-    "dataclass_type": "an object",
-    "tuple_type": "a list",
-    "list_type": "a list",
+_EXPECTED = {  # by the first word of pydantic's name of a problem, and by the name of a type in a union
+    "str": "text",
+    "string": "text",
+    "int": "a whole number",
+    "float": "a finite number",
+    "finite": "a finite number",
+    "bool": "true or false",
+    "none": "null",
+    "dict": "an object",
+    "mapping": "an object",
+    "dataclass": "an object",
+    "tuple": "a list",
+    "list": "a list",
 }
-_BOUNDS = {  # where the bound stands in pydantic's findings
+_BOUNDS = {  # with the key of the bound in pydantic's context
     "greater_than": ("above", "gt"),
     "greater_than_equal": ("at least", "ge"),
     "less_than": ("below", "lt"),
@@ -49,24 +49,23 @@ _BOUNDS = {  # where the bound stands in pydantic's findings
 _CHECKSUM = "checksum"
 _LARGEST = 64 << 20, 1 << 30  # bytes of a JSON file, and of one with a value a line
 _DEPTH, _DIGITS = 50, 300  # more than any file of the project has; a number beyond them is no float
-_ONE_OF_SEVERAL = {"str": "text", "int": "a whole number", "float": "a finite number", "bool": "true or false"}
 
 
 class Plain:
-    """Base of dataclasses that travel as JSON: exact types, finite numbers, no key that is not a field.
+    """Base class of dataclasses that are stored as JSON: exact types, finite numbers, no unknown keys.
 
-    Bounds stand in the annotations (``Annotated[float, Ge(0), Le(1)]`` of the package annotated_types).
+    Bounds are annotations such as ``Annotated[float, Ge(0), Le(1)]`` (package annotated_types).
     """
 
     __pydantic_config__ = {"strict": True, "extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012  # pydantic reads it
 
 
 class FieldError(Exception):
-    """A value that is not as its type says.
+    """A value does not match its type.
 
     Args:
-        where: the path of the field, such as ``models[0].name``; empty for the whole value.
-        problem: what is wrong with it.
+        where: path of the field, such as ``models[0].name``; empty for the value itself.
+        problem: what is wrong.
     """
 
     def __init__(self, where: str, problem: str) -> None:
@@ -75,16 +74,16 @@ class FieldError(Exception):
 
 
 def decode(kind: type[T], data: object, *, file: str | Path, advice: str) -> T:
-    """Make a checked value of plain JSON values.
+    """Convert plain JSON values to a checked value.
 
     Args:
-        kind: a dataclass that is :class:`Plain`, or any type that is made of such.
-        data: as ``json.loads`` gives it.
-        file: what to call the place in an error message.
-        advice: what to do where something is wrong.
+        kind: a :class:`Plain` dataclass, or a type that consists of such.
+        data: the output of ``json.loads``.
+        file: name of the file for error messages.
+        advice: what the user should do about an error.
 
     Raises:
-        UserError: a field is missing, unknown, or not as its type says.
+        UserError: a field is missing, unknown, or of the wrong type.
 
     Example:
         >>> from dataclasses import dataclass
@@ -107,20 +106,18 @@ def decode(kind: type[T], data: object, *, file: str | Path, advice: str) -> T:
 
 
 def checked(kind: type[T], data: object) -> T:
-    """Do what :func:`decode` does, for callers that say errors in their own way.
+    """Convert as :func:`decode` does, for callers with their own error messages.
 
     Raises:
-        FieldError: something is not as its type says.
+        FieldError: a value does not match its type.
     """
     from pydantic import ValidationError
 
     try:
-        # As JSON, for there a list may stand for a tuple, and nothing else is taken for what it is not.
+        # As JSON: there pydantic accepts a list for a tuple and is strict otherwise.
         text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
-    except RecursionError:
-        raise FieldError("", "is nested too deep") from None
-    except (TypeError, ValueError):  # UnicodeEncodeError is one of the latter
-        raise _not_json(data, "") or FieldError("", "is no JSON value") from None
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise FieldError("", f"is not a JSON value ({error})") from None
     try:
         adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # types are hashable
         return adapter.validate_json(text)
@@ -129,11 +126,10 @@ def checked(kind: type[T], data: object) -> T:
 
 
 def encode(value: Any) -> Any:
-    """Turn a value into plain JSON values: dataclasses become objects without the fields that are None.
+    """Convert a value to plain JSON values.
 
-    A class that travels in a form of its own has a method ``to_plain()``; see :func:`own_form` for the way back.
-
-    A number that is not finite is left out of an object as None is.
+    Dataclasses become objects without their fields that are None or not finite. A class with its own JSON form defines
+    ``to_plain()``; :func:`own_form` reads it back.
 
     Example:
         >>> from dataclasses import dataclass
@@ -158,36 +154,36 @@ def encode(value: Any) -> Any:
 
 
 def own_form(make: Callable[[Any], object]) -> Any:
-    """Return what a class whose JSON is not an object of its fields gives as ``__get_pydantic_core_schema__``.
+    """Return a pydantic schema for a class with its own JSON form, for ``__get_pydantic_core_schema__``.
 
     Args:
-        make: makes a value of plain JSON values; its UserError gets the place in the file.
+        make: converts plain JSON values to a value; the place in the file is added to its UserError.
     """
     from pydantic_core import core_schema
 
-    def made(data: Any) -> object:
+    def convert(data: Any) -> object:
         try:
             return make(data)
         except UserError as error:
             raise ValueError(str(error)) from None
 
-    return core_schema.no_info_plain_validator_function(made)
+    return core_schema.no_info_plain_validator_function(convert)
 
 
 def read(kind: type[T], path: Path, *, advice: str) -> T:
     """Read a JSON file as a checked value.
 
     Raises:
-        UserError: the file cannot be read, is not JSON, or a field is not as its type says.
+        UserError: the file cannot be read, is not JSON, or a field is of the wrong type.
     """
     return decode(kind, read_json(path, advice=advice), file=path, advice=advice)
 
 
 def parse(data: bytes) -> Any:
-    """Read JSON from whoever it comes: not deeper than people write it, with numbers that a computer has.
+    """Parse JSON from any source: at most 50 levels deep, numbers of at most 300 digits.
 
     Raises:
-        ValueError: these bytes are no such JSON.
+        ValueError: the bytes are not such JSON.
 
     Example:
         >>> parse(b"[1, 2.5]")
@@ -197,80 +193,75 @@ def parse(data: bytes) -> Any:
         ValueError: nested too deep
     """
     try:
-        values = json.loads(data.decode(), parse_int=_whole_number)
-        deep = _is_deeper(values, _DEPTH)
+        values = json.loads(data.decode(), parse_int=_parse_int)
+        is_deep = _is_deeper(values, _DEPTH)
     except RecursionError:
-        deep = True
-    if deep:
+        is_deep = True
+    if is_deep:
         raise ValueError("nested too deep")
     return values
 
 
-def _whole_number(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     if len(digits) > _DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    if not isinstance(value, (dict, list)):
-        return False
-    return levels == 0 or any(
-        _is_deeper(item, levels - 1) for item in (value.values() if isinstance(value, dict) else value)
-    )
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(item, levels - 1) for item in items if isinstance(item, (dict, list)))
 
 
 def read_json(path: Path, *, advice: str) -> Any:
-    """Read a JSON file as plain values, unchecked.
+    """Read a JSON file as plain values. Only its checksum is checked, where it has one.
 
     Raises:
-        UserError: the file cannot be read, is too large, is not JSON, or is not what its own checksum speaks of; it may
-            have none.
+        UserError: the file cannot be read, is too large, is not JSON, or its checksum differs.
     """
     data = read_bytes(path, advice=advice, most=_LARGEST[0])
     try:
         values = parse(data)
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; {advice}") from None
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: is not JSON ({error.msg}); {advice}") from None
     except ValueError as error:
-        raise UserError(f"{path}: is not JSON that can be read ({error}); {advice}") from None
+        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(f"{path}{line}: is not JSON ({getattr(error, 'msg', error)}); {advice}") from None
     if _is_damaged(values):
         raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {advice}")
     return values
 
 
 def refuse_newer(values: object, known: int, *, file: str | Path, key: str = "schema") -> None:
-    """Refuse what a later version wrote, before a field of it is called unknown.
+    """Refuse a file of a later version, before one of its fields is called unknown.
 
     Args:
-        values: of the file.
+        values: content of the file.
         known: the newest schema that this version reads.
-        file: what to call the place.
-        key: under which the file says its schema; default ``schema``.
+        file: name of the file for the message.
+        key: of the schema's number; default ``schema``.
 
     Raises:
-        UserError: it is of a newer one.
+        UserError: the schema is newer.
 
     Example:
         >>> refuse_newer({"schema": 3}, 2, file="a.json")
         Traceback (most recent call last):
         selfattn.errors.UserError: a.json: schema 3, this version reads 2: a newer selfattn wrote it; update selfattn
     """
-    found = values.get(key) if isinstance(values, Mapping) else None
-    if type(found) is int and found > known:
-        said = f"{key} {short(found)}, this version reads {known}"
-        raise UserError(f"{file}: {said}: a newer selfattn wrote it; update selfattn")
+    schema = values.get(key) if isinstance(values, Mapping) else None
+    if type(schema) is int and schema > known:
+        reads = f"{key} {short(schema)}, this version reads {known}"
+        raise UserError(f"{file}: {reads}: a newer selfattn wrote it; update selfattn")
 
 
 def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
     """Read a file with one JSON value a line as checked values.
 
     Raises:
-        UserError: the file cannot be read, or a line is not JSON or not as its type says; the message has its number.
+        UserError: the file cannot be read, or a line is not JSON or of the wrong type; the message has its number.
     """
-    found = []
+    items = []
     lines = read_bytes(path, advice=advice, most=_LARGEST[1]).removesuffix(b"\n").split(b"\n")
     for number, line in enumerate(lines, 1):
         try:
@@ -279,30 +270,30 @@ def read_jsonl(kind: type[T], path: Path, *, advice: str) -> list[T]:
             raise UserError(f"{path}:{number}: is not a line of JSON; {advice}") from None
         if _is_damaged(data):
             raise UserError(f"{path}:{number}: was changed or damaged after it was written; {advice}")
-        found.append(decode(kind, data, file=f"{path}:{number}", advice=advice))
-    return found
+        items.append(decode(kind, data, file=f"{path}:{number}", advice=advice))
+    return items
 
 
 def write_jsonl(path: Path, values: Iterable[Any]) -> None:
-    """Write values as JSON, one a line, the whole file or nothing; raises as :func:`write` does."""
+    """Write values as JSON, one per line, atomically; raises as :func:`write` does."""
     write_text(path, "".join(map(line_of, values)))
 
 
 def line_of(value: Any, *, checksum: bool = False) -> str:
-    """Return a value as a line of JSON, its end included; with a checksum as :func:`write` adds it, default none."""
+    """Return a value as a line of JSON with its line end, and with a checksum if requested."""
     return json.dumps(_encoded(value, checksum), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write(path: Path, value: Any, *, checksum: bool = False) -> None:
-    """Write a value as JSON for people to read, the whole file or nothing.
+    """Write a value as indented JSON, atomically.
 
     Args:
-        path: where to.
+        path: of the file.
         value: see :func:`encode`.
-        checksum: put a checksum beside its fields, by which reading finds damage; default False.
+        checksum: whether to add a checksum that reading compares; default False.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the file cannot be written.
         ValueError: a number is not finite.
     """
     values = _encoded(value, checksum)
@@ -315,7 +306,7 @@ def _encoded(value: Any, checksum: bool) -> Any:
 
 
 def _is_damaged(values: Any) -> bool:
-    """Whether values are not those that their checksum, which is taken out, was made of; they may have none."""
+    """Remove the checksum of values, where there is one, and say whether it differs."""
     return isinstance(values, dict) and _CHECKSUM in values and values.pop(_CHECKSUM) != fingerprint(values)
 
 
@@ -332,53 +323,30 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _first_problem(error: Any) -> FieldError:
-    """Say the first finding of pydantic in the project's words."""
-    found = error.errors(include_url=False)
-    first = found[0]
-    place, kind = tuple(first["loc"]), first["type"]
+    """Put pydantic's first problem into the project's words."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    place, kind, context = tuple(first["loc"]), first["type"], first.get("ctx", {})
     if kind == "missing":
         return FieldError(_path(place), "is missing")
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
         return FieldError(_path(place), "is not a field of this schema")
-    if len(found) > 1 and all(one["input"] is first["input"] or one["input"] == first["input"] for one in found):
-        # A choice between types: pydantic puts the name of each behind the place.
-        names = [_ONE_OF_SEVERAL.get(str(one["loc"][-1])) for one in found]
-        if all(names):
-            return FieldError(
-                _path(place[:-1]), f"expected {' or '.join(map(str, names))}, found {short(first['input'])}"
-            )
     if kind == "value_error":  # a dataclass that checks itself
-        return FieldError(_path(place), str(first["ctx"]["error"]))
-    if kind == "json_invalid":
-        return FieldError("", "is nested too deep")
-    expected = _EXPECTED.get(kind)
+        return FieldError(_path(place), str(context["error"]))
     if kind in _BOUNDS:
         word, bound = _BOUNDS[kind]
-        expected = f"{word} {first['ctx'][bound]}"
-    if expected is None:
+        expected = f"{word} {context[bound]}"
+    elif kind == "literal_error":
+        expected = "one of " + str(context["expected"]).replace("'", "").replace(" or ", ", ")
+    else:
         message = str(first["msg"])
-        expected = message[0].lower() + message[1:]
-        expected = expected.removeprefix("input should be ")
-        if kind == "literal_error":
-            expected = "one of " + str(first["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+        message = (message[0].lower() + message[1:]).removeprefix("input should be ")
+        expected = _EXPECTED.get(kind.partition("_")[0], message)
+    # A union of types: pydantic reports a problem for each, with the name of the type behind the place.
+    types = [_EXPECTED.get(str(problem["loc"][-1]), "") if problem["loc"] else "" for problem in problems]
+    if len(problems) > 1 and all(types) and all(problem["input"] == first["input"] for problem in problems):
+        place, expected = place[:-1], " or ".join(types)
     return FieldError(_path(place), f"expected {expected}, found {short(first['input'])}")
-
-
-def _not_json(value: object, where: str) -> FieldError | None:
-    """Find what is no JSON value, or cannot be written as one."""
-    inside: list[tuple[str, object]] = []
-    if isinstance(value, Mapping):
-        inside = [(f"{where}.{key}" if where else str(key), item) for key, item in value.items()]
-    elif isinstance(value, (tuple, list)):
-        inside = [(f"{where}[{place}]", item) for place, item in enumerate(value)]
-    elif _is_not_finite(value):
-        return FieldError(where, f"expected a finite number, found {value}")
-    elif isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            return FieldError(where, "is not text that can be written (half a surrogate pair)")
-    elif value is not None and not isinstance(value, (bool, int, float)):
-        return FieldError(where, f"expected a JSON value, found {type(value).__name__}")
-    return next((found for at, item in inside if (found := _not_json(item, at))), None)
 
 
 def _path(place: tuple[str | int, ...]) -> str:
