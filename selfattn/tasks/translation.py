@@ -181,11 +181,11 @@ class Translation(Task):
     TestOptions = TranslationTests
     train_help = """Train one model to translate.
 
-    Without --data, it translates generated phrases of CLDR (dates, numbers, units, prices), without a download.
+    Without --data, it translates generated phrases of CLDR (dates, times, units, prices, lists), without a download.
     """
     compare_help = """Compare models on translation: train each, test on unseen sentences, write the report.
 
-    Without --data, the models translate generated phrases of CLDR (dates, numbers, units, prices), without a download.
+    Without --data, the models translate generated phrases of CLDR (dates, times, units, prices, lists); no download.
     """
     models = ()
     match = "parameters"

@@ -1,240 +1,294 @@
-"""The kinds of phrases of the CLDR corpus, each a function that draws one by chance."""
+"""The kinds of CLDR phrases. Each kind draws a phrase at random; Babel writes it in both languages."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
 from functools import partial
-from itertools import chain
+from random import Random
+from typing import Any, NamedTuple
 
-from selfattn.data.phrases import calendars as days
-from selfattn.data.phrases.counts import (
-    TIME_UNITS,
-    UNITS,
-    Amount,
-    Counted,
-    Numbers,
-    countables,
-    currency_forms,
-    distinct,
-    modest,
-    money_forms,
-    per_pattern,
-    relative_forms,
-    unit_forms,
+from babel import Locale
+from babel.lists import format_list
+from babel.numbers import format_currency, format_decimal, get_currency_precision
+from babel.units import format_unit
+
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, PatternPiece, compile_pieces
+from selfattn.data.phrases.text import Pattern, Segment, Segments, amount_segments, cut, fill_in, text_of, tidy
+
+LENGTHS = ("full", "long", "medium", "short")
+TIMES = ("year", "month", "week", "day", "hour", "minute", "second")
+UNITS = [
+    *("length-kilometer", "length-meter", "length-centimeter", "length-millimeter", "length-mile", "length-foot"),
+    *("length-inch", "mass-tonne", "mass-kilogram", "mass-gram", "mass-pound", "mass-ounce", "volume-liter"),
+    *("volume-milliliter", "volume-cubic-meter", "area-square-meter", "area-square-kilometer", "area-hectare"),
+    *("temperature-celsius", "angle-degree", "speed-kilometer-per-hour", "speed-meter-per-second"),
+    *("digital-gigabyte", "digital-megabyte", "digital-byte", "power-watt", "power-kilowatt", "energy-kilocalorie"),
+    *("energy-kilowatt-hour", "electric-volt", "frequency-megahertz", *(f"duration-{unit}" for unit in TIMES)),
+]
+# The Group of Twenty: its countries, their currencies and their official languages.
+TERRITORIES = (
+    *("AR", "AU", "BR", "CA", "CN", "DE", "FR", "GB", "ID", "IN"),
+    *("IT", "JP", "KR", "MX", "RU", "SA", "TR", "US", "ZA"),
 )
-from selfattn.data.phrases.names import Name, Which, codes, list_patterns, names
-from selfattn.data.phrases.text import Chance, Draft, Locales, Pattern, Segment, Segments, cut, fill_in, in_slot, tables
-
-Draw = Callable[[Chance], Draft | None]
-Patterns = tuple[Pattern, Pattern]
-
-UNIT_LENGTHS = ("long", "short")
-# Spans of time that are written together, with the most that the later ones count.
-_DURATIONS = (
-    ("year", "month"),
-    ("week", "day"),
-    ("day", "hour"),
-    ("hour", "minute"),
-    ("minute", "second"),
-    ("day", "hour", "minute"),
-    ("hour", "minute", "second"),
+CURRENCIES = (
+    *("ARS", "AUD", "BRL", "CAD", "CNY", "EUR", "GBP", "IDR", "INR"),
+    *("JPY", "KRW", "MXN", "RUB", "SAR", "TRY", "USD", "ZAR"),
 )
-_MOST = {"month": 11, "day": 6, "hour": 23, "minute": 59, "second": 59}
-_PER = ("second", "minute", "hour", "day", "week", "month", "year")
+LANGUAGES = ("ar", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "pt", "ru", "tr", "zh")
+_FIRST_DAY, _DAYS = date(1900, 1, 1), 69_396  # to the end of 2089
+_SAMPLES = (*range(6), 11, 12, 21, 100, Decimal("1.5"))  # every plural form of every language is among these
+
+Locales = tuple[Locale, Locale]
+Number = int | Decimal
 
 
-class Phrases:
-    """All kinds of phrases for a pair of languages.
+class Draft(NamedTuple):
+    """A phrase before it is written.
 
-    Args:
-        locales: source and target.
-        which: which names are used.
+    Attributes:
+        write: returns the segments in the source (0) or target (1) language.
+        train_only: whether other phrases do not show how to write this one.
     """
 
-    def __init__(self, locales: Locales, which: Which) -> None:
-        self.locales = locales
-        source, target = (Numbers(locale) for locale in locales)
-        self.numbers = (source, target)
-        self._rare = source.rare | target.rare
-        self._count(codes(which)["currency"])
-        self.kinds = {name: draw for name, draw in self._kinds(names(locales, which)).items() if draw}
-
-    def _count(self, currencies: Iterable[str]) -> None:
-        """Compile all that is counted; what is mistaken for something earlier is left out."""
-        seen: dict[str, str] = {}
-
-        def units(names: Iterable[str], length: str) -> list[Counted]:
-            return countables(self.numbers, names, lambda n, name: unit_forms(n.locale, name, length))
-
-        def spans(length: str, direction: str) -> list[Counted]:
-            return countables(
-                self.numbers, TIME_UNITS, lambda n, name: relative_forms(n.locale, name, length, direction)
-            )
-
-        times = [f"duration-{name}" for name in TIME_UNITS]
-        self._times = {length: {item.name: item for item in units(times, length)} for length in UNIT_LENGTHS}
-        self._units = distinct(units(UNITS, "long"), seen)
-        long_times = distinct(self._times["long"].values(), seen)
-        named = countables(self.numbers, currencies, lambda n, name: currency_forms(n.locale, name))
-        self._named = distinct(named, seen)
-        self._money = distinct(countables(self.numbers, currencies, money_forms, places=True), seen)
-        self._short = distinct(units(UNITS, "short"), seen)
-        self._counted = [*self._units, *self._short, *long_times, *distinct(self._times["short"].values(), seen)]
-        relative = [spans(length, direction) for length in UNIT_LENGTHS for direction in ("future", "past")]
-        self._relative = distinct(chain.from_iterable(relative), seen)
-
-    def _kinds(self, names: Mapping[str, list[Name]]) -> dict[str, Draw | None]:
-        clock = f"0{self.numbers[0].decimal}0"
-        dates, times = days.date_forms(self.locales), days.time_forms(self.locales, [clock])
-        whole = [form for form in dates if {"year", "day"} <= form.sides[0][0].told]
-        short = [form for form in times if "second" not in form.sides[0][0].told]
-        lists = list_patterns(self.locales, "standard", 4)
-        things = [*self._units, *self._named, *self._money]
-        return {
-            "date": _from(days.draw_one, dates),
-            "time": _from(days.draw_one, times),
-            "date and time": _from(days.draw_both, whole, short, days.glues(self.locales)),
-            "interval": _from(days.draw_one, days.interval_forms(self.locales)),
-            "span": _from(self._span, self._relative),
-            "duration": _from(_duration, self._durations()),
-            "unit": _from(self._one, self._counted),
-            "rate": _from(_rate, self._rates()),
-            "currency": _from(self._currency, [some for some in (self._named, self._money) if some]),
-            "number": self._number,
-            "percent": self._percent,
-            "names": _from(_names, [some for some in names.values() if len(some) > 3], self._styles(lists)),
-            "amounts": _from(_amounts, things if len(things) > 2 else [], lists),
-            "locale": _from(_locale, names["language"], names["territory"], lists[2]),
-        }
-
-    def _one(self, items: list[Counted], chance: Chance) -> Draft | None:
-        return self._draft(chance.pick(items), modest(chance))
-
-    def _draft(self, item: Counted, amount: Amount) -> Draft | None:
-        if not item.tells(amount):
-            return None
-        closed = not amount.places and amount.digits in self._rare
-        return Draft(partial(item.write, amount), closed)
-
-    def _span(self, items: list[Counted], chance: Chance) -> Draft | None:
-        item = chance.pick(items)
-        return self._draft(item, Amount(1 + chance.below(chance.pick((31, 366, 999)))))
-
-    def _durations(self) -> list[tuple[list[Counted], list[int], Patterns]]:
-        """Times that are written together, with the most that each counts, and the patterns that join them."""
-        found = []
-        for length, style in (("long", "unit"), ("short", "unit-short")):
-            table, patterns = self._times[length], list_patterns(self.locales, style, 3)
-            for some in _DURATIONS:
-                items = [table[f"duration-{name}"] for name in some if f"duration-{name}" in table]
-                if len(items) == len(some) and distinct(items) == items and self._told_short(length, items):
-                    found.append((items, [99, *(_MOST[name] for name in some[1:])], patterns[len(some)]))
-        return found
-
-    def _told_short(self, length: str, items: list[Counted]) -> bool:
-        """Whether some member is always written otherwise than in full."""
-        full = self._times["long"]
-        return length == "long" or any(
-            item.name in full and not {*item.samples[0]} & {*full[item.name].samples[0]} for item in items
-        )
-
-    def _rates(self) -> list[tuple[Counted, Patterns]]:
-        """What is counted in each unit of time, with the patterns that say so."""
-        known = {name.split("-", 1)[1] for locale in self.locales for name in tables(locale)["unit_patterns"]}
-        items = [item for item in self._units if item.name.split("-")[0] not in ("speed", "temperature", "angle")]
-        found: list[tuple[Counted, Patterns]] = []
-        seen: set[str] = set()
-        for unit in _PER:
-            source, target = (per_pattern(locale, f"duration-{unit}") for locale in self.locales)
-            if source and target and source not in seen:
-                seen.add(source)
-                found += [
-                    (item, (cut(source), cut(target)))
-                    for item in [*items, *self._named, *self._money]
-                    if f"{item.name.split('-', 1)[-1]}-per-{unit}" not in known
-                ]
-        return found
-
-    def _currency(self, kinds: list[list[Counted]], chance: Chance) -> Draft | None:
-        item = chance.pick(chance.pick(kinds))
-        return self._draft(item, _amount(item, chance))
-
-    def _number(self, chance: Chance) -> Draft:
-        places = max(0, chance.below(4) - 1)
-        digits = chance.below(10 ** (2 + chance.below(5)))
-        if places:
-            digits = 10 * (digits % 10**5) + 1 + chance.below(9)
-        return Draft(lambda side: self.numbers[side].number(Amount(digits, places)))
-
-    def _percent(self, chance: Chance) -> Draft:
-        places, whole = chance.below(3), chance.below(chance.pick((101, 10_000)))
-        fraction = chance.below(10**places // 10 or 1) * 10 + 1 + chance.below(9) if places else 0
-        return Draft(lambda side: self.numbers[side].percent(Amount(whole * 10**places + fraction, places)))
-
-    def _styles(self, both: dict[int, Patterns]) -> list[dict[int, Patterns]]:
-        """How names are joined: by and, or a third of them by or, where the source says which."""
-        either = list_patterns(self.locales, "or", 4)
-        return [both, both, either if all(both[count][0] != either[count][0] for count in both) else both]
+    write: Callable[[int], Segments]
+    train_only: bool = False
 
 
-def _from(draw: Callable[..., Draft | None], *choices: object) -> Draw | None:
-    """Hand a draw what it chooses from; None where there is nothing."""
-    return partial(draw, *choices) if all(choices) else None
+class Counted(NamedTuple):
+    """Something that can be counted.
+
+    Attributes:
+        write: writes a number of it in a locale.
+        field: what its words stand for: ``"unit"`` or ``"currency"``.
+        locales: of source and target.
+        places: decimals that are always written; None for as many as the number has.
+    """
+
+    write: Callable[[Number, Locale], str]
+    field: str
+    locales: Locales
+    places: int | None = None
+
+    def segments(self, number: Number, side: int) -> Segments:
+        """Write a number of it in the source (0) or target (1) language."""
+        return amount_segments(self.write(number, self.locales[side]), self.field)
+
+    def shows(self, number: Number) -> bool:
+        """Whether both texts tell the number. Words without digits (``a day``) cannot tell a fraction."""
+        return isinstance(number, int) or all(any(map(str.isdecimal, self.write(number, x))) for x in self.locales)
 
 
-def _duration(choices: list[tuple[list[Counted], list[int], Patterns]], chance: Chance) -> Draft:
-    items, most, patterns = chance.pick(choices)
-    amounts = [Amount(1 + chance.below(count)) for count in most]
-    members = [partial(item.write, amount) for item, amount in zip(items, amounts, strict=True)]
-    return Draft(partial(_joined, patterns, members))
+Draw = Callable[[Random], Draft | None]
+DateForm = tuple[str, tuple[tuple[PatternPiece, ...], tuple[PatternPiece, ...]]]
 
 
-def _rate(choices: list[tuple[Counted, Patterns]], chance: Chance) -> Draft | None:
-    item, patterns = chance.pick(choices)
-    amount = _amount(item, chance)
-    if not item.tells(amount):
+def kinds_of(locales: Locales) -> dict[str, Draw]:
+    """Return the kinds of phrases of two languages, by name; a kind that one language has no data for is left out.
+
+    Args:
+        locales: of source and target.
+
+    Example:
+        >>> kinds = kinds_of((Locale("en"), Locale("ko")))
+        >>> draft = kinds["span"](Random(0))
+        >>> text_of(draft.write(0)), text_of(draft.write(1))
+        ('21 minutes ago', '21분 전')
+    """
+    seen: dict[str, str] = {}
+    long, short = (
+        _distinct((Counted(partial(_unit, name, length), "unit", locales) for name in UNITS), seen)
+        for length in ("long", "short")
+    )
+    prices = _distinct((Counted(partial(_price, code), "currency", locales) for code in CURRENCIES), seen)
+    prices += _distinct(
+        (
+            Counted(partial(_price, code, style="standard"), "currency", locales, get_currency_precision(code))
+            for code in CURRENCIES
+        ),
+        seen,
+    )
+    spans = _distinct(
+        (
+            Counted(partial(_span, unit, direction, length), "unit", locales)
+            for length in ("long", "short")
+            for direction in ("future", "past")
+            for unit in TIMES
+        ),
+        seen,
+    )
+    plurals = [Counter(str(locale.plural_form(number)) for number in range(101)) for locale in locales]
+    rare = {
+        number
+        for number in range(101)
+        if any(counts[str(x.plural_form(number))] < 5 for x, counts in zip(locales, plurals, strict=True))
+    }
+    dates = _forms([locale.date_formats for locale in locales], locales)
+    times = _forms([locale.time_formats for locale in locales], locales)
+    draws: dict[str, tuple[Draw, Iterable[object]]] = {
+        "date": (partial(_moment, dates), dates),
+        "time": (partial(_moment, times), times),
+        "date and time": (partial(_date_and_time, dates, times, locales), dates and times),
+        "span": (partial(_amount, spans, _small, rare), spans),
+        "unit": (partial(_amount, [*long, *short], _any_size, rare), long),
+        "price": (partial(_amount, prices, _any_size, rare), prices),
+        "list": (partial(_list, _names(locales), [*long, *prices], _list_patterns(locales)), (1,)),
+    }
+    return {name: draw for name, (draw, choices) in draws.items() if choices}
+
+
+def _unit(name: str, length: Any, number: Number, locale: Locale) -> str:
+    return format_unit(number, name, length, locale=locale)
+
+
+def _price(code: str, number: Number, locale: Locale, style: Any = "name") -> str:
+    return format_currency(number, code, locale=locale, format_type=style, currency_digits=style == "standard")
+
+
+def _span(unit: str, direction: str, length: str, number: Number, locale: Locale) -> str:
+    fields: Any = locale._data["date_fields"]  # type: ignore[attr-defined]  # Babel has no public function for a number of any size
+    patterns = fields.get(f"{unit}-{length}", {}).get(direction) or fields[unit][direction]
+    pattern: str = patterns.get(locale.plural_form(number)) or patterns["other"]
+    return pattern.replace("{0}", format_decimal(number, locale=locale))
+
+
+def _distinct(items: Iterable[Counted], seen: dict[str, str]) -> list[Counted]:
+    """Keep the items whose source texts each stand for one amount of one thing. Of two equal ones the first stays.
+
+    Args:
+        items: in the order of preference.
+        seen: known source texts with their targets; those of the kept items are added.
+    """
+    kept = []
+    for item in items:
+        samples = [number for number in _SAMPLES if item.shows(number)]
+        sides = [[text_of(item.segments(number, side)) for number in samples] for side in (0, 1)]
+        texts = dict(zip(*sides, strict=True))
+        clashes = any(seen.get(source, target) != target for source, target in texts.items())
+        if not clashes and len(texts) == len(set(texts.values())) == len(samples) and not texts.keys() <= seen.keys():
+            seen |= texts
+            kept.append(item)
+    return kept
+
+
+def _small(chance: Random) -> Number:
+    return 1 + chance.randrange(chance.choice((31, 366, 999)))
+
+
+def _any_size(chance: Random) -> Number:
+    """Draw a number of 1 to 5 digits, all lengths equally likely; one in six has a decimal."""
+    digits = chance.randrange(6)
+    if not digits:
+        return Decimal(10 * chance.randrange(100) + chance.randrange(1, 10)) / 10
+    return chance.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
+
+
+def _amount(items: list[Counted], size: Callable[[Random], Number], rare: set[int], chance: Random) -> Draft | None:
+    """Draw an amount. One with a rare plural form is for training only, for no other amount shows that form."""
+    item, number = chance.choice(items), size(chance)
+    if item.places:
+        number = Decimal(int(number) * 10**item.places + chance.randrange(10**item.places)).scaleb(-item.places)
+    return Draft(partial(item.segments, number), number in rare) if item.shows(number) else None
+
+
+def _forms(tables: Sequence[Mapping[str, Any]], locales: Locales) -> list[DateForm]:
+    """Compile CLDR's formats of dates or times whose source tells everything that the target tells."""
+    forms = []
+    for length in LENGTHS:
+        source, target = (_compiled(table[length].pattern, x) for table, x in zip(tables, locales, strict=True))
+        if source and target:
+            told, needed = ({field for piece in side for field in piece.fields} for side in (source, target))
+            if needed <= told and ("hour" not in told or "period" in told):
+                forms.append((length, (source, target)))
+    return forms
+
+
+def _compiled(pattern: str, locale: Locale) -> tuple[PatternPiece, ...]:
+    """Compile a pattern; empty where it has unknown fields, such as time zones, or a year of two digits."""
+    pieces = compile_pieces(pattern, locale) or ()
+    if any(piece.field == "year" and piece.first == TWO_DIGIT_YEARS.start for piece in pieces):
+        return ()
+    return tuple(replace(piece, texts=tuple(map(tidy, piece.texts))) for piece in pieces)
+
+
+def _moment(forms: list[DateForm], chance: Random) -> Draft | None:
+    """Draw a day of 1900 to 2089 or a time; None where an earlier format writes it the same, but another target."""
+    day = _FIRST_DAY + timedelta(days=chance.randrange(_DAYS))
+    hour, minute, second = chance.randrange(24), chance.randrange(60), chance.randrange(60)
+    values = {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday(), "": 0}
+    values |= {"hour": hour, "period": hour, "minute": minute, "second": second}
+
+    def write(form: DateForm, side: int) -> Segments:
+        return [Segment(p.texts[values[p.field] - p.first], p.fields) for p in form[1][side]]
+
+    place = chance.randrange(len(forms))
+    sides = write(forms[place], 0), write(forms[place], 1)
+    source, target = map(text_of, sides)
+    if any(text_of(write(form, 0)) == source and text_of(write(form, 1)) != target for form in forms[:place]):
         return None
-    return Draft(lambda side: fill_in(patterns[side], [item.write(amount, side)], ("per",)))
+    return Draft(sides.__getitem__)
 
 
-def _amount(item: Counted, chance: Chance) -> Amount:
-    if item.places is None:
-        return modest(chance)
-    whole = chance.below(10 ** (1 + chance.below(5)))
-    return Amount(whole * 10**item.places + chance.below(10**item.places), item.places)
-
-
-def _names(fields: list[list[Name]], styles: list[dict[int, Patterns]], chance: Chance) -> Draft:
-    """Draw a list of 2 to 4 names of one field."""
-    count = chance.pick((2, 3, 3, 4))
-    members = [name.write for name in chance.several(chance.pick(fields), count)]
-    return Draft(partial(_joined, chance.pick(styles)[count], members))
-
-
-def _amounts(items: list[Counted], lists: dict[int, Patterns], chance: Chance) -> Draft:
-    """Draw a list of 2 or 3 round amounts of different things."""
-    count = chance.pick((2, 2, 3))
-    members = []
-    for item in chance.several(items, count):
-        number = chance.below(10 ** (1 + chance.below(3)))
-        amount = Amount(number * 10 ** (item.places or 0), item.places or 0)
-        members.append(partial(item.write, amount))
-    return Draft(partial(_joined, lists[count], members))
-
-
-def _locale(languages: list[Name], territories: list[Name], patterns: Patterns, chance: Chance) -> Draft | None:
-    """Draw the name of a locale as Babel writes it, or two of them joined."""
-    some = [(chance.pick(languages), chance.pick(territories)) for _ in range(chance.pick((1, 2, 2, 2)))]
-    if len(set(some)) < len(some):
+def _date_and_time(dates: list[DateForm], times: list[DateForm], locales: Locales, chance: Random) -> Draft | None:
+    length, sides = chance.choice(dates)
+    day, time = _moment([(length, sides)], chance), _moment(times, chance)
+    if day is None or time is None:
         return None
-    return Draft(partial(_joined, patterns, [partial(_locale_name, *names) for names in some]))
+    patterns = [cut(str(locale.datetime_formats[length]).replace("'", "")) for locale in locales]
+    return Draft(lambda side: fill_in(patterns[side], [time.write(side), day.write(side)]))
 
 
-def _locale_name(language: Name, territory: Name, side: int) -> Segments:
-    return [*language.write(side), Segment(" ("), *territory.write(side), Segment(")")]
+def _names(locales: Locales) -> list[list[tuple[Segment, Segment]]]:
+    """Return names of countries, languages, weekdays and months, each in both languages."""
+    fields: dict[str, tuple[Iterable[Any], Callable[[Locale], Mapping[Any, str]]]] = {
+        "territory": (TERRITORIES, lambda x: x.territories),
+        "language": (LANGUAGES, lambda x: x.languages),
+        "weekday": (range(7), lambda x: x.days["stand-alone"]["wide"]),
+        "month": (range(1, 13), lambda x: x.months["stand-alone"]["wide"]),
+    }
+    names = []
+    for field, (codes, table) in fields.items():
+        source, target = map(table, locales)
+        known = [code for code in codes if code in source and code in target]
+        names.append([(Segment(tidy(source[c]), (field,)), Segment(tidy(target[c]), (field,))) for c in known])
+    return [some for some in names if len(some) > 3]
 
 
-def _joined(patterns: Patterns, members: Sequence[Callable[[int], Segments]], side: int) -> Segments:
-    """Put the members together, the fields of each in a slot of its own; one stays alone."""
-    parts = [in_slot(write(side), slot) for slot, write in enumerate(members)]
-    return fill_in(patterns[side], parts) if len(parts) > 1 else parts[0]
+def _list_patterns(locales: Locales) -> list[dict[int, tuple[Pattern, ...]]]:
+    """Return how lists of 2 to 4 are joined by "and", and by "or" where the source text differs."""
+    members = ["{0}", "{1}", "{2}", "{3}"]
+    both, either = (
+        {n: tuple(cut(format_list(members[:n], style, x)) for x in locales) for n in (2, 3, 4)}
+        for style in ("standard", "or")
+    )
+    return [both, both, either] if all(both[n][0] != either[n][0] for n in both) else [both]
+
+
+def _name(name: tuple[Segment, Segment], side: int) -> Segments:
+    return [name[side]]
+
+
+def _list(
+    names: list[list[tuple[Segment, Segment]]],
+    things: list[Counted],
+    styles: list[dict[int, tuple[Pattern, ...]]],
+    chance: Random,
+) -> Draft:
+    """Draw a list of 2 to 4 names of one field, or of 2 or 3 amounts."""
+    members: list[Callable[[int], Segments]]
+    if names and (chance.randrange(2) or len(things) < 3):
+        chosen = chance.sample(chance.choice(names), chance.choice((2, 3, 3, 4)))
+        members, patterns = [partial(_name, name) for name in chosen], chance.choice(styles)
+    else:
+        items = chance.sample(things, chance.choice((2, 2, 3)))
+        members = [partial(item.segments, chance.randrange(10 ** chance.randrange(1, 4))) for item in items]
+        patterns = styles[0]
+
+    def write(side: int) -> Segments:
+        parts = [[segment._replace(slot=slot) for segment in member(side)] for slot, member in enumerate(members)]
+        return fill_in(patterns[len(members)][side], parts)
+
+    return Draft(write)

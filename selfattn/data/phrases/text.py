@@ -1,29 +1,25 @@
-"""Text that knows where its pieces stand, drawn by chance: what the CLDR corpus is put together from."""
+"""Text in segments that know which fields they stand for."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
-
-from babel import Locale
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from selfattn.data.pairs import Pair, Span
 
-_Item = TypeVar("_Item")
-
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u202f\u2009\u3000", " "))
+_NUMBER = re.compile(r"\d(?:.*\d)?")
 
 
 class Segment(NamedTuple):
     """A run of characters.
 
-    Args:
+    Attributes:
         text: the characters.
-        fields: the names of what the text stands for; none for text that only joins.
-        slot: tells fields of the same name apart, such as the numbers of two amounts.
+        fields: names of what the text stands for; empty for connecting text.
+        slot: separates fields of the same name, such as the numbers of two amounts.
     """
 
     text: str
@@ -31,65 +27,16 @@ class Segment(NamedTuple):
     slot: int = 0
 
 
-Locales = tuple[Locale, Locale]
 Segments = list[Segment]
 Pattern = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A phrase before it is written down.
-
-    Args:
-        write: gives its segments in the source language (0) or in the target language (1).
-        closed: the phrase cannot be made out from others, so it must be trained on; default False.
-    """
-
-    write: Callable[[int], Segments]
-    closed: bool = False
-
-
-class Chance:
-    """A supply of chance: a large random number from which choices are taken, as digits of a mixed base.
-
-    Example:
-        >>> chance = Chance(2 * 7 + 3)
-        >>> chance.below(7), chance.pick("abc")
-        (3, 'c')
-    """
-
-    __slots__ = ("_bits",)
-
-    def __init__(self, bits: int) -> None:
-        self._bits = bits
-
-    def below(self, count: int) -> int:
-        """Return a number from 0 to ``count - 1``."""
-        self._bits, value = divmod(self._bits, count)
-        return value
-
-    def pick(self, items: Sequence[_Item]) -> _Item:
-        """Return one of the items."""
-        return items[self.below(len(items))]
-
-    def several(self, items: Sequence[_Item], count: int) -> list[_Item]:
-        """Return `count` different items in any order."""
-        left = list(items)
-        return [left.pop(self.below(len(left))) for _ in range(count)]
-
-
-def tables(locale: Locale) -> Any:
-    """Return the tables of a locale, of which Babel makes some public by functions only."""
-    anything: Any = locale
-    return anything._data
-
-
 def tidy(text: str) -> str:
-    """Return the text in NFC, and with the one space that keyboards have for CLDR's no-break and thin ones.
+    """Return the text in NFC, with plain spaces for CLDR's no-break and thin spaces.
 
     Example:
-        >>> tidy("3:05\\u202fPM\\u2009–\\u20094:10\\u202fPM")
-        '3:05 PM – 4:10 PM'
+        >>> tidy("3:05\\u202fPM")
+        '3:05 PM'
     """
     return unicodedata.normalize("NFC", text).translate(_SPACES)
 
@@ -105,27 +52,36 @@ def cut(pattern: str) -> Pattern:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts) if part)
 
 
-def fill_in(pattern: Pattern, parts: Sequence[Segments], fields: tuple[str, ...] = ()) -> Segments:
-    """Put segments into the places of a pattern; its own words stand for `fields`."""
-    found: Segments = []
-    for piece in pattern:
-        if isinstance(piece, int):
-            found += parts[piece]
-        else:
-            found += words(piece, fields) if fields else (Segment(piece),)
-    return found
+def fill_in(pattern: Pattern, parts: Sequence[Segments]) -> Segments:
+    """Put segments into the placeholders of a pattern."""
+    return [segment for piece in pattern for segment in (parts[piece] if isinstance(piece, int) else [Segment(piece)])]
 
 
-def words(text: str, fields: tuple[str, ...]) -> Iterator[Segment]:
-    """Give text that stands for `fields`, the spaces around it apart."""
+def amount_segments(text: str, field: str) -> Segments:
+    """Split a written amount into its number and the words around it.
+
+    Args:
+        text: an amount as Babel writes it.
+        field: what the words stand for.
+
+    Returns:
+        The segments. Text without a number, such as the Arabic "two days", stands for number and field.
+
+    Example:
+        >>> [segment[:2] for segment in amount_segments("in 3 days", "unit")]
+        [('in', ('unit',)), (' ', ()), ('3', ('number',)), (' ', ()), ('days', ('unit',))]
+    """
+    number = _NUMBER.search(text := tidy(text))
+    if number is None:
+        return list(_words(text, ("number", field)))
+    before, after = text[: number.start()], text[number.end() :]
+    return [*_words(before, (field,)), Segment(number[0], ("number",)), *_words(after, (field,))]
+
+
+def _words(text: str, fields: tuple[str, ...]) -> Iterator[Segment]:
     core = text.strip()
     before, _, after = text.partition(core) if core else (text, "", "")
     return (Segment(part, names) for part, names in ((before, ()), (core, fields), (after, ())) if part)
-
-
-def in_slot(segments: Segments, slot: int) -> Segments:
-    """Return the segments with all their fields in a slot of its own."""
-    return [Segment(text, fields, slot) for text, fields, _ in segments]
 
 
 def text_of(segments: Segments) -> str:
@@ -135,13 +91,13 @@ def text_of(segments: Segments) -> str:
         >>> text_of([Segment("3", ("number",)), Segment(" "), Segment("days", ("unit",))])
         '3 days'
     """
-    return "".join([segment[0] for segment in segments])
+    return "".join([segment.text for segment in segments])
 
 
 def aligned_pair(source: Segments, target: Segments, tag: str) -> Pair:
-    """Write both sides down, with a span for every two places that stand for the same field in the same slot.
+    """Join both sides into a pair, with a span wherever the two sides share a field in the same slot.
 
-    What is in two pieces on one side (``in 3 days``) has a span for each of them.
+    A field in two pieces on one side (``in 3 days``) has a span for each piece.
 
     Example:
         >>> pair = aligned_pair([Segment("3", ("number",)), Segment(" days", ("unit",))],
@@ -149,18 +105,14 @@ def aligned_pair(source: Segments, target: Segments, tag: str) -> Pair:
         >>> pair.target, [(span.field, span.source, span.target) for span in pair.spans]
         ('3일', [('number', (0, 1), (0, 1)), ('unit', (1, 6), (1, 2))])
     """
-    places: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for key, place in _places(target):
-        places.setdefault(key, []).append(place)
-    spans: dict[tuple[tuple[int, int], tuple[int, int]], Span] = {}
-    for key, here in _places(source):
-        for place in places.get(key, ()):
-            spans.setdefault((here, place), Span(key[0], here, place))
-    return Pair(text_of(source), text_of(target), tag, tuple(spans.values()))
+    targets = list(_places(target))
+    matches = [(key[0], here, there) for key, here in _places(source) for other, there in targets if key == other]
+    spans = {(here, there): Span(field, here, there) for field, here, there in reversed(matches)}
+    return Pair(text_of(source), text_of(target), tag, tuple(reversed(spans.values())))
 
 
 def _places(segments: Segments) -> Iterator[tuple[tuple[str, int], tuple[int, int]]]:
-    """Every field with its slot, and the range of characters that stands for it."""
+    """Yield every field with its slot, and its range of characters."""
     end = 0
     for text, fields, slot in segments:
         start, end = end, end + len(text)
