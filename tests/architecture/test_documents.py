@@ -44,14 +44,34 @@ def test_the_korean_concepts_run_the_english_program() -> None:
     assert BLOCK.findall(korean) == BLOCK.findall(english)
 
 
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
-@pytest.mark.parametrize(
-    "page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda page: str(page.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_links_to_is_there(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     for target in LINK.findall(text):
         if not target.startswith(("http://", "https://", "mailto:")):
             assert (page.parent / target).exists(), target
+
+
+GENERATED = (
+    "docs/benchmarks.md",
+    "docs/statistics.md",
+    "docs/mutation.md",
+    "docs/reliability.md",
+    "docs/claims.md",
+    "docs/ko/claims.md",
+    "docs/results/reports/",
+    "docs/api/",
+)
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short(page: Path) -> None:
+    if page.relative_to(ROOT).as_posix().startswith(GENERATED):
+        pytest.skip("made by a program")
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        link = re.search(r"]\(|<iframe|<a |`[^`]{60,}`", line)
+        assert len(line) <= 120 or line.lstrip().startswith("|") or link, f"{page}:{number}: {len(line)} characters"
