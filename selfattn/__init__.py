@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from selfattn.comparison.compare import compare
     from selfattn.decoding.options import DecodingOptions
     from selfattn.errors import UserError
+    from selfattn.integrations.transformers import watch
     from selfattn.models.build import build
     from selfattn.registry import register
     from selfattn.runs.run import Run, load
@@ -32,6 +33,7 @@ _HOMES = {
     "selfattn.comparison.compare": ("compare",),
     "selfattn.decoding.options": ("DecodingOptions",),
     "selfattn.errors": ("UserError",),
+    "selfattn.integrations.transformers": ("watch",),
     "selfattn.models.build": ("build",),
     "selfattn.registry": ("register",),
     "selfattn.runs.run": ("Run", "load"),
@@ -54,6 +56,7 @@ __all__ = [  # classes first
     "register",
     "scores",
     "train",
+    "watch",
 ]
 
 

@@ -33,6 +33,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"evaluation", "exports"},
             {"report"},
             {"runs"},
+            {"integrations"},
             {"demo"},
             {"comparison"},
             {"tasks"},

@@ -1,0 +1,1 @@
+"""`attend` inside other people's models. Needs the libraries it serves only when it is asked for."""

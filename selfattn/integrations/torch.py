@@ -1,0 +1,271 @@
+"""A module for a module: `nn.MultiheadAttention` on `attend`."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from selfattn.attention.core import attend
+from selfattn.attention.positions import AttentionPosition
+from selfattn.attention.scores import Score, scaled_dot
+
+
+class MultiheadAttention(nn.MultiheadAttention):
+    """`torch.nn.MultiheadAttention`, computed by :func:`selfattn.attend`.
+
+    Arguments, parameter names, state dict, masks (True = may **not** attend) and results are those of PyTorch's module.
+    Four things are different:
+
+    - A row that may attend to nothing gives the output's bias and weights 0. PyTorch's gives NaN.
+    - Scores other than the scaled dot product, and positions that act inside attention, can be given.
+    - ``need_weights=False`` and a call without gradients take the same path: none of PyTorch's inference kernels
+      bypasses this module, inside ``nn.TransformerEncoderLayer`` neither.
+    - ``is_causal=True`` needs no ``attn_mask``, and gives the weights too.
+
+    Args:
+        embed_dim: model width ``d``.
+        num_heads: number of heads ``h``; divides ``embed_dim``.
+        dropout: probability of dropping a weight in training; default 0.
+        bias: whether the projections have biases; default True.
+        add_bias_kv: append one trained key and value; default False.
+        add_zero_attn: append a key and a value of zeros; default False.
+        kdim: width of the keys' input; default ``embed_dim``.
+        vdim: width of the values' input; default ``embed_dim``.
+        batch_first: ``[b i d]`` instead of ``[i b d]``; default False.
+        device: of the parameters.
+        dtype: of the parameters.
+        score: how a query is compared with a key; default the scaled dot product.
+        position: what tells the attention where a token stands, such as ``Rotary``; default nothing.
+
+    Raises:
+        ValueError: ``embed_dim`` or ``num_heads`` is not positive.
+        AssertionError: ``num_heads`` does not divide ``embed_dim``.
+
+    Example:
+        >>> theirs = nn.MultiheadAttention(6, 2, batch_first=True)
+        >>> ours = MultiheadAttention(6, 2, batch_first=True)
+        >>> ours.load_state_dict(theirs.state_dict())
+        <All keys matched successfully>
+        >>> x = torch.randn(3, 5, 6)
+        >>> torch.allclose(ours(x, x, x)[0], theirs(x, x, x)[0], atol=1e-6)
+        True
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        score: Score | None = None,
+        position: AttentionPosition | None = None,
+    ) -> None:
+        super().__init__(
+            embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype
+        )
+        self.score = scaled_dot if score is None else score
+        self.position = position
+        # nn.TransformerEncoderLayer does not run its own kernel in place of a module that has a hook.
+        self.register_forward_pre_hook(_nothing)
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> MultiheadAttention:
+        """Return this module with the weights and settings of PyTorch's.
+
+        Args:
+            module: whose parameters are shared, not copied.
+
+        Example:
+            >>> layer = nn.TransformerEncoderLayer(6, 2, batch_first=True).eval()
+            >>> x = torch.randn(3, 5, 6)
+            >>> expected = layer(x)
+            >>> layer.self_attn = MultiheadAttention.from_torch(layer.self_attn)
+            >>> torch.allclose(layer(x), expected, atol=1e-5)
+            True
+        """
+        with torch.device("meta"):
+            made = cls(
+                module.embed_dim,
+                module.num_heads,
+                module.dropout,
+                module.in_proj_bias is not None,
+                module.bias_k is not None,
+                module.add_zero_attn,
+                module.kdim,
+                module.vdim,
+                module.batch_first,
+            )
+        made._parameters.update(module._parameters)
+        made.out_proj = module.out_proj
+        return made.train(module.training)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from queries to keys and values.
+
+        Args:
+            query: ``[i b d]``, ``[b i d]`` with ``batch_first``, or ``[i d]``.
+            key: ``[j b kdim]``, ``[b j kdim]`` or ``[j kdim]``.
+            value: ``[j b vdim]``, ``[b j vdim]`` or ``[j vdim]``.
+            key_padding_mask: ``[b j]`` or ``[j]``; bool, True = hidden, or added to the scores; default none.
+            need_weights: also return the weights; default True.
+            attn_mask: ``[i j]`` or ``[(b h) i j]``; bool, True = hidden, or added to the scores; default none.
+            average_attn_weights: the weights' mean over the heads; default True.
+            is_causal: hide the future; with an ``attn_mask``, that mask says what is hidden; default False.
+
+        Returns:
+            The output in the form of the query; the weights ``[b i j]``, or ``[b h i j]`` without the mean, or None.
+
+        Raises:
+            ValueError: queries, keys and values do not fit together, or a mask has another shape.
+            TypeError: a mask is neither bool nor floating point.
+        """
+        if query.is_nested:
+            return self._forward_nested(query, key, value, attn_mask, is_causal)
+        is_batched = query.dim() == 3
+        if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
+            raise ValueError(
+                f"expected query, key and value with 3 axes, or all with 2, got {query.dim()}, {key.dim()} and "
+                f"{value.dim()}"
+            )
+        if not is_batched:
+            query, key, value = (x.unsqueeze(0) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif not self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        mask, bias = self._masks(query, key, key_padding_mask, attn_mask)
+        heads = [rearrange(x, "b n (h e) -> b h n e", h=self.num_heads) for x in self._projected(query, key, value)]
+        causal = is_causal and attn_mask is None
+        output, weights = self._attend(heads[0], heads[1], heads[2], mask, bias, causal, need_weights)
+        output = self.out_proj(rearrange(output, "b h i e -> b i (h e)"))
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(dim=1)
+        if not is_batched:
+            return output.squeeze(0), None if weights is None else weights.squeeze(0)
+        return (output if self.batch_first else output.transpose(0, 1)), weights
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        """Project queries, keys and values: ``[b n width]`` to ``[b n d]``."""
+        if self.in_proj_weight is not None:
+            projections = self.in_proj_weight.chunk(3)
+        else:
+            projections = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        return [F.linear(x, w, b) for x, w, b in zip((query, key, value), projections, biases, strict=True)]
+
+    def _masks(
+        self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Turn PyTorch's masks into where queries may attend and what is added, both ``[b h i j]`` in broadcast."""
+        b, i, j = query.shape[0], query.shape[1], key.shape[1]
+        masks: list[tuple[Tensor | None, Tensor | None]] = []
+        if key_padding_mask is not None:
+            _check_shape("key_padding_mask", key_padding_mask, [(b, j)])
+            masks.append(_divided("key_padding_mask", key_padding_mask[:, None, None]))
+        if attn_mask is not None:
+            _check_shape("attn_mask", attn_mask, [(i, j), (b * self.num_heads, i, j)])
+            per_head = attn_mask.dim() == 3
+            attn_mask = attn_mask.view(b, self.num_heads, i, j) if per_head else attn_mask[None, None]
+            masks.append(_divided("attn_mask", attn_mask))
+        allowed = [mask for mask, _ in masks if mask is not None]
+        biases = [bias.to(query.dtype) for _, bias in masks if bias is not None]
+        return (
+            None if not allowed else allowed[0] if len(allowed) == 1 else allowed[0] & allowed[1],
+            None if not biases else biases[0] if len(biases) == 1 else biases[0] + biases[1],
+        )
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        causal: bool,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        i, j = query.shape[2], key.shape[2]
+        if self.position is not None:
+            places = torch.arange(max(i, j), device=query.device)
+            query, key = self.position.rotate(query, places[:i]), self.position.rotate(key, places[:j])
+            added = self.position.bias(places[:i], places[:j])
+            bias = added if bias is None or added is None else bias + added
+        if causal:  # as PyTorch's, left-aligned
+            future = torch.ones(i, j, dtype=torch.bool, device=query.device).tril()
+            mask = future if mask is None else mask & future
+        for extra_key, extra_value in self._extra(key):
+            key, value = torch.cat([key, extra_key], dim=2), torch.cat([value, extra_value], dim=2)
+            mask = None if mask is None else F.pad(mask, (0, 1), value=True)
+            bias = None if bias is None else F.pad(bias, (0, 1))
+        return attend(
+            query,
+            key,
+            value,
+            score=self.score,
+            mask=mask,
+            bias=bias,
+            dropout_p=self.dropout if self.training else 0.0,
+            need_weights=need_weights,
+        )
+
+    def _extra(self, key: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return the keys and values ``[b h 1 e]`` that every query also sees."""
+        extra = []
+        if self.bias_k is not None and self.bias_v is not None:
+            pair = (rearrange(x, "1 1 (h e) -> 1 h 1 e", h=self.num_heads) for x in (self.bias_k, self.bias_v))
+            extra.append(tuple(x.expand(key.shape[0], -1, -1, -1) for x in pair))
+        if self.add_zero_attn:
+            extra.append((torch.zeros_like(key[:, :, :1]),) * 2)
+        return extra  # type: ignore[return-value]  # mypy does not count a generator's items
+
+    def _forward_nested(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool
+    ) -> tuple[Tensor, None]:
+        """Attend in a nested batch, as ``nn.TransformerEncoder`` makes it of a padded one."""
+        lengths = [row.shape[0] for row in query.unbind()]
+        padded_query, padded_key, padded_value = (x.to_padded_tensor(0.0) for x in (query, key, value))
+        hidden = torch.arange(padded_key.shape[1], device=query.device) >= torch.tensor(
+            [row.shape[0] for row in key.unbind()], device=query.device
+        ).unsqueeze(1)
+        output, _ = self.forward(padded_query, padded_key, padded_value, hidden, False, attn_mask, is_causal=is_causal)
+        rows = [row[:length] for row, length in zip(output, lengths, strict=True)]
+        return torch.nested.as_nested_tensor(rows, layout=query.layout), None
+
+
+def _nothing(module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+    """Change nothing."""
+
+
+def _check_shape(name: str, mask: Tensor, expected: list[tuple[int, ...]]) -> None:
+    if tuple(mask.shape) not in expected:
+        sizes = " or ".join(map(str, expected))
+        raise ValueError(f"MultiheadAttention: expected {name} of shape {sizes}, got {tuple(mask.shape)}")
+
+
+def _divided(name: str, mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Divide one of PyTorch's masks into where a query may attend and what is added there."""
+    if mask.dtype == torch.bool:
+        return ~mask, None
+    if not mask.is_floating_point():
+        raise TypeError(f"MultiheadAttention: expected {name} as bool or floating point, got {mask.dtype}")
+    allowed = mask != -torch.inf
+    return allowed, mask.masked_fill(~allowed, 0)

@@ -1,0 +1,346 @@
+"""`attend` as the attention of Hugging Face models, and a way to keep the weights of chosen layers.
+
+``register()`` makes ``selfattn`` an attention implementation of transformers, beside ``eager`` and ``sdpa``. Weights
+are computed only where they are asked for; every other layer takes the fused path.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention.core import attend
+from selfattn.attention.scores import Score
+from selfattn.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NAME = "selfattn"
+Kind = Literal["encoder", "decoder", "cross"]
+
+
+class ScaledBy(Score):
+    """``scale * q . k``, bent to ``softcap * tanh(scale * q . k / softcap)`` where there is a soft cap.
+
+    The soft cap is that of Gemma Team 2024, "Gemma 2", section 2. With one the score is no dot product any more, so it
+    takes the reference path.
+
+    Args:
+        scale: factor of the dot product.
+        softcap: bound on the size of a score; default none.
+
+    Example:
+        >>> query, key = torch.tensor([[[[2.0]]]]), torch.tensor([[[[3.0]]]])
+        >>> ScaledBy(0.5)(query, key).item(), round(ScaledBy(0.5, softcap=1.0)(query, key).item(), 4)
+        (3.0, 0.9951)
+    """
+
+    equal_widths = True
+
+    def __init__(self, scale: float, softcap: float | None = None) -> None:
+        super().__init__()
+        self.scale = scale
+        self.softcap = softcap
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Return the scores ``[b h i j]``."""
+        scores = (query @ key.transpose(-2, -1)) * self.scale
+        return scores if self.softcap is None else self.softcap * torch.tanh(scores / self.softcap)
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float] | None:
+        """Return the dot product's form; None with a soft cap."""
+        return (query, key, self.scale) if self.softcap is None else None
+
+
+def register() -> None:
+    """Make ``selfattn`` an attention implementation of transformers.
+
+    Afterwards ``model.set_attn_implementation("selfattn")`` makes a model use :func:`selfattn.attend`, and so does
+    ``from_pretrained(..., attn_implementation="selfattn")``. Calling it again changes nothing.
+
+    Raises:
+        UserError: transformers is not installed.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> register()
+        >>> config = BertConfig(
+        ...     vocab_size=11, hidden_size=4, num_hidden_layers=1, num_attention_heads=2, intermediate_size=4
+        ... )
+        >>> model = BertModel(config).eval()
+        >>> model.set_attn_implementation("selfattn")
+        >>> model(torch.tensor([[3, 5, 7]])).last_hidden_state.shape
+        torch.Size([1, 3, 4])
+    """
+    try:
+        from transformers import AttentionInterface, AttentionMaskInterface
+        from transformers.masking_utils import sdpa_mask
+    except ImportError:
+        raise UserError("this needs transformers: install it with `pip install transformers`") from None
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    softcap: float | None = None,
+    position_bias: Tensor | None = None,
+    s_aux: Tensor | None = None,
+    output_attentions: bool | None = False,
+    **others: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Compute the attention of one layer, as transformers calls it.
+
+    Args:
+        module: the attention layer.
+        query: ``[b h i e]``.
+        key: ``[b g j e]``, where ``g`` divides ``h``.
+        value: ``[b g j c]``.
+        attention_mask: bool, True = may attend; or added to the scores, where the lowest number of the dtype hides.
+            Broadcastable to ``[b h i j]``. None: nothing is hidden but the future, where the layer is causal.
+        dropout: probability of dropping a weight; default 0.
+        scaling: factor of the dot product; default ``1 / sqrt(e)``.
+        is_causal: whether the future is hidden where no mask is given; default as the layer says.
+        softcap: bound on the size of a score; default none.
+        position_bias: added to the scores, as in T5; default nothing.
+        s_aux: one score for each head, of an attention sink: a further key with value 0; default none.
+        output_attentions: also return the weights; default False.
+        others: what the layer hands to other implementations; not needed here.
+
+    Returns:
+        The output ``[b i h c]``, and the weights ``[b h i j]`` where they are asked for or watched, else None.
+
+    Raises:
+        UserError: the layer uses a paged cache, which this implementation cannot read.
+    """
+    if others.get("cache") is not None:
+        raise UserError("attention implementation 'selfattn': paged caches are not supported; use 'paged|eager'")
+    watches = _watches_of(module)
+    if is_causal is None:
+        is_causal = getattr(module, "is_causal", True)
+    causal = attention_mask is None and bool(is_causal) and query.shape[2] > 1
+    if causal and key.shape[2] > query.shape[2]:  # the unused end of a cache of fixed size
+        key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
+        position_bias = None if position_bias is None else position_bias[..., : query.shape[2]]
+    mask, bias = _divided(attention_mask)
+    if position_bias is not None:
+        bias = position_bias if bias is None else bias + position_bias
+    if mask is not None and mask.shape[-1] > key.shape[2]:
+        mask = mask[..., : key.shape[2]]
+    sink = None if s_aux is None else s_aux.reshape(1, -1, 1, 1).to(query.dtype)
+    if sink is not None:
+        key, value, mask, bias = _with_sink(sink, query, key, value, mask, bias)
+    output, weights = attend(
+        query,
+        key,
+        value,
+        score=ScaledBy(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap),
+        mask=mask,
+        bias=bias,
+        causal=causal,
+        dropout_p=dropout,
+        need_weights=bool(output_attentions) or bool(watches) or _are_recorded(),
+    )
+    if weights is not None and sink is not None:
+        weights = weights[..., 1:]
+    for watch in watches:
+        watch.keep(module, weights)
+    return output.transpose(1, 2).contiguous(), weights
+
+
+def _are_recorded() -> bool:
+    """Whether the model records its weights: some layers do not hand on that they are asked for."""
+    from transformers.utils import output_capturing
+
+    recorded = output_capturing._active_collector.get()  # type: ignore[no-untyped-call]  # transformers has no types for it
+    return recorded is not None and any("attentions" in name for name in recorded)
+
+
+def _divided(attention_mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Divide a mask that is added to the scores into what it hides and what it adds."""
+    if attention_mask is None or attention_mask.dtype == torch.bool:
+        return attention_mask, None
+    mask = attention_mask > torch.finfo(attention_mask.dtype).min / 2
+    return mask, attention_mask.masked_fill(~mask, 0)
+
+
+def _with_sink(
+    sink: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+    """Put a key before all others that every query sees, with the sink as its score and value 0."""
+    key, value = (nn.functional.pad(x, (0, 0, 1, 0)) for x in (key, value))
+    mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)
+    if bias is None:
+        bias = query.new_zeros(1, 1, 1, key.shape[2] - 1)
+    rows = bias.shape[-2]
+    sinks = sink.expand(bias.shape[0], -1, rows, 1)
+    bias = bias.expand(-1, sinks.shape[1], rows, key.shape[2] - 1)
+    return key, value, mask, torch.cat([sinks, bias.to(sinks.dtype)], dim=-1)
+
+
+@dataclass
+class Layer:
+    """The weights of one attention layer, for each time that the model called it.
+
+    Attributes:
+        name: of the layer in the model, such as ``model.layers.0.self_attn``.
+        kind: self-attention of an ``encoder`` or a ``decoder``, or ``cross``.
+        number: of the layer among those of its kind, from 0.
+        calls: the weights ``[b h i j]`` of each call; while generating, one for each token.
+    """
+
+    name: str
+    kind: Kind
+    number: int
+    calls: list[Tensor] = field(default_factory=list)
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights ``[b h i j]`` of all calls, one below the other; a key that a call did not have yet is 0."""
+        longest = max(call.shape[-1] for call in self.calls)
+        padded = [nn.functional.pad(call, (0, longest - call.shape[-1])) for call in self.calls]
+        return torch.cat(padded, dim=-2)
+
+
+class Watch:
+    """The weights that :func:`watch` keeps, by layer.
+
+    Attributes:
+        layers: those that are watched, in the model's order.
+    """
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
+        self._heads = None if heads is None else list(heads)
+        self._by_module: dict[nn.Module, Layer] = {}
+        counts: dict[Kind, int] = {}
+        for name, module in _attention_layers(model):
+            kind = _kind(name, module)
+            number = counts[kind] = counts.get(kind, -1) + 1
+            if layers is None or number in layers:
+                self._by_module[module] = Layer(name, kind, number)
+        highest = max(counts.values(), default=-1)
+        if not counts:
+            raise UserError(f"{type(model).__name__}: no attention layer of transformers is in it")
+        if layers is not None and (wrong := [k for k in layers if not 0 <= k <= highest]):
+            raise UserError(f"`layers` {wrong[0]}: the model has layers 0 to {highest}")
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers that were called so far."""
+        return tuple(layer for layer in self._by_module.values() if layer.calls)
+
+    def of(self, kind: Kind) -> tuple[Layer, ...]:
+        """Return the layers of one kind.
+
+        Args:
+            kind: ``encoder``, ``decoder`` or ``cross``.
+        """
+        return tuple(layer for layer in self.layers if layer.kind == kind)
+
+    def __contains__(self, module: nn.Module) -> bool:
+        return module in self._by_module
+
+    def keep(self, module: nn.Module, weights: Tensor | None) -> None:
+        """Keep the weights ``[b h i j]`` of one call, cut to the heads that are watched."""
+        assert weights is not None
+        if self._heads is not None:
+            if wrong := [head for head in self._heads if not 0 <= head < weights.shape[1]]:
+                raise UserError(f"`heads` {wrong[0]}: the layer has heads 0 to {weights.shape[1] - 1}")
+            weights = weights[:, self._heads]
+        self._by_module[module].calls.append(weights.detach())
+
+
+class _Watches(threading.local):
+    """The watches of this thread: another thread that uses the same model sees none of them."""
+
+    def __init__(self) -> None:
+        self.active: list[Watch] = []
+
+
+_watches = _Watches()
+
+
+def _watches_of(module: nn.Module) -> list[Watch]:
+    return [watch for watch in _watches.active if module in watch]
+
+
+@contextmanager
+def watch(
+    model: PreTrainedModel, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
+) -> Iterator[Watch]:
+    """Keep the attention weights of chosen layers while a Hugging Face model runs.
+
+    All other layers stay on the fused path, which has no weights. Within the block the model uses the attention
+    implementation ``selfattn``; afterwards it uses its former one.
+
+    Args:
+        model: of transformers.
+        layers: numbers from 0, counted apart for encoder, decoder and cross-attention; default all.
+        heads: numbers from 0; default all.
+
+    Yields:
+        A :class:`Watch` that fills while the model runs.
+
+    Raises:
+        UserError: transformers is not installed, there is no such layer or head, or the model does not take
+            attention implementations.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(
+        ...     vocab_size=11, hidden_size=4, num_hidden_layers=3, num_attention_heads=2, intermediate_size=4
+        ... )
+        >>> model = BertModel(config).eval()
+        >>> with watch(model, layers=[2]) as seen:
+        ...     output = model(torch.tensor([[3, 5, 7]]))
+        >>> [(layer.kind, layer.number, tuple(layer.weights.shape)) for layer in seen.layers]
+        [('encoder', 2, (1, 2, 3, 3))]
+    """
+    register()
+    kept = Watch(model, layers, heads)
+    before = {id(part): part.config._attn_implementation for part in _parts(model)}
+    model.set_attn_implementation(NAME)
+    if model.config._attn_implementation != NAME:
+        raise UserError(f"{type(model).__name__}: this model does not take attention implementations")
+    _watches.active.append(kept)
+    try:
+        yield kept
+    finally:
+        _watches.active.remove(kept)
+        for part in _parts(model):
+            part.config._attn_implementation_internal = before[id(part)]
+
+
+def _parts(model: PreTrainedModel) -> list[PreTrainedModel]:
+    from transformers import PreTrainedModel
+
+    return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
+
+
+def _attention_layers(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the modules that hand queries and keys to an attention implementation, with their names."""
+    for name, module in model.named_modules():
+        if "attention_interface" in getattr(type(module).forward, "__code__", attention.__code__).co_varnames:
+            yield name, module
+
+
+def _kind(name: str, module: nn.Module) -> Kind:
+    """Say what a layer attends to, by its name and by whether it hides the future."""
+    if any(word in name.lower() for word in ("crossattention", "cross_attn", "encoder_attn", "encdecattention")):
+        return "cross"
+    is_decoder = ".decoder." in f".{name}." or getattr(module, "is_causal", False)
+    return "decoder" if is_decoder else "encoder"

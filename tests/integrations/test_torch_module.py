@@ -1,0 +1,153 @@
+"""Our MultiheadAttention against PyTorch's: results, gradients, state dicts, inside PyTorch's encoder."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention import make_position, make_score
+from selfattn.integrations.torch import MultiheadAttention
+
+HIDE = float("-inf")
+
+
+def random_case(seed: int) -> tuple[nn.MultiheadAttention, list[Tensor], dict[str, object]]:
+    """PyTorch's module with random settings, its inputs and the arguments of one call."""
+    choose = random.Random(seed)
+    torch.manual_seed(seed)
+    heads = choose.choice([1, 2, 3, 4])
+    d, b, i, j = heads * choose.choice([1, 2, 3, 5]), *(choose.randint(1, 6) for _ in range(3))
+    is_self, is_batched, batch_first = choose.random() < 0.4, choose.random() < 0.8, choose.random() < 0.5
+    kdim, vdim = (None, None) if is_self else (choose.choice([None, 5]), choose.choice([None, 7]))
+    j = i if is_self else j
+    module = nn.MultiheadAttention(
+        d,
+        heads,
+        bias=choose.random() < 0.7,
+        add_bias_kv=choose.random() < 0.3,
+        add_zero_attn=choose.random() < 0.3,
+        kdim=kdim,
+        vdim=vdim,
+        batch_first=batch_first,
+    ).train(choose.random() < 0.5)
+    b = b if is_batched else 1
+
+    def tensor(length: int, width: int) -> Tensor:
+        return torch.randn(((b, length) if batch_first else (length, b)) + (width,) if is_batched else (length, width))
+
+    query = tensor(i, d)
+    inputs = [query] * 3 if is_self else [query, tensor(j, kdim or d), tensor(j, vdim or d)]
+    padding = torch.rand((b, j) if is_batched else (j,)) < 0.3 if choose.random() < 0.5 else None
+    mask = torch.rand((i, j) if choose.random() < 0.5 else (b * heads, i, j)) < 0.3 if choose.random() < 0.6 else None
+    if choose.random() < 0.4:  # masks that are added to the scores
+        padding = None if padding is None else torch.zeros(padding.shape).masked_fill(padding, HIDE)
+        mask = None if mask is None else torch.randn(mask.shape).masked_fill(mask, HIDE)
+    return module, inputs, {
+        "key_padding_mask": padding,
+        "attn_mask": mask,
+        "need_weights": choose.random() < 0.6,
+        "average_attn_weights": choose.random() < 0.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_results_and_gradients_are_pytorchs(first: int, close: Callable[[Tensor, Tensor], None]) -> None:
+    for seed in range(first, first + 100):
+        theirs, inputs, arguments = random_case(seed)
+        ours = MultiheadAttention.from_torch(copy.deepcopy(theirs))
+        expected, expected_weights = theirs(*inputs, **arguments)
+        output, weights = ours(*inputs, **arguments)
+        finite = ~expected.isnan()
+        assert output.shape == expected.shape
+        close(output[finite], expected[finite])
+        assert not output.isnan().any()
+        assert (weights is None) == (expected_weights is None)
+        if weights is not None:
+            close(weights[~expected_weights.isnan()], expected_weights[~expected_weights.isnan()])
+        if finite.all():
+            expected.square().sum().backward()
+            output.square().sum().backward()
+            for (name, parameter), (same, their_parameter) in zip(
+                ours.named_parameters(), theirs.named_parameters(), strict=True
+            ):
+                assert name == same
+                if their_parameter.grad is not None:
+                    close(parameter.grad, their_parameter.grad)
+
+
+def test_state_dicts_are_exchanged_both_ways() -> None:
+    theirs, ours = (kind(6, 2, add_bias_kv=True, kdim=5) for kind in (nn.MultiheadAttention, MultiheadAttention))
+    ours.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
+
+
+def test_a_row_that_may_attend_to_nothing_gives_the_bias() -> None:
+    module = MultiheadAttention(6, 2, batch_first=True)
+    nn.init.uniform_(module.out_proj.bias)
+    x = torch.randn(1, 3, 6)
+    output, weights = module(x, x, x, key_padding_mask=torch.ones(1, 3, dtype=torch.bool))
+    torch.testing.assert_close(output, module.out_proj.bias.expand(1, 3, 6))
+    assert not weights.any()
+
+
+def test_the_future_is_hidden_without_a_mask() -> None:
+    module = MultiheadAttention(6, 2, batch_first=True)
+    x = torch.randn(2, 5, 6)
+    _, weights = module(x, x, x, is_causal=True)
+    assert not weights.triu(1).any()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("padded", [False, True])
+def test_no_inference_kernel_of_pytorch_bypasses_it(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2).eval()
+    x = torch.randn(3, 5, 8)
+    padding = torch.arange(5) >= torch.tensor([[5], [3], [4]]) if padded else None
+    with torch.no_grad():
+        expected = encoder(x, src_key_padding_mask=padding)
+    for each in encoder.layers:
+        each.self_attn = MultiheadAttention.from_torch(each.self_attn)
+    calls = []
+    plain = MultiheadAttention._attend
+    monkeypatch.setattr(MultiheadAttention, "_attend", lambda *args: (calls.append(1), plain(*args))[1])
+    with torch.no_grad():
+        output = encoder(x, src_key_padding_mask=padding)
+    assert len(calls) == 2
+    shown = ~padding if padding is not None else slice(None)
+    torch.testing.assert_close(output[shown], expected[shown], rtol=1e-4, atol=1e-5)
+
+
+def test_any_score_and_position() -> None:
+    score, position = make_score("additive", 3, 3), make_position("rotary", dim=8, num_heads=2)
+    x = torch.randn(2, 5, 8)
+    plain = MultiheadAttention(8, 2, batch_first=True)
+    rotated = MultiheadAttention.from_torch(plain)
+    rotated.position = position
+    assert not torch.allclose(plain(x, x, x)[0], rotated(x, x, x)[0])
+    module = MultiheadAttention(6, 2, batch_first=True, score=score)
+    assert module(x[..., :6], x[..., :6], x[..., :6])[1].sum(-1).allclose(torch.ones(2, 5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"key_padding_mask": torch.zeros(2, 4, dtype=torch.bool)}, r"key_padding_mask of shape \(2, 5\)"),
+        ({"attn_mask": torch.zeros(4, 5)}, r"attn_mask of shape \(5, 5\) or \(4, 5, 5\)"),
+    ],
+)
+def test_a_mask_of_another_shape_is_refused(arguments: dict[str, Tensor], message: str) -> None:
+    x = torch.randn(2, 5, 6)
+    with pytest.raises(ValueError, match=message):
+        MultiheadAttention(6, 2, batch_first=True)(x, x, x, **arguments)
+
+
+def test_a_mask_of_whole_numbers_is_refused() -> None:
+    x = torch.randn(2, 5, 6)
+    with pytest.raises(TypeError, match="bool or floating point"):
+        MultiheadAttention(6, 2, batch_first=True)(x, x, x, attn_mask=torch.zeros(5, 5, dtype=torch.long))

@@ -1,0 +1,216 @@
+"""`attend` inside Hugging Face models: outputs, weights, gradients and generated tokens are those of `eager`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from selfattn.errors import UserError
+from selfattn.integrations.transformers import attention, register, watch
+
+# Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+TEXT = {"vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
+GROUPED = TEXT | {"num_key_value_heads": 2, "max_position_embeddings": 64}
+WIDE = GROUPED | {"head_dim": 8, "sliding_window": 4}
+IMAGE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24} | {
+    "image_size": 8,
+    "patch_size": 4,
+}
+SOUND = (
+    TEXT
+    | {"conv_dim": (8, 8), "conv_stride": (2, 2), "conv_kernel": (3, 3), "num_feat_extract_layers": 2}
+    | {
+        "num_conv_pos_embeddings": 4,
+        "num_conv_pos_embedding_groups": 2,
+    }
+)
+PAIRS = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in
+         (("layers", 2), ("attention_heads", 4), ("ffn_dim", 24))} | {
+    "vocab_size": 31, "d_model": 16, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": 2}  # fmt: skip
+EXPERTS = {"num_local_experts": 2, "num_experts_per_tok": 1}
+
+# Family: kind of input, class of the model, settings.
+FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "Llama": ("decoder", "LlamaForCausalLM", GROUPED),
+    "Mistral": ("decoder", "MistralForCausalLM", GROUPED | {"sliding_window": 4}),
+    "Mixtral": ("decoder", "MixtralForCausalLM", GROUPED | EXPERTS),
+    "Qwen2": ("decoder", "Qwen2ForCausalLM", GROUPED),
+    "Qwen3": ("decoder", "Qwen3ForCausalLM", GROUPED | {"head_dim": 8}),
+    "Gemma2": ("decoder", "Gemma2ForCausalLM", WIDE),
+    "Gemma3": ("decoder", "Gemma3ForCausalLM", WIDE),
+    "GptOss": ("decoder", "GptOssForCausalLM", WIDE | EXPERTS),
+    "GPT2": ("decoder", "GPT2LMHeadModel", {"vocab_size": 31, "n_embd": 16, "n_layer": 2, "n_head": 4}),
+    "GPTNeoX": ("decoder", "GPTNeoXForCausalLM", TEXT),
+    "OPT": ("decoder", "OPTForCausalLM", TEXT | {"ffn_dim": 24, "word_embed_proj_dim": 16}),
+    "Phi3": ("decoder", "Phi3ForCausalLM", GROUPED | {"pad_token_id": 0}),
+    "Olmo2": ("decoder", "Olmo2ForCausalLM", GROUPED),
+    "Granite": ("decoder", "GraniteForCausalLM", GROUPED),
+    "Cohere2": ("decoder", "Cohere2ForCausalLM", GROUPED | {"sliding_window": 4}),
+    "Bert": ("encoder", "BertModel", TEXT),
+    "Roberta": ("encoder", "RobertaModel", TEXT),
+    "DistilBert": ("encoder", "DistilBertModel", {"vocab_size": 31, "dim": 16, "n_layers": 2, "n_heads": 4}),
+    "Electra": ("encoder", "ElectraModel", TEXT | {"embedding_size": 16}),
+    "Albert": ("encoder", "AlbertModel", TEXT | {"embedding_size": 16}),
+    "ModernBert": ("encoder", "ModernBertModel", TEXT | {"pad_token_id": 0, "local_attention": 4}),
+    "Bart": ("pair", "BartForConditionalGeneration", PAIRS),
+    "Marian": ("pair", "MarianMTModel", PAIRS),
+    "M2M100": ("pair", "M2M100ForConditionalGeneration", PAIRS),
+    "Pegasus": ("pair", "PegasusForConditionalGeneration", PAIRS),
+    "T5": ("pair", "T5ForConditionalGeneration", {"vocab_size": 31, "d_model": 16, "d_kv": 4, "d_ff": 24}
+           | {"num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}),
+    "ViT": ("image", "ViTModel", IMAGE),
+    "Dinov2": ("image", "Dinov2Model", IMAGE),
+    "CLIPVision": ("image", "CLIPVisionModel", IMAGE),
+    "SiglipVision": ("image", "SiglipVisionModel", IMAGE),
+    "Whisper": ("speech pair", "WhisperForConditionalGeneration", PAIRS | {"max_source_positions": 8}
+                | {"num_mel_bins": 6, "suppress_tokens": None, "begin_suppress_tokens": None}),
+    "Wav2Vec2": ("speech", "Wav2Vec2Model", SOUND),
+    "Hubert": ("speech", "HubertModel", SOUND),
+}  # fmt: skip
+LEFT_PADDED, RIGHT_PADDED = torch.ones(2, 9, dtype=torch.long), torch.ones(2, 9, dtype=torch.long)
+LEFT_PADDED[0, :3], RIGHT_PADDED[0, 6:] = 0, 0
+
+
+def made(family: str) -> tuple[Any, dict[str, Tensor]]:
+    """A tiny model of a family with random weights, and inputs for it."""
+    kind, name, settings = FAMILIES[family]
+    model_class = getattr(transformers, name)
+    torch.manual_seed(1)
+    model = model_class(model_class.config_class(**settings)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) / 10)
+    tokens = torch.randint(3, 31, (2, 9))
+    inputs = {
+        "decoder": {"input_ids": tokens, "attention_mask": LEFT_PADDED},
+        "encoder": {"input_ids": tokens, "attention_mask": LEFT_PADDED},
+        "pair": {"input_ids": tokens, "attention_mask": RIGHT_PADDED, "decoder_input_ids": tokens[:, :5]},
+        "image": {"pixel_values": torch.randn(2, 3, 8, 8)},
+        "speech": {"input_values": torch.randn(2, 80)},
+        "speech pair": {"input_features": torch.randn(2, 6, 16), "decoder_input_ids": tokens[:, :5]},
+    }[kind]
+    return model, inputs
+
+
+def read(tensor: Tensor, inputs: dict[str, Tensor], axis: int) -> Tensor:
+    """Leave out what a row of left padding gives: eager attends evenly to hidden keys there, we attend to nothing."""
+    if inputs.get("attention_mask") is not LEFT_PADDED:
+        return tensor
+    return tensor.movedim(axis, 1)[LEFT_PADDED.bool()]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_outputs_weights_and_gradients_are_those_of_eager(family: str, close: Callable[[Tensor, Tensor], None]) -> None:
+    register()
+    model, inputs = made(family)
+    results = []
+    for implementation, with_weights in (("eager", True), ("selfattn", True), ("selfattn", False)):
+        model.set_attn_implementation(implementation)
+        model.zero_grad()
+        outputs = model(**inputs, output_attentions=with_weights)
+        first = read(outputs[0], inputs, 1)
+        first.square().sum().backward()
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        weights = [map_ for key in outputs if key.endswith("attentions") for map_ in outputs[key] or ()]
+        results.append((first, gradient / gradient.abs().max(), [read(map_, inputs, 2) for map_ in weights]))
+    (expected, expected_gradient, expected_weights), *ours = results
+    for output, gradient, _ in ours:
+        close(output, expected)
+        close(gradient, expected_gradient)
+    weights = ours[0][2]
+    assert len(weights) == len(expected_weights) > 1
+    for map_, expected_map in zip(weights, expected_weights, strict=True):
+        close(map_, expected_map)
+
+
+@pytest.mark.parametrize("family", [name for name, (kind, *_) in FAMILIES.items() if kind in ("decoder", "pair")])
+def test_it_generates_the_same_tokens(family: str) -> None:
+    register()
+    model, inputs = made(family)
+    inputs.pop("decoder_input_ids", None)
+    tokens = []
+    for implementation in ("eager", "selfattn"):
+        model.set_attn_implementation(implementation)
+        tokens.append(model.generate(**inputs, max_new_tokens=8, do_sample=False, num_beams=2))
+    assert torch.equal(*tokens)
+
+
+def test_a_cache_of_fixed_size() -> None:
+    register()
+    model, inputs = made("Llama")
+    tokens = []
+    for implementation in ("eager", "selfattn"):
+        model.set_attn_implementation(implementation)
+        tokens.append(model.generate(**inputs, max_new_tokens=8, do_sample=False, cache_implementation="static"))
+    assert torch.equal(*tokens)
+
+
+def test_a_watch_keeps_the_layers_and_heads_that_are_asked_for() -> None:
+    model, inputs = made("Marian")
+    model.set_attn_implementation("eager")
+    expected = model(**inputs, output_attentions=True)
+    with watch(model, layers=[1], heads=[0, 3]) as seen:
+        model(**inputs)
+    kinds = {(layer.kind, layer.number): layer.weights for layer in seen.layers}
+    assert sorted(kinds) == [("cross", 1), ("decoder", 1), ("encoder", 1)]
+    torch.testing.assert_close(kinds["cross", 1], expected.cross_attentions[1][:, [0, 3]])
+    torch.testing.assert_close(kinds["decoder", 1], expected.decoder_attentions[1][:, [0, 3]])
+    assert model.config._attn_implementation == "eager", "the model is as it was"
+
+
+def test_a_watch_while_generating_has_a_row_for_each_token() -> None:
+    model, _ = made("Llama")
+    prompt = torch.tensor([[3, 5, 7]])
+    with watch(model, layers=[0]) as seen:
+        tokens = model.generate(prompt, max_new_tokens=4, min_new_tokens=4, do_sample=False)
+    weights = seen.layers[0].weights
+    assert weights.shape == (1, 4, 6, 6)
+    model.set_attn_implementation("eager")
+    expected = model(tokens[:, :-1], output_attentions=True).attentions[0]
+    torch.testing.assert_close(weights, expected)
+
+
+def test_a_watch_sees_its_own_thread_only() -> None:
+    model, inputs = made("Bert")
+    with watch(model) as seen:
+        other = threading.Thread(target=lambda: model(**inputs))
+        other.start()
+        other.join()
+    assert not seen.layers
+
+
+def test_unwatched_layers_have_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = made("Bert")
+    asked = []
+    plain = attention.__globals__["attend"]
+    monkeypatch.setitem(
+        attention.__globals__,
+        "attend",
+        lambda *args, **named: (asked.append(named["need_weights"]), plain(*args, **named))[1],
+    )
+    with watch(model, layers=[1]):
+        model(**inputs)
+    assert asked == [False, True]
+
+
+@pytest.mark.parametrize(("layers", "heads"), [([2], None), ([-1], None), (None, [4]), (None, [-1])])
+def test_a_layer_or_head_that_is_not_there_is_refused(layers: list[int] | None, heads: list[int] | None) -> None:
+    model, inputs = made("Bert")
+    message = r"`(layers|heads)` -?\d: the (model|layer) has (layers 0 to 1|heads 0 to 3)"
+    with pytest.raises(UserError, match=message), watch(model, layers=layers, heads=heads):
+        model(**inputs)
+
+
+def test_a_model_without_attention_interface_is_refused() -> None:
+    config = transformers.BloomConfig(vocab_size=31, hidden_size=16, n_layer=1, n_head=4)
+    with pytest.raises(UserError, match="BloomModel"), watch(transformers.BloomModel(config)):
+        pass
