@@ -1,4 +1,4 @@
-"""Train a tokenizer from files, look at one: what ``selfattn tokenizer`` does."""
+"""What ``selfattn tokenizer`` does: train a tokenizer from files, describe a tokenizer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from selfattn.console import visible
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import chosen_columns, read_pairs
 from selfattn.data.readers.records import format_of
 from selfattn.errors import UserError
 from selfattn.files import writing
-from selfattn.report.drawing.tokenizer_card import card_svg, card_text
-from selfattn.tokenizers.card import Card, card
 from selfattn.tokenizers.char import CharTokenizer
+from selfattn.tokenizers.inspection import describe
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordTokenizer
@@ -24,28 +22,28 @@ from selfattn.tokenizers.subword_training import SubwordSettings
 if TYPE_CHECKING:
     from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
 
-Texts: TypeAlias = "dict[Side, list[str]]"  # under "both" those of which nothing says the side
+Texts: TypeAlias = "dict[Side, list[str]]"  # under "both" the texts of an unknown side
 SIDES: tuple[Side, Side] = ("source", "target")
 _DEFAULT_SIZE = 8000
-_MEASURED = 10_000  # texts that the card of a new tokenizer is made from
+_MEASURED = 10_000  # texts that a new tokenizer is measured on
 
 
-def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, Card]:
-    """Train a tokenizer, save it, and measure it on the texts, or 10,000 of them from beginning to end.
+def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> str:
+    """Train a tokenizer, save it, and describe it by at most 10,000 of the texts.
 
     Args:
         data: files of pairs (TSV, CSV or JSON lines, which give both sides) or of one text a line, plain or .gz.
         options: the settings.
 
     Returns:
-        A card for each vocabulary: under ``""`` where there is one, else under ``"source"`` and ``"target"``.
+        The description; where each side has a vocabulary, one for each.
 
     Raises:
         UserError: a file cannot be read, a setting is out of its range, the texts have too few pieces, or the output
             directory holds a tokenizer already.
     """
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise UserError(f"{options.out}: holds something already; name a new directory")
+        raise UserError(f"{options.out}: is not empty; name a new directory")
     texts = _read(data, options.columns, parallel=options.separate)
     if options.separate and texts["both"]:
         raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
@@ -54,18 +52,18 @@ def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> dict[str, 
     tokenizer = SeparateTokenizer(*trained) if options.separate else trained[0]
     with writing(options.out, "choose another --out"):
         tokenizer.save(options.out)
-    return _cards(tokenizer, texts, "both", _MEASURED, 5)
+    return _described(tokenizer, texts, "both", _MEASURED, 5)
 
 
-def inspect_tokenizer(path: Path, options: InspectTokenizer) -> dict[str, Card]:
-    """Measure a tokenizer on texts.
+def inspect_tokenizer(path: Path, options: InspectTokenizer) -> str:
+    """Describe a tokenizer by its coverage, its fertility, and the pieces and ids of some texts.
 
     Args:
         path: a run directory, or a tokenizer's own.
         options: the settings.
 
     Returns:
-        Cards, as `train_tokenizer` does.
+        The description; where each side has a vocabulary, one for each.
 
     Raises:
         UserError: there is no tokenizer, a file cannot be read, or there is no text to measure it on.
@@ -77,9 +75,9 @@ def inspect_tokenizer(path: Path, options: InspectTokenizer) -> dict[str, Card]:
     texts = _read(options.data, options.columns, parallel=separate and options.side == "both")
     if not options.data:
         texts["both"] = list(options.text)
-    if options.side != "both":  # plain texts are of the side that was asked for
+    if options.side != "both":  # plain texts belong to the requested side
         texts |= {options.side: [*texts["both"], *texts[options.side]], "both": []}
-    return _cards(tokenizer, texts, options.side, None, options.examples, options.text)
+    return _described(tokenizer, texts, options.side, None, options.examples, options.text)
 
 
 def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
@@ -93,12 +91,12 @@ def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
 
 
 def _has_pairs(path: Path) -> bool:
-    """Whether a file is one of pairs, and not of one text a line (which may have a ``_`` in it, as the book's file)."""
+    """Whether a file has pairs, and not one text a line (a text may have a ``_`` in it, as in the book's file)."""
     return format_of(path) not in (None, "book")
 
 
 def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Texts:
-    """Read files; of two parallel ones, the first is the source."""
+    """Read files; of two parallel files the first is the source."""
     columns, has_pairs = chosen_columns(names), any(map(_has_pairs, paths))
     if columns is not None and not has_pairs:
         raise UserError("--columns is for files of pairs: give one, or leave it out")
@@ -115,42 +113,29 @@ def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Tex
 
 
 def _of(texts: Texts, side: Side) -> list[str]:
-    """The texts of a side, or all of them."""
+    """Return the texts of a side, or all of them."""
     return list(itertools.chain.from_iterable(texts.values())) if side == "both" else texts[side]
 
 
-def _cards(
+def _described(
     tokenizer: Tokenizer, texts: Texts, side: Side, most: int | None, examples: int, shown: Sequence[str] = ()
-) -> dict[str, Card]:
-    """Measure each vocabulary on at most so many texts; show those that are given, else some of the others."""
+) -> str:
+    """Describe each vocabulary; show the pieces of the texts in `shown`, else of some texts that were measured."""
 
-    def measured(one: Tokenizer, found: list[str]) -> Card:
-        return card(one, _spread(found, most), examples=shown or _spread(found, examples))
+    def description(vocabulary: Tokenizer, measured: list[str]) -> str:
+        return describe(vocabulary, _spread(measured, most), shown or _spread(measured, examples))
 
     if tokenizer.source is tokenizer.target:
-        return {"": measured(tokenizer, _of(texts, side))}
+        return description(tokenizer, _of(texts, side))
     if side == "both" and texts["both"]:
         raise UserError("this tokenizer has a vocabulary for each side: say --side source or --side target")
     vocabularies = {"source": tokenizer.source, "target": tokenizer.target}
-    return {name: measured(vocabularies[name], texts[name]) for name in SIDES if side in ("both", name)}
+    parts = [f"{name}\n{description(vocabularies[name], texts[name])}" for name in SIDES if side in ("both", name)]
+    return "\n\n".join(parts)
 
 
 def _spread(texts: Sequence[str], most: int | None) -> list[str]:
-    """Take so many texts at equal distances."""
+    """Take at most so many texts, at equal distances."""
     if most is None or len(texts) <= most:
         return list(texts)
     return [texts[number * len(texts) // most] for number in range(most)]
-
-
-def show(cards: dict[str, Card], svg: Path | None) -> None:
-    """Print the cards; draw them, each into a file of its own where there are two.
-
-    Raises:
-        UserError: the drawing cannot be written.
-    """
-    for name, one in cards.items():
-        print(visible(f"{name}\n{card_text(one)}" if name else card_text(one)), end="")
-        if svg is not None:
-            path = svg.with_name(f"{svg.stem}-{name}{svg.suffix}") if name else svg
-            with writing(path, "name another file"):
-                path.write_text(card_svg(one, name) + "\n", encoding="utf-8")

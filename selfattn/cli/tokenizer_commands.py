@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from selfattn.cli.options import options_of
+from selfattn.console import visible
 
 TokenizerKind = Literal["characters", "unigram", "bpe"]
 Side = Literal["both", "source", "target"]
@@ -30,7 +31,6 @@ class TrainTokenizer:
         separate: one vocabulary for the sources and one for the targets; for files of pairs, or two parallel files.
         max_texts: learn from so many texts, drawn at random where there are more.
         seed: of that draw.
-        svg: draw the card into this file as well.
     """
 
     out: Path
@@ -44,7 +44,6 @@ class TrainTokenizer:
     separate: bool = False
     max_texts: int = 1_000_000
     seed: int = 0
-    svg: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,6 @@ class InspectTokenizer:
         text: a text to show the tokens of; may be given several times. Without --data it is measured on these.
         side: of files of pairs, the texts of this side only; of a tokenizer with a vocabulary for each side, this one.
         examples: so many texts of the files are shown as they are cut, where no --text is given.
-        svg: draw the card into this file as well.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("text",)
@@ -69,7 +67,6 @@ class InspectTokenizer:
     text: tuple[str, ...] = ()
     side: Side = "both"
     examples: int = 5
-    svg: Path | None = None
 
 
 _Train: Any = options_of(TrainTokenizer)
@@ -78,23 +75,23 @@ _AS_IT_IS = _Inspect()
 
 
 def train(*data: Path, options: _Train) -> None:
-    """Train a tokenizer on files and print its card.
+    """Train a tokenizer on files and describe it.
 
     Args:
         data: files of pairs (TSV, CSV or JSON lines), whose two sides then share the vocabulary, or of one text a line,
             plain or .gz.
     """
-    from selfattn.cli.tokenizer import show, train_tokenizer
+    from selfattn.cli.tokenizer import train_tokenizer
 
-    show(train_tokenizer(data, options), options.svg)
+    print(visible(train_tokenizer(data, options)))
 
 
 def inspect(path: Path, /, options: _Inspect = _AS_IT_IS) -> None:
-    """Print the card of a tokenizer: size, coverage, tokens per word, unknown rate, how texts are cut.
+    """Describe a tokenizer: coverage, tokens per word, and the pieces and ids of texts.
 
     Args:
         path: a run directory, or a tokenizer's own.
     """
-    from selfattn.cli.tokenizer import inspect_tokenizer, show
+    from selfattn.cli.tokenizer import inspect_tokenizer
 
-    show(inspect_tokenizer(path, options), options.svg)
+    print(visible(inspect_tokenizer(path, options)))

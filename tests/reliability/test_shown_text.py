@@ -13,13 +13,14 @@ import pytest
 from rich.console import Console
 
 from selfattn.cli import runs as runs_commands
-from selfattn.cli import tokenizer as tokenizer_command
+from selfattn.cli import tokenizer_commands
 from selfattn.cli.stream import _rows
 from selfattn.console import all_visible, say, visible
 from selfattn.decoding.texts import Output
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
 from selfattn.report.render.terminal import print_summary
+from selfattn.tokenizers.char import CharTokenizer
 
 RUN = "runs/plain-seed0"
 Cli = Callable[..., Any]
@@ -85,10 +86,10 @@ def test_figures_are_shown_where_a_terminal_shows_them(monkeypatch: pytest.Monke
         assert target.isatty() == (not ACTING & set(target.getvalue()))
 
 
-def test_a_tokenizer_card_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(tokenizer_command, "card_text", lambda card: NASTY)  # whatever a vocabulary has in it
-    tokenizer_command.show(dict.fromkeys(["", "source"]), None)  # type: ignore[arg-type]
-    assert capsys.readouterr().out == f"{visible(NASTY)}source\n{visible(NASTY)}"
+def test_a_tokenizer_is_described_in_visible_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    CharTokenizer("ab").save(tmp_path)
+    tokenizer_commands.inspect(tmp_path, tokenizer_commands.InspectTokenizer(text=(NASTY,)))
+    assert not ACTING & set(capsys.readouterr().out)
 
 
 def test_attention_warns_of_unknown_characters(cli: Cli, runs: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.tokenizers.card import card
+from selfattn.tokenizers.inspection import measure
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.tokenizers.subword_training import SubwordSettings
 
@@ -48,7 +48,7 @@ def test_every_syllable_of_the_texts_is_a_token(kind: Any, korean: tuple[list[st
         assert tokenizer.spans(text)[-1][1] == len(text)
     outside = {char for char in tokenizer.unknown(*unseen) if "가" <= char <= "힣"}
     assert outside == syllables("".join(unseen)) - seen
-    assert card(tokenizer, unseen).coverage > 0.99
+    assert measure(tokenizer, unseen)["coverage"] > 0.99
 
 
 def test_lower_coverage_writes_rare_syllables_as_bytes(korean: tuple[list[str], list[str]]) -> None:
