@@ -136,17 +136,14 @@ class MultiheadAttention(nn.MultiheadAttention):
             The output in the form of the query; the weights ``[b i j]``, or ``[b h i j]`` without the mean, or None.
 
         Raises:
-            ValueError: queries, keys and values do not fit together, or a mask has another shape.
+            AssertionError: queries, keys, values or masks do not have as many axes as each other ask for.
+            ValueError: a mask has another shape.
             TypeError: a mask is neither bool nor floating point.
         """
+        # PyTorch's own check, so that a wrong call gets the message that its users know.
+        is_batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)
         if query.is_nested:
             return self._forward_nested(query, key, value, attn_mask, is_causal)
-        is_batched = query.dim() == 3
-        if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
-            raise ValueError(
-                f"expected query, key and value with 3 axes, or all with 2, got {query.dim()}, {key.dim()} and "
-                f"{value.dim()}"
-            )
         if not is_batched:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -169,7 +166,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             projections = self.in_proj_weight.chunk(3)
         else:
             projections = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-        biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        bias = self.in_proj_bias
+        biases = [None] * 3 if bias is None else bias.to(projections[0].dtype).chunk(3)
         return [F.linear(x, w, b) for x, w, b in zip((query, key, value), projections, biases, strict=True)]
 
     def _masks(
@@ -241,14 +239,15 @@ class MultiheadAttention(nn.MultiheadAttention):
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool
     ) -> tuple[Tensor, None]:
         """Attend in a nested batch, as ``nn.TransformerEncoder`` makes it of a padded one."""
-        lengths = [row.shape[0] for row in query.unbind()]
+        queries, keys = ([row.shape[0] for row in x.unbind()] for x in (query, key))
         padded_query, padded_key, padded_value = (x.to_padded_tensor(0.0) for x in (query, key, value))
-        hidden = torch.arange(padded_key.shape[1], device=query.device) >= torch.tensor(
-            [row.shape[0] for row in key.unbind()], device=query.device
-        ).unsqueeze(1)
+        lengths = torch.tensor(keys, device=query.device)
+        hidden = torch.arange(padded_key.shape[1], device=query.device) >= lengths.unsqueeze(1)
         output, _ = self.forward(padded_query, padded_key, padded_value, hidden, False, attn_mask, is_causal=is_causal)
-        rows = [row[:length] for row, length in zip(output, lengths, strict=True)]
-        return torch.nested.as_nested_tensor(rows, layout=query.layout), None
+        rows = [row[:length] for row, length in zip(output, queries, strict=True)]
+        if query.layout == torch.jagged:  # keep the query's own lengths, so that the two can be added
+            return torch.nested.nested_tensor_from_jagged(torch.cat(rows), query.offsets()), None
+        return torch.nested.as_nested_tensor(rows), None
 
 
 def _nothing(module: nn.Module, arguments: tuple[Tensor, ...]) -> None:

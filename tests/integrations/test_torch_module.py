@@ -147,6 +147,20 @@ def test_a_mask_of_another_shape_is_refused(arguments: dict[str, Tensor], messag
         MultiheadAttention(6, 2, batch_first=True)(x, x, x, **arguments)
 
 
+def test_a_batch_of_several_lengths(close: Callable[[Tensor, Tensor], None]) -> None:
+    module = MultiheadAttention(6, 2, batch_first=True)
+    rows = [torch.randn(length, 6) for length in (2, 5, 3)]
+    x = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    for row, output in zip(rows, (x + module(x, x, x)[0]).unbind(), strict=True):
+        close(output, row + module(row, row, row)[0])
+
+
+def test_inputs_with_other_axes_are_refused_in_pytorchs_words() -> None:
+    x = torch.randn(2, 5, 6)
+    with pytest.raises(AssertionError, match="expected `key` and `value` to be 3-D but found 2-D and 3-D"):
+        MultiheadAttention(6, 2)(x, x[0], x)
+
+
 def test_a_mask_of_whole_numbers_is_refused() -> None:
     x = torch.randn(2, 5, 6)
     with pytest.raises(TypeError, match="bool or floating point"):
