@@ -1,8 +1,7 @@
 """The command line. Each command is a function of the library with its settings from a typed dataclass.
 
-Nothing that needs torch is imported before a command that needs it runs, so that help comes at once. Bad input is one
-line on standard error and exit code 2; an interrupt is one line and exit code 130; anything unexpected keeps its
-traceback. The text of an error is written where it is raised.
+Nothing imports torch before a command needs it, so that help is fast. Bad input gives one line on standard error and
+exit code 2, an interrupt one line and exit code 130. Unexpected errors keep their traceback.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from selfattn import __version__
-from selfattn.cli import runs, sharing
+from selfattn.cli import runs
 from selfattn.cli.claims import claims_commands
 from selfattn.cli.options import BasicHelp, unwrapped
 from selfattn.cli.tasks import compare_command, mention, train_command
@@ -31,25 +30,24 @@ _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "st
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _PLUGIN, _ALL = "--plugin", "--help-all"
 _HELP = (
-    "Build, train, look inside and compare attention models.\n\n"
-    "Parts of your own (scores, positions, models, tasks, metrics, sections, claims) come in with --plugin "
-    "FILE_OR_MODULE, which may stand anywhere on the line and be given several times."
+    "Train, inspect and compare attention models.\n\n"
+    "--plugin FILE_OR_MODULE loads a plugin with scores, positions, models, tasks, metrics, report sections or claims. "
+    "It may stand anywhere and be repeated."
 )
 _GROUPS = {
-    "compare": "Train several models on the same data and set them side by side: the main job.",
+    "compare": "Train several models on the same data and compare them.",
     "train": "Train one model.",
-    "tokenizer": "Train a tokenizer, or look at one.",
-    "claims": "Measure what the textbook says of attention: each claim an experiment with a verdict.",
+    "tokenizer": "Train or inspect a tokenizer.",
+    "claims": "Test what textbooks say about attention; each claim is an experiment with a verdict.",
 }
 
 
 def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> App:
-    """Make the program, with the commands of every task that is known by now.
+    """Make the program with the commands of every registered task.
 
     Args:
-        arguments: those that it is going to be run with; of the tasks' commands only the one that is called gets its
-            options, so that no other waits for them.
-        everything: let help show all options, not the basic ones alone.
+        arguments: those of the call. Only the task command that they name gets its options, which saves time.
+        everything: show all options in help, not only the basic ones.
     """
     app = make_app("selfattn", help=_HELP)
     app.help_formatter = BasicHelp(everything)
@@ -67,7 +65,7 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
     claims_commands(groups["claims"])
     for part in groups.values():
         app.command(part)
-    for command in (*runs.COMMANDS, *sharing.COMMANDS):
+    for command in runs.COMMANDS:
         command.__doc__ = unwrapped(command.__doc__ or "")
         app.command(command)
     return app
@@ -76,19 +74,19 @@ def make_commands(arguments: Sequence[str] = (), everything: bool = False) -> Ap
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; on an error or an interrupt, print one line and exit.
 
-    The message of a `KeyboardInterrupt`, if it has one, says what was kept.
+    The message of a `KeyboardInterrupt`, if there is one, says what was saved.
 
     Args:
         arguments: default those of this process.
 
     Raises:
-        SystemExit: 2 for bad input, 130 for an interrupt, 141 when nobody reads the output any more.
+        SystemExit: 2 for bad input, 130 for an interrupt, 141 for a closed pipe.
     """
-    # In bfloat16 a CPU compiles a kernel for every shape of a batch, and oneDNN keeps the last 1,024 of them: gigabytes
-    # for texts of many lengths, which hardly ever meet again. It is read once, at the first operation of the process.
+    # For bfloat16, oneDNN compiles a kernel per batch shape and keeps 1,024 of them: gigabytes for texts of many
+    # lengths. It reads this variable once, at the first operation of the process.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # `predict` reads and writes UTF-8 as well, whatever the system says
+        if isinstance(stream, TextIOWrapper):  # as `predict` does, on every system
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
         plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
@@ -98,14 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if everything := _ALL in options:
             rest = ["--help" if word == _ALL else word for word in rest]
         make_commands(rest, everything)(rest)
-        _flush()  # here, where a broken pipe can still be caught
+        _flush()  # a broken pipe can still be caught here
     except UnusedCliTokensError as error:
         surplus = " ".join(error.unused_tokens or ())
         fail(f"{surplus}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
     except CycloptsError as error:
         fail(str(error))
     except UserError as error:
-        with suppress(UserError, BrokenPipeError):  # the output goes before the error, and must not hide it
+        with suppress(UserError, BrokenPipeError):  # the output precedes the error, but must not hide it
             _flush()
         fail(error.as_options())
     except KeyboardInterrupt as interrupt:
@@ -149,11 +147,11 @@ def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def make_app(name: str, *, help: str) -> App:
-    """Make a program, or a group of commands, whose errors :func:`main` can print in one line.
+    """Make a program, or a group of commands, whose errors :func:`main` prints in one line.
 
     Args:
         name: the word that calls it.
-        help: what it is for; of a group, one line for the list of commands.
+        help: its description.
     """
     return App(
         name=name,
@@ -169,16 +167,20 @@ def make_app(name: str, *, help: str) -> App:
 
 
 def _refusal(error: Exception) -> str | None:
-    """Say what the machine refused, in one line; None where it is a fault of the program.
+    """Describe what the operating system refused, in one line; return None for other errors.
 
     Example:
         >>> _refusal(PermissionError(13, "Permission denied", "runs/a"))
-        'runs/a: permission denied; check its permissions and the room on its disk'
+        'runs/a: permission denied; check its permissions and the free space on its disk'
     """
     if isinstance(error, OSError):
         reason = (error.strerror or "").lower()
-        return f"{error.filename}: {reason}; check its permissions and the room on its disk" if error.filename else None
-    # PyTorch has no class of its own for what a CPU's memory does not hold.
+        return (
+            f"{error.filename}: {reason}; check its permissions and the free space on its disk"
+            if error.filename
+            else None
+        )
+    # PyTorch has no exception class for a CPU that runs out of memory.
     if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
         return "out of memory; take smaller batches (`batch_size`, `max_tokens`), shorter texts or a smaller model"
     return None
@@ -188,13 +190,13 @@ def _flush() -> None:
     """Flush standard output.
 
     Raises:
-        BrokenPipeError: nobody reads it any more.
+        BrokenPipeError: the reader closed the pipe.
         UserError: it cannot be written, such as on a full disk.
     """
-    if sys.stdout is None:  # closed by whoever started this
+    if sys.stdout is None:  # closed by the parent process
         return
     try:
-        with writing("standard output", "make room and try again"):
+        with writing("standard output", "free some space and try again"):
             sys.stdout.flush()
     except (BrokenPipeError, UserError):
         _drop_output()
@@ -202,15 +204,12 @@ def _flush() -> None:
 
 
 def _drop_output() -> None:
-    """Let what is still to be written to standard output go nowhere.
-
-    The interpreter flushes it once more on its way out, and would complain that it cannot.
-    """
+    """Discard what is left for standard output, so that the interpreter's last flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _default_text(value: Any) -> str | None:
-    """Write a default as the user would type it; say nothing of flags and empty lists."""
+    """Write a default as the user would type it; leave out flags and empty lists."""
     if isinstance(value, bool) or value in ((), None):
         return None
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

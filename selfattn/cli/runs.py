@@ -19,14 +19,19 @@ from selfattn.words.catalogue import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 Json: TypeAlias = Annotated[bool, Parameter("--json")]
-# Where no number of outputs is given, one is written for each input, and no number in front.
-Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None})
-AS_THEY_ARE = Decoding()
+# Without --n-best, each input has one output line without a number in front.
+Decoding: Any = options_of(
+    DecodingOptions,
+    defaults={"n_best": None},
+    group="Decoding",
+    basic=("beam", "sample", "n_best", "max_length"),
+)
+DEFAULT_DECODING = Decoding()
 
 
-def _print(found: dict[str, Any] | Iterable[str]) -> None:
-    """Print values as one JSON object, or lines; what acts on a terminal is made visible where there is one."""
-    text = json.dumps(found, indent=2, ensure_ascii=False) if isinstance(found, dict) else "\n".join(found)
+def _print(result: dict[str, Any] | Iterable[str]) -> None:
+    """Print one JSON object, or lines; on a terminal, control characters are made visible."""
+    text = json.dumps(result, indent=2, ensure_ascii=False) if isinstance(result, dict) else "\n".join(result)
     is_shown = sys.stdout is not None and sys.stdout.isatty()
     print(visible(text) if is_shown else text)
 
@@ -34,16 +39,15 @@ def _print(found: dict[str, Any] | Iterable[str]) -> None:
 def report(
     *runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = (), figures: Names = (), tables: Names = ()
 ) -> None:
-    """Write the report of a comparison again, or one of runs from several; no model is run.
+    """Write the report of a comparison again, or of runs from several comparisons. Nothing is trained.
 
     Args:
-        runs: a comparison's directory; or directories of runs that comparisons have tested, and of comparisons.
-        out: where the report is written.
-        lang: language in which it opens, and of the summary printed here.
-        declared: settings of the training in which the runs differ on purpose, separated by commas; the report says so.
-            Any other difference that was not tuned for leaves "not comparable".
-        figures: also write every chart as a file of its own, for a paper: svg, pdf, or both with a comma between.
-        tables: also write every table as a file of its own: csv, tex, or both with a comma between.
+        runs: A comparison's directory, or directories of tested runs and of comparisons.
+        out: Directory for the report.
+        lang: Language of the report and of the printed summary.
+        declared: Training settings in which the runs differ on purpose, separated by commas.
+        figures: Also write every chart as svg, pdf or svg,pdf.
+        tables: Also write every table as csv, tex or csv,tex.
     """
     from rich.console import Console
 
@@ -53,7 +57,7 @@ def report(
 
     check_forms(figures, tables)
     if not runs:
-        raise UserError("report: name a comparison, or runs that one has tested")
+        raise UserError("report: name a comparison, or tested runs")
     record, files = make_report(runs, out, lang, declared)
     if written := write_paper(record, out, figures, tables, lang):
         say(f"{len(written)} files in {written[0].parent}")
@@ -72,57 +76,46 @@ def evaluate(
     lang: Lang = SOURCE,
     json_: Json = False,
 ) -> None:
-    """Test a run on pairs it has not been trained on; a language model on a text, by perplexity.
+    """Test a run on unseen pairs, or a language model on a text by perplexity.
 
     Args:
-        run: the run directory.
-        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz; of the book's
-            file, and of the file the run was trained on, the test part. For a language model a text, one text a line.
-            Where not given, the test part of what the run was trained on.
-        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
-        beam: beam search with so many hypotheses at each step; 1 is greedy.
-        length_penalty: alpha of the beam's length penalty; see `selfattn predict --help`.
-        precision: of the weights: bfloat16 where the processor computes in it, or int8 in large linear layers. Faster
-            where those are most of the work, with nearly the same outputs.
-        lang: language of what is printed.
-        json_: print everything as one JSON object.
+        run: Run directory.
+        data: Two parallel files, one file of pairs, or a text. Default: the run's test part.
+        columns: Source and target column, by name or number, separated by a comma.
+        beam: Beam size. 1: greedy decoding.
+        length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
+        precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
+        lang: Language of the printed lines.
+        json_: Print one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
     from selfattn.data.readers.pair_files import chosen_columns
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
     from selfattn.runs.run import load
 
-    found = evaluate_run(load(run, precision=precision), data, options, columns=chosen_columns(columns))
-    _print(found if json_ else evaluation_lines(found, lang))
+    result = evaluate_run(load(run, precision=precision), data, options, columns=chosen_columns(columns))
+    _print(result if json_ else evaluation_lines(result, lang))
 
 
 def predict(
     *runs: Path,
-    decoding: Decoding = AS_THEY_ARE,
+    decoding: Decoding = DEFAULT_DECODING,
     precision: WeightPrecision = "float32",
     max_input: MaybeWhole = None,
     too_long: Literal["empty", "cut"] = "empty",
     check: Annotated[bool, Parameter(negative="--no-check")] = True,
 ) -> None:
-    """Read lines from standard input, write the model's output for each to standard output, in their order.
+    """Read lines from standard input and write the model's output for each to standard output.
 
-    One line gives one line, if --n-best is not given; an empty line gives an empty line. A language model takes each
-    line, even an empty one, as the beginning of a text, and writes it with its continuation. Memory grows neither with
-    the number of lines nor with their length.
-
-    Several runs of one task and vocabulary, of any family, write together: each token is chosen by the mean of their
-    probabilities.
+    Each line gives one line, in order, in constant memory. A language model continues each line. Several runs with one
+    task and vocabulary predict together, by the mean of their probabilities.
 
     Args:
-        runs: run directories.
-        decoding: how.
-        precision: of the weights: bfloat16 where the processor computes in it, or int8 in large linear layers. Faster
-            where those are most of the work, with nearly the same outputs.
-        max_input: most tokens of a line, its end counted. Longer ones are told on standard error, with their numbers.
-            Where not given, 1,024, of a language model 65,536, or as many as the model can read where that is less.
-        too_long: what becomes of a longer line: its output is empty, or it is cut to the tokens that fit.
-        check: say on standard error which outputs cannot be right, where the task can tell; they are written all the
-            same.
+        runs: Run directories.
+        precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
+        max_input: Longest line, in tokens. Default: 1,024, for a language model 65,536.
+        too_long: Output for a longer line: empty, or that of the line cut to the limit.
+        check: Report outputs that cannot be right, if the task can tell.
     """
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
@@ -133,10 +126,15 @@ def predict(
     from selfattn.cli.stream import predict_stream
     from selfattn.runs.run import load
 
-    given, taken, numbered = sys.stdin.buffer, sys.stdout.buffer, decoding.n_best is not None
-    loaded = load(*runs, precision=precision)
     predict_stream(
-        loaded, given, taken, options, max_input=max_input, too_long=too_long, check=check, numbered=numbered
+        load(*runs, precision=precision),
+        sys.stdin.buffer,
+        sys.stdout.buffer,
+        options,
+        max_input=max_input,
+        too_long=too_long,
+        check=check,
+        numbered=decoding.n_best is not None,
     )
 
 
@@ -149,17 +147,17 @@ def score(
     precision: WeightPrecision = "float32",
     json_: Json = False,
 ) -> None:
-    """Say how probable given targets are: for each pair a line with three figures, tabs between.
+    """Print the log-probability of given targets, one line per pair.
 
-    They are the natural log-probability of the whole target, its number of tokens (its end counted), and the
-    log-probability a token.
+    Each line has three columns, separated by tabs: log-probability of the target, its tokens with the end token, and
+    log-probability per token.
 
     Args:
-        run: the run directory.
-        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz.
-        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
-        precision: see `selfattn predict --help`.
-        json_: print a summary of all pairs, with the perplexity, as one JSON object instead.
+        run: Run directory.
+        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
+        columns: Source and target column, by name or number, separated by a comma.
+        precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
+        json_: Print a summary with the perplexity as one JSON object.
     """
     from selfattn.data.readers.pair_files import chosen_columns, read_pairs
     from selfattn.runs.evaluate import score_lines, score_summary
@@ -185,45 +183,43 @@ def align(
     reverse: Path | None = None,
     json_: Json = False,
 ) -> None:
-    """Align given targets with their sources by attention, or hold that alignment against gold.
+    """Align targets with their sources by attention, or measure the alignment error rate.
 
-    With --data: for each pair a line of links i-j (Pharaoh format). The model is made to write the target; each target
-    token j is linked to the source token i that it attends to most. Positions are those of tokens, counted from 0: for
-    a model of characters, characters, spaces among them.
-
-    With --gold: the alignment error rate of every layer and head, against links between words.
+    With --data: one line of links i-j per pair (Pharaoh format). Target token j is linked to the source token i with
+    the most attention. With --gold: the alignment error rate of every layer and head.
 
     Args:
-        run: the run directory.
-        data: two parallel files, or one file of pairs (TSV, CSV, JSON lines or the book's), plain or .gz.
-        columns: names of the source's and the target's column, or their numbers from 1, separated by a comma.
-        layer: counted from 0, or from the end: -1 is the last.
-        head: counted from 0, or mean: the mean of the layer's heads.
-        shift: 0 takes the attention of the step that writes token j, 1 that of the step that reads it.
-        gold: links i-j (sure) and ipj (possible), one pair a line; or source, target and links with tabs between.
-        sentences: the words of the pairs that --gold links: source ||| target.
-        base: what the gold counts words from; where not given, found out from the links.
-        reverse: a run of the other direction; both alignments are then also put together.
-        json_: print the report on the gold as one JSON object.
+        run: Run directory.
+        data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
+        columns: Source and target column, by name or number, separated by a comma.
+        layer: Layer, from 0, or from the end: -1 is the last.
+        head: Head, from 0, or mean for the mean of the layer's heads.
+        shift: 0 uses the step that writes token j, 1 the step that reads it.
+        gold: Gold word links i-j (sure) and ipj (possible), one pair per line.
+        sentences: Tokenised sentence pairs that --gold aligns: source ||| target.
+        base: First word index in --gold, 0 or 1. Default: detected.
+        reverse: Run of the opposite direction, to combine both alignments.
+        json_: Print the results on --gold as one JSON object.
     """
+    from selfattn.data.readers.pair_files import chosen_columns, read_pairs
+    from selfattn.evaluation.alignment.links import read_gold
     from selfattn.runs.evaluate import align_against_gold, align_lines, gold_json, gold_lines
     from selfattn.runs.run import load
 
     if bool(data) == (gold is not None):
-        raise UserError("align: give --data to write links, or --gold to hold them against gold")
+        raise UserError("align: give --data to write links, or --gold to measure errors")
     if gold is None:
-        from selfattn.data.readers.pair_files import chosen_columns, read_pairs
-
-        asked = read_pairs(*data, columns=chosen_columns(columns))
-        _print(align_lines(load(run), asked, layer=layer, head=head, shift=shift))
+        pairs = read_pairs(*data, columns=chosen_columns(columns))
+        _print(align_lines(load(run), pairs, layer=layer, head=head, shift=shift))
         return
-    from selfattn.evaluation.alignment.links import read_gold
-
     if columns:
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
-    pairs = read_gold(gold, sentences=sentences, base=base)
-    report = align_against_gold(load(run), pairs, reverse=None if reverse is None else load(reverse))
-    _print(gold_json(report) if json_ else gold_lines(report))
+    gold_pairs = read_gold(gold, sentences=sentences, base=base)
+    result = align_against_gold(load(run), gold_pairs, reverse=None if reverse is None else load(reverse))
+    _print(gold_json(result) if json_ else gold_lines(result))
+
+
+_WITH_DEPENDENCE = ("json", "html")  # forms that show which inputs the output depends on
 
 
 def attention(
@@ -237,16 +233,16 @@ def attention(
     all_heads: bool = False,
     format: Literal["text", "json", "html", "svg"] = "text",
 ) -> None:
-    """Show what a model attends to while it writes the output for a text, and what the output depends on.
+    """Show what a model attends to while it writes the output for a text.
 
     Args:
-        run: the run directory.
-        text: the input.
-        save: a file to write as well: a picture (.svg), the explorer of the report (.html), or all figures (.json).
-        layer: counted from 0; the last where none is given.
-        head: counted from 0; the mean of the layer's heads where none is given.
-        all_heads: a picture of every head of every layer.
-        format: what is printed: a map in characters, or what --save would write to a file of this kind.
+        run: Run directory.
+        text: Input text.
+        save: File to write: a picture (.svg), an interactive page (.html) or all weights (.json).
+        layer: Layer, from 0. Default: the last.
+        head: Head, from 0. Default: the mean of the layer's heads.
+        all_heads: Draw every head of every layer.
+        format: Printed form: a map in characters, or the content of a --save file.
     """
     from rich.console import Console
 
@@ -255,14 +251,15 @@ def attention(
     from selfattn.runs.run import load
 
     loaded = load(run)
-    view = loaded.attention(text, dependence=format in _WHOLE or (save is not None and save.suffix[1:] in _WHOLE))
+    dependence = format in _WITH_DEPENDENCE or (save is not None and save.suffix[1:] in _WITH_DEPENDENCE)
+    view = loaded.attention(text, dependence=dependence)
     picture = view.picture(layer, head).tolist()
     if save is not None:
         view.save(save, layer, head, every=all_heads)
     if format == "text":
         console = Console(highlight=False)
-        head_line = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
-        console.print(head_line, markup=False, soft_wrap=True)
+        title = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
+        console.print(title, markup=False, soft_wrap=True)
         source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
         console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
     else:
@@ -273,11 +270,8 @@ def attention(
         say(f"saved as {save}")
 
 
-_WHOLE = ("json", "html")  # forms that say what the output depends on
-
-
 def models() -> None:
-    """List every named model: what it is, and whose it is."""
+    """List the named models with their sources."""
     width = max(map(len, PRESETS))
     for name, preset in PRESETS.items():
         print(f"{name:<{width}}  {preset.summary} ({preset.source})")
@@ -286,17 +280,16 @@ def models() -> None:
 def demo(
     *runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = (), half: bool = False
 ) -> None:
-    """Write a page on which a reader types and the models answer, step by step and side by side.
+    """Write a page on which character models answer typed input side by side.
 
-    One HTML file: the models run in the reader's browser, without network or server. For models of characters.
+    The models run in the browser, from one HTML file, without network or server.
 
     Args:
-        runs: run directories.
-        out: the page; replaced where it is there.
-        lang: language in which it opens.
-        example: an input to begin with; may be given several times. Where none is given, some of the test of the first
-            run that a comparison has tested, with their right outputs.
-        half: weights in half the space, for each model whose outputs for the examples stay the same.
+        runs: Run directories.
+        out: File of the page. Replaced if it exists.
+        lang: Language of the page.
+        example: Example input. May be repeated. Default: test inputs of the first tested run.
+        half: Store weights in 16 bits if the outputs for the examples stay the same.
     """
     from selfattn.comparison.testing import Tested, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
@@ -310,4 +303,49 @@ def demo(
     say(f"{out}: open it in a browser")
 
 
-COMMANDS = (report, evaluate, predict, score, align, attention, demo, models)
+def export(
+    run: Path,
+    /,
+    *,
+    to: Literal["onnx", "ctranslate2"],
+    out: Path | None = None,
+    quantize: Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"] | None = None,
+) -> None:
+    """Export a run to ONNX or CTranslate2. `predict` and the library load the result as a run.
+
+    onnx: every model, as an encoder and a decoder step (pip install 'selfattn[onnx]'). ctranslate2: Transformers with
+    sinusoidal or learned positions (pip install 'selfattn[ctranslate2]').
+
+    Args:
+        run: Run directory.
+        to: Format.
+        out: New directory. Default: RUN-FORMAT.
+        quantize: Storage type of the weights, for ctranslate2. Default: unchanged.
+    """
+    from selfattn.runs.run import load
+
+    path = load(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    say(f"{path}: {size / 1e6:.1f} MB; try: selfattn predict {path}")
+
+
+def push(
+    run: Path, name: str, /, *, private: bool = False, test: Annotated[bool, Parameter(negative="--no-test")] = True
+) -> None:
+    """Publish a run with a model card on the Hugging Face Hub, to be loaded as hf://USER/NAME.
+
+    Checkpoints, local paths and the machine's name are not uploaded. HF_ENDPOINT selects another Hub; HF_TOKEN or
+    `hf auth login` identifies you.
+
+    Args:
+        run: Run directory.
+        name: Repository, as USER/NAME. Created if it does not exist.
+        private: Make a new repository private.
+        test: Test the run, for the card.
+    """
+    from selfattn.runs.run import load
+
+    say(f"hf://{name}: {load(run).push(name, private=private, test=test)}")
+
+
+COMMANDS = (report, evaluate, predict, score, align, attention, demo, export, push, models)

@@ -1,4 +1,4 @@
-"""`selfattn predict`: lines in, outputs out, in their order, with memory that grows neither with them nor with one."""
+"""`selfattn predict`: lines in, outputs out, in order, in constant memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, NamedTuple
 
 from selfattn.codec import short
 from selfattn.console import say, visible
@@ -23,24 +22,22 @@ from selfattn.runs.run import Run
 
 TooLong = Literal["empty", "cut"]
 
-_BYTES_A_TOKEN = 64  # a line with more bytes than so many for each token is too long, whatever the tokens are
+_BYTES_A_TOKEN = 64  # a line with more bytes per token is too long, whatever the tokens are
 _CHUNK, _CHARACTERS = 1024, 1 << 20  # lines that are read, predicted and written together, and their characters
 _BLOCK = 1 << 16
 _SHOWN = 10  # of many
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors put it in front
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of the input.
 
     Attributes:
-        text: without its end; of a line that is longer than may be held, the beginning.
-        whole: whether the text is all of it.
+        text: the line without its end, or the beginning of a line that is too long to hold.
+        is_complete: whether ``text`` is the full line.
     """
 
     text: str
-    whole: bool = True
+    is_complete: bool = True
 
 
 def predict_stream(
@@ -54,24 +51,24 @@ def predict_stream(
     check: bool = False,
     numbered: bool = False,
 ) -> None:
-    """Write the outputs for each line. Progress, and what the model could not read, is said on standard error.
+    """Write the outputs for each line. Progress and unknown characters are reported on standard error.
 
-    Where the source is a terminal, each line is answered before the next is read.
+    If the source is a terminal, each line is answered before the next is read.
 
     Args:
         run: the model.
-        source: UTF-8; a line ends with a newline and nothing else.
-        target: where the outputs go, in UTF-8.
+        source: UTF-8 text; only a newline ends a line.
+        target: where the outputs are written, in UTF-8.
         options: how to decode.
-        max_input: most tokens of a line, its end counted; default what :func:`input_limit` says.
-        too_long: what becomes of a longer one: its output is empty, or the model reads what fits of it.
-        check: tell which outputs cannot be right, as the task says; default False.
-        numbered: put the number of the line and the score before each output; default False.
+        max_input: longest line in tokens, with the end token; default :func:`input_limit`.
+        too_long: leave the output of a longer line empty, or cut the line to the tokens that fit.
+        check: report outputs that the task knows to be wrong. Default False.
+        numbered: write the line number and the score before each output. Default False.
 
     Raises:
-        UserError: the input is not UTF-8 or cannot be read (what stands before the broken line is written then), the
-            outputs cannot be written, or a length is beyond the model.
-        KeyboardInterrupt: with a text that says how far it came.
+        UserError: the input is not UTF-8 or cannot be read (the outputs of earlier lines are written first), the
+            outputs cannot be written, or a length exceeds the model's.
+        KeyboardInterrupt: the message says how many lines are done.
     """
     limit = input_limit(run.config, options, max_input)
     lines = bounded_lines(source, max(_BLOCK, _BYTES_A_TOKEN * limit))
@@ -80,25 +77,22 @@ def predict_stream(
     wrong = 0
     try:
         for chunk in _chunks(lines, 1 if source.isatty() else _CHUNK):
-            texts: list[str | None] = []  # None: nothing is read of it
-            for line in chunk:
+            readable: list[str | None] = []  # None: the line is not read
+            for number, line in enumerate(chunk, count + 1):
                 fits = _fits(run, line, limit)
                 text = line.text if fits else _cut(run, line.text, limit) if too_long == "cut" else None
-                texts.append(text)
+                readable.append(text)
                 if not fits:
-                    progress.interrupt()
-                    far = "" if line.whole else "far "  # its tokens are not counted
                     done = "its output is empty" if text is None else f"cut to its first {len(text):,} characters"
-                    place = f"standard input:{count + len(texts)}"
-                    say(f"{place}: {far}longer than {limit:,} tokens (--max-input); {done}")
-            taken = ["" if text is None else text for text in texts]
-            unknown += run.unknown(taken)
-            decoded = run.decode(taken, options, first=count)
-            outputs = [[NOTHING] if text is None else own for text, own in zip(texts, decoded, strict=True)]
+                    progress.say(f"standard input:{number}: longer than {limit:,} tokens (--max-input); {done}")
+            texts = [text or "" for text in readable]
+            unknown += run.unknown(texts)
+            decoded = run.decode(texts, options, first=count)
+            outputs = [[NOTHING] if text is None else row for text, row in zip(readable, decoded, strict=True)]
             if check:
-                found = _problems(run, taken, outputs, count + 1)
-                problems, wrong = [*problems, *found][:_SHOWN], wrong + len(found)
-            with writing("standard output", "make room and try again"):
+                new = _problems(run, texts, outputs, count + 1)
+                problems, wrong = [*problems, *new][:_SHOWN], wrong + len(new)
+            with writing("standard output", "free some space and try again"):
                 target.write(_rows(outputs, count + 1 if numbered else None, shown=target.isatty()))
                 target.flush()
             count += len(chunk)
@@ -106,7 +100,7 @@ def predict_stream(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the outputs of {count:,} lines are written") from None
     finally:
-        progress.interrupt()
+        progress.end()
     if unknown:
         say(unknown_line(unknown))
     if problems:
@@ -115,7 +109,7 @@ def predict_stream(
 
 
 def unknown_line(unknown: Counter[str]) -> str:
-    """Say which characters a model does not know.
+    """List the characters that a model does not know.
 
     Example:
         >>> unknown_line(Counter("ßß"))
@@ -126,59 +120,54 @@ def unknown_line(unknown: Counter[str]) -> str:
 
 
 def _problems(run: Run, texts: Sequence[str], outputs: Sequence[Sequence[Output]], first: int) -> list[str]:
-    """Which of the outputs cannot be right, and why; of an empty input nothing is expected."""
-    kind = TASKS[run.config.task]
+    """List the outputs that cannot be right, with the reason; empty inputs are not checked."""
+    task = TASKS[run.config.task]
     return [
         f"line {number}: {short(output.text)} {problem}"
-        for number, (text, own) in enumerate(zip(texts, outputs, strict=True), first)
+        for number, (text, row) in enumerate(zip(texts, outputs, strict=True), first)
         if text.strip()
-        for output in own
-        if (problem := kind.problem(output.text, run.config.data))
+        for output in row
+        if (problem := task.problem(output.text, run.config.data))
     ]
 
 
-def input_limit(config: RunConfig, options: DecodingOptions, asked: int | None = None) -> int:
-    """Say how many tokens an input may have, its end counted.
+def input_limit(config: RunConfig, options: DecodingOptions, requested: int | None = None) -> int:
+    """Return the longest input in tokens, with the end token.
 
     Args:
         config: of the run.
-        options: how outputs are decoded; a decoder-only model has its positions for input and output together.
-        asked: by the user; default nothing.
+        options: how outputs are decoded; a decoder-only model shares its positions between input and output.
+        requested: limit set by the user; default none.
 
     Raises:
-        UserError: more is asked for than the model can read or write, or an input of less than one token.
+        SettingError: the limit is below 1, or exceeds what the model can read or write.
     """
-    if asked is not None and asked < 1:
-        raise SettingError(f"`max_input`: expected a whole number of at least 1, got {asked}")
-    readable, writable = _limits(config, config.max_length if options.max_length is None else options.max_length)
-    if writable is not None and options.max_length is not None and options.max_length > writable:
+    if requested is not None and requested < 1:
+        raise SettingError(f"`max_input`: expected a whole number of at least 1, got {requested}")
+    limits, output = config.model.limits(), options.max_length
+    task = TASKS[config.task]
+    readable, writable = limits.source, limits.target
+    if limits.together is not None and task.takes_pairs:
+        readable = max(1, limits.together - (config.max_length if output is None else output))
+        writable = limits.together - 1
+    elif limits.together is not None:  # a language model reads the last half context of its input
+        readable, writable = None, limits.together - max(1, config.max_length // 2)
+    if writable is not None and output is not None and output > writable:
         raise SettingError(
-            f"`max_length`: an output of {options.max_length} tokens is longer than the model can write; give at most "
-            f"{writable}"
+            f"`max_length`: an output of {output} tokens is longer than the model can write; give at most {writable}"
         )
-    if readable is not None and asked is not None and asked > readable:
-        raise SettingError(f"`max_input` {asked}: the model can read {readable} tokens; give no more")
-    usual = TASKS[config.task].max_input
-    return asked or (usual if readable is None else min(usual, readable))
-
-
-def _limits(config: RunConfig, output: int) -> tuple[int | None, int | None]:
-    """Most tokens to read, where ``output`` tokens are to be written, and most to write; None where all will do."""
-    limits = config.model.limits()
-    if limits.together is None:
-        return limits.source, limits.target
-    if not TASKS[config.task].takes_pairs:  # of a beginning it reads half a context, the end
-        return None, limits.together - max(1, config.max_length // 2)
-    return max(1, limits.together - output), limits.together - 1
+    if readable is not None and requested is not None and requested > readable:
+        raise SettingError(f"`max_input` {requested}: the model can read {readable} tokens; give no more")
+    return requested or (task.max_input if readable is None else min(task.max_input, readable))
 
 
 def bounded_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
-    r"""Read lines that end with a newline and nothing else, and hold no more than ``most`` bytes of any.
+    r"""Read lines, holding at most ``most`` bytes of each; the rest of a longer line is skipped.
 
-    A byte order mark in front is taken off. Of a line with ``most`` bytes or more the rest is read and let go.
+    Only a newline ends a line. A byte order mark at the beginning is removed.
 
     Args:
-        stream: in UTF-8.
+        stream: UTF-8.
         most: bytes, at least 4.
 
     Raises:
@@ -189,20 +178,20 @@ def bounded_lines(stream: BinaryIO, most: int) -> Iterator[Line]:
         >>> [line.text for line in bounded_lines(io.BytesIO(b"one\r\n\ntwo"), 100)]
         ['one', '', 'two']
         >>> list(bounded_lines(io.BytesIO(b"one\nand another"), 7))[1]
-        Line(text='and ano', whole=False)
+        Line(text='and ano', is_complete=False)
     """
-    number = 0
+    number = 1
     while part := _read(stream, most):
-        number += 1
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        whole = len(part) < most or part.endswith(b"\n")
-        mark = len(_BYTE_ORDER_MARK) if number == 1 and part.startswith(_BYTE_ORDER_MARK) else 0
-        text, done = _decoded(decoder, part[mark:], number, mark, final=whole), 0
-        while not (whole or part.endswith(b"\n") or not part):
-            done += len(part)
+        is_complete = len(part) < most or part.endswith(b"\n")
+        try:
+            text = codecs.getincrementaldecoder("utf-8")().decode(part, final=is_complete)
+        except UnicodeDecodeError as error:
+            raise UserError(f"standard input:{number}: not valid UTF-8 (byte {error.start + 1})") from None
+        while not (is_complete or part.endswith(b"\n") or not part):
             part = _read(stream, _BLOCK)
-            _decoded(decoder, part, number, done, final=not part or part.endswith(b"\n"))
-        yield Line(text.removesuffix("\n").removesuffix("\r"), whole)
+        text = text.removeprefix("\ufeff") if number == 1 else text
+        yield Line(text.removesuffix("\n").removesuffix("\r"), is_complete)
+        number += 1
 
 
 def _read(stream: BinaryIO, most: int) -> bytes:
@@ -212,17 +201,8 @@ def _read(stream: BinaryIO, most: int) -> bytes:
         raise UserError(f"standard input: cannot be read ({error.strerror}); give lines of text") from None
 
 
-def _decoded(decoder: codecs.IncrementalDecoder, part: bytes, number: int, before: int, *, final: bool) -> str:
-    """Decode what follows ``before`` bytes of a line."""
-    before -= len(decoder.getstate()[0])  # bytes of a character that is not complete yet
-    try:
-        return decoder.decode(part, final)
-    except UnicodeDecodeError as error:
-        raise UserError(f"standard input:{number}: not valid UTF-8 (byte {before + error.start + 1})") from None
-
-
 def _chunks(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
-    """Put lines together; those before an error come before it."""
+    """Group lines; the lines before an error come first."""
     chunk: list[Line] = []
     characters = 0
     try:
@@ -241,9 +221,9 @@ def _chunks(lines: Iterable[Line], most: int) -> Iterator[list[Line]]:
 
 
 def _fits(run: Run, line: Line, limit: int) -> bool:
-    """Whether a line has at most so many tokens, its end counted."""
-    # A character is at most four tokens, its bytes; there may be one for a space in front, and there is the end.
-    return line.whole and (4 * len(line.text) + 2 <= limit or _tokens(run, line.text) < limit)
+    """Return whether a line has at most ``limit`` tokens, with the end token."""
+    # A character is at most four tokens, its bytes; add one for a leading space and one for the end.
+    return line.is_complete and (4 * len(line.text) + 2 <= limit or _tokens(run, line.text) < limit)
 
 
 def _tokens(run: Run, text: str) -> int:
@@ -251,7 +231,7 @@ def _tokens(run: Run, text: str) -> int:
 
 
 def _cut(run: Run, text: str, limit: int) -> str:
-    """The beginning of a text that has at most so many tokens, its end counted."""
+    """Return the beginning of a text that has at most ``limit`` tokens, with the end token."""
     text = unicodedata.normalize("NFC", text)
     while _tokens(run, text) >= limit:
         spans = run.tokenizer.source.spans(text)
@@ -260,19 +240,18 @@ def _cut(run: Run, text: str, limit: int) -> str:
 
 
 def _rows(outputs: Sequence[Sequence[Output]], first: int | None, *, shown: bool) -> bytes:
-    """The lines that are written: where ``first`` is given, with the numbers of the inputs from there, and scores; to a
-    terminal, as text that does nothing to it."""
+    """Return the lines to write, with line numbers from ``first`` and scores if it is given; harmless on a terminal."""
     rows = []
-    for number, own in enumerate(outputs, first or 0):
-        for output in own:
-            front = "" if first is None else f"{number}\t{output.score:.6f}\t"
+    for number, row in enumerate(outputs, first or 0):
+        for output in row:
+            prefix = "" if first is None else f"{number}\t{output.score:.6f}\t"
             text = output.text.replace("\n", " ")
-            rows.append(front + (visible(text) if shown else text) + "\n")
+            rows.append(prefix + (visible(text) if shown else text) + "\n")
     return "".join(rows).encode()
 
 
 class _Progress:
-    """How many lines are done, on standard error where that is a terminal."""
+    """The number of finished lines, on standard error if that is a terminal."""
 
     def __init__(self) -> None:
         self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -280,14 +259,19 @@ class _Progress:
         self.is_shown = False
 
     def show(self, count: int) -> None:
-        """Write the line of progress in the place of the one before."""
+        """Replace the line of progress."""
         if self.is_terminal:
             speed = count / max(time.monotonic() - self.started, 1e-9)
             print(f"\r{count:,} lines, {speed:,.1f} a second\033[K", end="", file=sys.stderr, flush=True)
             self.is_shown = True
 
-    def interrupt(self) -> None:
-        """Leave the line of progress, so that another can be written."""
+    def say(self, message: str) -> None:
+        """Write a message below the line of progress."""
+        self.end()
+        say(message)
+
+    def end(self) -> None:
+        """End the line of progress."""
         if self.is_shown:
             say("")
             self.is_shown = False

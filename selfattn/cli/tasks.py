@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from selfattn.cli.options import joined, options_of, unwrapped
 from selfattn.console import say
 from selfattn.runs.task import Task
-from selfattn.settings import changed
+from selfattn.settings import changed, command_line
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.launch import is_main_process
 from selfattn.words.catalogue import SOURCE
@@ -23,13 +24,13 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     """Make the command that trains one model on a task."""
     from selfattn.runs.train import TrainOptions, train
 
-    def work(settings: Mapping[str, Any], out: Path) -> None:
+    def run(settings: Mapping[str, Any], out: Path) -> None:
         train(task.name, **settings)
         if is_main_process():
-            say(f"{out}: done; try: selfattn {task.suggested} {out}")
+            say(f"{out}: done; try: {command_line(f'{task.suggested} {shlex.quote(str(out))}', {})}")
 
-    usual = {"model": task.model}
-    return _command(work, task.train_help or task.__doc__, options_of(TrainOptions, defaults=usual), task.Options)
+    options = options_of(TrainOptions, defaults={"model": task.model})
+    return _command(run, task.train_help or task.__doc__, options, task.Options)
 
 
 def compare_command(task: type[Task]) -> Callable[..., None]:
@@ -37,7 +38,7 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
     from selfattn.comparison.planning.options import CompareOptions
     from selfattn.comparison.planning.plan import PLAN
 
-    def work(settings: Mapping[str, Any], out: Path) -> None:
+    def run(settings: Mapping[str, Any], out: Path) -> None:
         from rich.console import Console
 
         from selfattn.comparison.compare import compare, forecast
@@ -51,17 +52,17 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
             record, files = compare(task.name, **settings)
         except KeyboardInterrupt:
             if (out / PLAN).is_file():
-                say(f"stopped; what is done is kept in {out}: the same command with --resume goes on")
+                say(f"stopped; {out} keeps the finished runs: repeat the command with --resume")
             raise
         print_summary(record, Console(highlight=False), files.html, settings.get("lang", SOURCE))
 
-    usual = {"models": task.models, "out": Path("compare") / task.name, "match": task.match, "budgets": task.budgets}
-    own = options_of(CompareOptions, defaults=usual)
-    return _command(work, task.compare_help or task.__doc__, own, task.TestOptions, task.Options)
+    defaults = {"models": task.models, "out": Path("compare") / task.name, "match": task.match, "budgets": task.budgets}
+    options = options_of(CompareOptions, defaults=defaults)
+    return _command(run, task.compare_help or task.__doc__, options, task.TestOptions, task.Options)
 
 
 def mention(text: str | None) -> Callable[..., None]:
-    """Make a command that stands in a list of commands and is not called: its options need not be made."""
+    """Make a command for the list of commands, without options."""
 
     def command() -> None:
         """Do nothing."""
@@ -71,9 +72,9 @@ def mention(text: str | None) -> Callable[..., None]:
 
 
 def _command(
-    work: Callable[[Mapping[str, Any], Path], None], text: str | None, first: type[Any], *kinds: type[Any]
+    run: Callable[[Mapping[str, Any], Path], None], text: str | None, first: type[Any], *kinds: type[Any]
 ) -> Callable[..., None]:
-    """Make a command that takes the options of several dataclasses, and those of a training."""
+    """Make a command with the options of several dataclasses and those of a training."""
     training = options_of(
         TrainingConfig,
         leave_out=("seed", "betas"),
@@ -83,10 +84,10 @@ def _command(
     )
     kind = joined(first, *map(options_of, kinds), training)
     has_required = any(field.default is dataclasses.MISSING for field in dataclasses.fields(kind))
-    usual = inspect.Parameter.empty if has_required else kind()
+    defaults = inspect.Parameter.empty if has_required else kind()
 
-    def command(*, options: Any = usual) -> None:
-        work(changed(options), options.out)
+    def command(*, options: Any = defaults) -> None:
+        run(changed(options), options.out)
 
     command.__doc__ = unwrapped(text or "")
     command.__annotations__["options"] = kind  # what cyclopts reads

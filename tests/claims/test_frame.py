@@ -342,7 +342,7 @@ def test_claims_are_chosen_by_number_too(cli: Cli) -> None:
         (("claims", "run", "99"), "claim '99' is not known"),
         (("claims", "run", "scores", "--jobs", "0"), "--jobs 0: expected a whole number of at least 1"),
         (("claims", "new", "a/b"), "letters, digits, - and _"),
-        (("claims", "new", "scores"), "there is a claim of this name already"),
+        (("claims", "new", "scores"), "this claim or scores.py exists already"),
         (("claims", "page", "nothing", "--out", "x"), "nothing"),
     ],
 )

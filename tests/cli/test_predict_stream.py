@@ -52,7 +52,7 @@ def test_of_a_long_line_the_beginning_is_held_and_the_next_line_is_the_next(leng
     lines = list(bounded_lines(stream, 8))
     fits = length + len(end) <= 8 if end else length < 8
     assert [line.text for line in lines] == ["one", "x" * min(length, 8), *(["three"] if end else [])]
-    assert [line.whole for line in lines][1] == fits
+    assert [line.is_complete for line in lines][1] == fits
     assert stream.most <= 1 << 16
 
 
@@ -61,18 +61,14 @@ def test_a_character_at_the_place_of_the_cut_is_not_torn() -> None:
         (line,) = bounded_lines(io.BytesIO("한국어 문장".encode() * 99), most)
         assert line.text == ("한국어 문장" * 99)[: len(line.text)]
         assert most - 4 < len(line.text.encode()) <= most
-        assert not line.whole
+        assert not line.is_complete
 
 
-@pytest.mark.parametrize("place", [0, 5, 7, 8, 9, 65_543, 65_544, 100_000])
-def test_what_is_not_utf8_is_found_wherever_in_a_line_it_stands(place: int) -> None:
-    broken = b"x" * place + b"\xff" + b"x" * 9
-    with pytest.raises(UserError, match=rf"standard input:2: not valid UTF-8 \(byte {place + 1}\)"):
-        list(bounded_lines(io.BytesIO(b"one\n" + broken + b"\nthree\n"), 8))
-    torn = b"x" * place + "한".encode()[:2]
-    for end in (b"\n", b""):
-        with pytest.raises(UserError, match=rf"standard input:1: not valid UTF-8 \(byte {place + 1}\)"):
-            list(bounded_lines(io.BytesIO(torn + end), 8))
+@pytest.mark.parametrize("place", [0, 5, 6])
+def test_what_is_not_utf8_names_line_and_byte(place: int) -> None:
+    for broken in (b"\xff", "한".encode()[:2] + b"\n", "한".encode()[:1]):
+        with pytest.raises(UserError, match=rf"standard input:2: not valid UTF-8 \(byte {place + 1}\)"):
+            list(bounded_lines(io.BytesIO(b"one\n" + b"x" * place + broken), 9))
 
 
 def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
@@ -103,7 +99,7 @@ def test_a_line_that_is_too_long_keeps_its_place(cli: Cli, runs: dict[str, Run])
     assert (done.code, done.out) == (0, f"{right[0]}\n\n{right[1]}\n\n")
     assert done.err.splitlines() == [
         "standard input:2: longer than 1,024 tokens (--max-input); its output is empty",
-        "standard input:4: far longer than 1,024 tokens (--max-input); its output is empty",
+        "standard input:4: longer than 1,024 tokens (--max-input); its output is empty",
     ]
     numbered = cli("predict", run.path, "--n-best", 1, stdin="\n".join(texts)).out.splitlines()
     assert [line.split("\t")[0] for line in numbered] == ["1", "2", "3", "4"]
