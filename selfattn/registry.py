@@ -146,7 +146,7 @@ TASKS: Registry[Any] = Registry("task", "selfattn.tasks.own")
 METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.own")
 SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
 CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.own")
-DOORS = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
+REGISTRIES = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")

@@ -1,13 +1,15 @@
-"""Plugins' parts: each file here that is no test is somebody's own, and comes in as a plugin while a test runs."""
+"""Each file here that is no test is a plugin."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from small_runs import cli
 from third_party import MODELS, Made, Plugins
 from zoo import Zoo
 
+__all__ = ["cli"]
 HERE = Path(__file__).parent
 collect_ignore = [path.name for path in HERE.glob("*.py") if not path.name.startswith(("test_", "conftest"))]
 
@@ -33,6 +35,6 @@ def _plugins() -> Plugins:
 
 @pytest.fixture
 def plugins(_plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Plugins:
-    """Let a stranger's score, position and family be there for one test; others never see them."""
+    """Load the score, the position and the family for one test."""
     _plugins.bring(monkeypatch)
     return _plugins

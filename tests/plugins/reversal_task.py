@@ -1,4 +1,4 @@
-"""A stranger's task: write a word backwards, with options and a recipe of its own."""
+"""A task as a plugin: write a word backwards, with options and a recipe."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ReversalOptions:
     """Which words are reversed.
 
     Attributes:
-        letters: that words are made of.
-        shortest: letters of the shortest word.
-        longest: letters of the longest word.
+        letters: Letters of the words.
+        shortest: Length of the shortest word.
+        longest: Length of the longest word.
     """
 
     letters: str = "abcdefgh"

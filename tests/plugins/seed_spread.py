@@ -1,4 +1,4 @@
-"""A stranger's section: how far the runs of a model lie apart, as a table and a chart."""
+"""A report section as a plugin: how far the runs of a model lie apart, as a table and a chart."""
 
 from selfattn.registry import register
 from selfattn.report.blocks import Chart, ChartLine, Column, Paragraph, Quality, Row, Spot, Strip, Table

@@ -1,13 +1,21 @@
-"""Six strangers' files in one comparison, driven by the command line: trained, compared, reported, gone on with."""
+"""Plugins of six kinds in one comparison from the command line: trained, compared, reported, saved, loaded, resumed."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_runs import Cli
+from third_party import isolated_registries
+
+import selfattn
+from selfattn.cli.main import main
+from selfattn.comparison.again import report
+from selfattn.results.reading import read_record
 
 HERE = Path(__file__).parent
 PLUGINS = [HERE / f"{name}.py" for name in (
@@ -18,61 +26,134 @@ COMPARISON = (
     "--models", "convolutional,cosine=rnn-attention,kerple=transformer",
     "--set", "convolutional:dim=16", "--set", "cosine:decoder.score=cosine", "--set", "cosine:encoder.hidden_dim=16",
     "--set", "cosine:decoder.hidden_dim=16", "--set", "kerple:encoder.position=kerple",
-    "--set", "kerple:encoder.dim=16",
-    "--set", "kerple:decoder.dim=16",
-    "--epochs", 1, "--items-per-epoch", 300, "--validation-items", 20, "--test-items", 40,
+    "--set", "kerple:encoder.dim=16", "--set", "kerple:decoder.dim=16",
+    "--epochs", 1, "--items-per-epoch", 200, "--validation-items", 10, "--test-items", 30, "--jobs", 1,
 )  # fmt: skip
 
 
-def run(*arguments: object, plugins: list[Path] = PLUGINS) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    given = [word for plugin in plugins for word in ("--plugin", str(plugin))]
-    command = [sys.executable, "-m", "selfattn.cli", *given, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def with_plugins(*arguments: object, without: Path | None = None) -> list[str]:
+    """Return a command line with the plugins, all or all but one."""
+    plugins = [word for plugin in PLUGINS if plugin != without for word in ("--plugin", plugin)]
+    return [str(word) for word in (*plugins, *arguments)]
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small comparison with all of them."""
-    out = tmp_path_factory.mktemp("doors") / "out"
-    done = run(*COMPARISON, "--out", out)
-    assert done.returncode == 0, done.stderr
+    """A small comparison with all plugins."""
+    out = tmp_path_factory.mktemp("plugins") / "out"
+    with isolated_registries():
+        main(with_plugins(*COMPARISON, "--out", out))
     return out
 
 
-def test_every_part_takes_part(compared: Path) -> None:
+@pytest.fixture(autouse=True)
+def _isolated(compared: Path) -> Iterator[None]:
+    with isolated_registries():
+        yield
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=lambda path: path.stem)
+def test_a_plugin_is_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_every_plugin_takes_part(compared: Path) -> None:
     results = json.loads((compared / "results.json").read_text())
-    assert results["task"] == "reversal"
-    assert results["headline"]["metric"] == "edit_similarity"
+    headline = results["headline"]
+    assert (results["task"], results["test_items"]) == ("reversal", 30)
+    assert (headline["metric"], headline["kind"], headline["better"]) == ("edit_similarity", "share", "higher")
     assert [model["name"] for model in results["models"]] == ["convolutional", "cosine", "kerple"]
     configs = {model["name"]: model["config"] for model in results["models"]}
     assert configs["convolutional"]["kind"] == "convolutional"
     assert configs["cosine"]["decoder"]["score"] == "cosine"
     assert configs["kerple"]["encoder"]["position"] == "kerple"
     for model in results["models"]:
-        assert {"mean", "low", "high", "runs"} <= set(model["metrics"]["edit_similarity"])
+        assert {"mean", "low", "high"} <= set(model["metrics"]["edit_similarity"])
+        assert len(model["metrics"]["edit_similarity"]["runs"]) == 3
+        assert "exact_match" in model["metrics"]
+        assert model["alignment"]
     assert {pair["metric"] for pair in results["pairs"]} == {"edit_similarity"}
+    assert {group["name"] for group in results["buckets"]} >= {"kind", "length", "field"}
     for page in ("report.html", "report.md"):
-        assert "Seed by seed" in (compared / page).read_text()
+        text = (compared / page).read_text().lower()
+        assert "seed by seed" in text
+        assert "edit similarity" in text.replace("_", " ")
 
 
-def test_it_is_gone_on_with_and_reported_byte_for_byte(compared: Path, tmp_path: Path) -> None:
+def test_a_comparison_is_resumed_and_reported_byte_for_byte(compared: Path, cli: Cli, tmp_path: Path) -> None:
     weights = compared / "runs" / "kerple-seed2" / "model.safetensors"
     before = weights.stat().st_mtime_ns
     (compared / "runs" / "cosine-seed1" / "test.json").unlink()
-    done = run(*COMPARISON, "--out", compared, "--resume")
-    assert done.returncode == 0, done.stderr
+    resumed = cli(*with_plugins(*COMPARISON, "--out", compared, "--resume"))
+    assert resumed.code == 0, resumed.err
     assert weights.stat().st_mtime_ns == before
-    done = run("report", compared, "--out", tmp_path / "again")
-    assert done.returncode == 0, done.stderr
+    assert cli(*with_plugins("report", compared, "--out", tmp_path / "again")).code == 0
     for name in ("report.html", "report.md", "results.json"):
         assert (tmp_path / "again" / name).read_bytes() == (compared / name).read_bytes()
+    record = read_record(compared / "results.json")
+    of_runs, _ = report(sorted(compared.glob("runs/*")), tmp_path / "of-runs")
+    metrics = {model.parameters: model.metrics for model in record.models}
+    assert {model.parameters: model.metrics for model in of_runs.models} == metrics
+
+
+def test_a_run_answers_from_the_command_line_and_in_python(compared: Path, cli: Cli, tmp_path: Path) -> None:
+    run = compared / "runs" / "cosine-seed0"
+    command = json.loads((run / "run.json").read_text())["command"]
+    assert command.startswith(f"selfattn --plugin {PLUGINS[0]} --plugin {PLUGINS[1]} ")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("abc\tcba\nabca\tacba\n")
+    for command in ("evaluate", "score", "align"):
+        assert cli(*with_plugins(command, run, "--data", pairs)).code == 0
+    results = json.loads(cli(*with_plugins("evaluate", run, "--data", pairs, "--json")).out)
+    assert (results["task"], results["items"]) == ("reversal", 2)
+    loaded = selfattn.load(run)
+    assert loaded.task.options.longest == 5
+    assert cli(*with_plugins("predict", run), stdin="abc\n").out.splitlines() == loaded.predict(["abc"])
 
 
 @pytest.mark.parametrize("missing", PLUGINS, ids=lambda path: path.stem)
-def test_without_one_of_them_a_run_is_not_loaded(compared: Path, missing: Path) -> None:
-    done = run(
-        "evaluate", compared / "runs" / "cosine-seed0", plugins=[plugin for plugin in PLUGINS if plugin != missing]
+def test_without_a_plugin_nothing_is_loaded(compared: Path, cli: Cli, tmp_path: Path, missing: Path) -> None:
+    for arguments in (("evaluate", compared / "runs" / "cosine-seed0"), ("report", compared, "--out", tmp_path / "x")):
+        refused = cli(*with_plugins(*arguments, without=missing))
+        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+        assert f"give --plugin {missing}" in refused.err
+
+
+def test_a_process_loads_plugins_by_itself(compared: Path) -> None:
+    run = compared / "runs" / "kerple-seed0"
+    command = [sys.executable, "-m", "selfattn.cli", "predict", str(run)]
+    done, refused = (
+        subprocess.run(words, input="abc\n", capture_output=True, text=True, check=False)
+        for words in (command[:3] + with_plugins(*command[3:]), command)
     )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert f"give --plugin {missing}" in done.stderr
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stderr
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
+def test_a_task_has_commands_made_from_its_options(cli: Cli, tmp_path: Path) -> None:
+    task = HERE / "reversal_task.py"
+    for words in (
+        ("train", "reversal", "--help", "--plugin", task),
+        ("--plugin", task, "compare", "reversal", "--help"),
+    ):
+        shown = cli(*words).out
+        assert "Write words backwards." in shown
+        assert "--letters STR" in shown
+        assert "[default: abcdefgh]" in shown
+        assert "Letters of the words." in shown
+    refused = cli("--plugin", task, "train", "reversal", "--out", tmp_path / "run", "--longest", "1")
+    assert (refused.code, refused.err) == (2, "error: --longest: expected at least 3 letters, got 1\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--plugin", "none.py"), "none.py: no such file; name a Python file"),
+        (("--plugin", "no.such.module"), "--plugin no.such.module: does not import"),
+        (("--plugin",), "--plugin: expected a Python file, or a module by its dotted name"),
+    ],
+)
+def test_a_plugin_must_exist(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    refused = cli("models", *words)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert message in refused.err

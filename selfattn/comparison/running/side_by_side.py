@@ -33,7 +33,7 @@ from selfattn.comparison.running.progress import Logs, Reporter, View
 from selfattn.errors import UserError
 from selfattn.files import writing
 from selfattn.interrupts import SIGNALS, first_interrupt
-from selfattn.registry import DOORS, load_plugin, loaded_plugins
+from selfattn.registry import REGISTRIES, load_plugin, loaded_plugins
 from selfattn.training.device import use_threads
 
 _ALONE = 2  # times that a job was in a pool that broke, after which it is tried alone
@@ -230,10 +230,10 @@ def packed(*values: Any) -> bytes:
     own = {
         number: {
             name: part
-            for name, part in door.items()
-            if door.plugin_of(name) is None and not str(getattr(part, "__module__", "")).startswith("selfattn.")
+            for name, part in kind.items()
+            if kind.plugin_of(name) is None and not str(getattr(part, "__module__", "")).startswith("selfattn.")
         }
-        for number, door in enumerate(DOORS)
+        for number, kind in enumerate(REGISTRIES)
     }
     parcel: bytes = cloudpickle.dumps((loaded_plugins(), cloudpickle.dumps((own, values))))
     return parcel
@@ -247,8 +247,8 @@ def unpacked(parcel: bytes) -> tuple[Any, ...]:
     own, values = cloudpickle.loads(inner)
     for number, parts in own.items():
         for name, part in parts.items():
-            if name not in DOORS[number]:
-                DOORS[number].register(name)(part)
+            if name not in REGISTRIES[number]:
+                REGISTRIES[number].register(name)(part)
     found: tuple[Any, ...] = values
     return found
 
