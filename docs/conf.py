@@ -30,8 +30,8 @@ napoleon_use_ivar = True
 # Pages link to README and CONTRIBUTING, outside the site (a test follows every link); two fields are called `set`.
 suppress_warnings = ["myst.xref_missing", "ref.python"]
 
-# One page for each room, written anew at every build, so that no public name is missing or stale.
-ROOMS = {
+# One page for each package, written anew at every build, so that no public name is missing or stale.
+PACKAGES = {
     "attention": "The core",
     "layers": "Layers",
     "models": "Models",
@@ -40,38 +40,43 @@ ROOMS = {
     "training": "Training",
     "decoding": "Decoding",
     "evaluation": "Evaluation",
-    "figures": "What is measured",
+    "results": "What is measured",
     "runs": "Runs and the task protocol",
+    "experiments": "The experiment engine",
     "comparison": "Comparison",
     "report": "Report",
     "claims": "Claims",
     "convert": "Weights from and to other libraries",
     "exports": "Models in the formats of other programs",
-    "demo": "A page that answers",
+    "integrations": "Inside models of other libraries",
+    "demo": "The demo page",
     "tasks": "Tasks",
 }
 
 
-def modules_of(room: Path) -> list[str]:
-    """Return the import names of a room's files, its own before those of the rooms within."""
-    files = sorted(room.rglob("*.py"), key=lambda file: (len(file.parts), file))
+def modules_of(package: Path) -> list[str]:
+    """Return the import names of a package's files, its own before those of the packages within."""
+    files = sorted(package.rglob("*.py"), key=lambda file: (len(file.parts), file))
     return [
-        ".".join(file.relative_to(room.parents[1]).with_suffix("").parts) for file in files if file.stem != "__init__"
+        ".".join(file.relative_to(package.parents[1]).with_suffix("").parts)
+        for file in files
+        if file.stem != "__init__"
     ]
 
 
 def write_api_pages() -> None:
     """Write the pages of the reference beside this file."""
-    package, pages = Path(selfattn.__file__).parent, Path(__file__).parent / "api"
+    root, pages = Path(selfattn.__file__).parent, Path(__file__).parent / "api"
     pages.mkdir(exist_ok=True)
-    for room, title in ROOMS.items():
-        blocks = [f"# {title}\n"]
-        for module in modules_of(package / room):
+    listed = [package for package in PACKAGES if (root / package).is_dir()]
+    for package in listed:
+        blocks = [f"# {PACKAGES[package]}\n"]
+        for module in modules_of(root / package):
             blocks.append(f"## {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n   :members:\n```\n")
-        (pages / f"{room}.md").write_text("\n".join(blocks), encoding="utf-8")
-    listed = "\n".join(ROOMS)
+        (pages / f"{package}.md").write_text("\n".join(blocks), encoding="utf-8")
+    toctree = "\n".join(listed)
     (pages / "index.md").write_text(
-        f"# Reference\n\nEvery public name, from its docstring.\n\n```{{toctree}}\n:maxdepth: 2\n\n{listed}\n```\n",
+        f"# Reference\n\nEvery public name, from its docstring.\n\n```{{toctree}}\n:maxdepth: 2\n\n{toctree}\n```\n",
         encoding="utf-8",
     )
 
