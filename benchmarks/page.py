@@ -20,11 +20,10 @@ HEAD = """# Benchmarks
 
 <!-- made by `python -m benchmarks`; do not edit -->
 
-What is compared is done by turns (A B A B ...) in one run; the tables give medians with the lower and upper quartile
-behind. "Times" says how many times as much the other way took as ours, turn by turn, in median: above 1 ours takes
-less. A goal is what was aimed at for the best of the others, or for the way beside which it stands. With one thread the
-time of the processor counts, which others on the machine disturb less; what several processes do at once is timed by
-the clock on the wall. Run it yourself, in an environment of its own:
+Programs run by turns (A B A B ...) in one process. Tables give medians, with the lower and upper quartile in brackets.
+"Times" is the other program's figure divided by ours, turn by turn, as a median: above 1, ours needs less. A goal is
+what this project aimed at, against the best of the others. With one thread, processor time counts, because other work
+on the machine disturbs it less. Several processes at once are timed by wall time. To run it yourself:
 
 ```bash
 python -m venv peers && source peers/bin/activate
