@@ -63,7 +63,7 @@ GROUPS = {
         "properties/test_decoding_laws.py",
     ),
     (
-        *(f"evaluation/statistics/{name}.py" for name in ("buckets", "intervals", "p_values")),
+        *(f"evaluation/statistics/{name}.py" for name in ("buckets", "crossings", "design", "p_values")),
         *(f"evaluation/statistics/{name}.py" for name in ("significance", "variances")),
         "evaluation/gates",
     ): (

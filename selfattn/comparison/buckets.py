@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from selfattn.comparison.testing import Tested
 from selfattn.data.pairs import Pair
+from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.fields import score_fields
 from selfattn.evaluation.metrics.metric import Metric
-from selfattn.evaluation.metrics.word_recall import WordRecall
 from selfattn.evaluation.statistics.buckets import ItemGroup, by_length, by_tag, by_training_frequency, score_groups
 from selfattn.results.quality import Bucket, BucketGroup
 from selfattn.runs.task import Task

@@ -16,9 +16,10 @@ from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Metric, make_metric
-from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
-from selfattn.evaluation.statistics.intervals import interval_method
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, estimate_counts
+from selfattn.evaluation.statistics.crossings import LEVEL as ALL_BUDGETS
+from selfattn.evaluation.statistics.crossings import budget_differences, locate
+from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, score_counts
+from selfattn.evaluation.statistics.variances import LEVEL
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
@@ -27,7 +28,7 @@ from selfattn.results.attention import Attention, AttentionExample, ModelAttenti
 from selfattn.results.cost import MeanOverRuns, Timing
 from selfattn.results.pairs import Comparison
 from selfattn.results.protocol import AtBudget, Budgets
-from selfattn.results.quality import Estimate
+from selfattn.results.quality import Estimate, IntervalMethod
 from selfattn.results.record import SCHEMA, Difference, Model, Record
 from selfattn.runs.directory import RunRecord
 from selfattn.runs.task import Task
@@ -92,7 +93,12 @@ def make_record(
         test_items=len(pairs),
         models=tuple(_model(name, runs, shared, comparison, plan, times.get(name)) for name, runs in models.items()),
         headline=plan.headline,
-        interval=interval_method(comparison.estimates[next(iter(models))].over, len(labels) - len(set(labels))),
+        interval=IntervalMethod(
+            LEVEL,
+            "closed form" if metric.is_mean else "bootstrap",
+            comparison.estimates[next(iter(models))].over,
+            len(labels) - len(set(labels)),
+        ),
         pairs=tuple(pair for found in (comparison, *further) for pair in found.pairs),
         gates=make_gates(trained, plan),
         matching=plan.matching,
@@ -125,7 +131,7 @@ def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashabl
         found.append(
             AtBudget(
                 share,
-                estimate_counts(counts[share], metric, clusters=labels),
+                score_counts(counts[share], metric, clusters=labels).estimates(),
                 last[0].step,
                 round(statistics.mean(report.tokens for report in last)),
                 round(share * plan.examples) or None,
@@ -134,7 +140,7 @@ def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashabl
             )
         )
     crossing = locate(differences) if differences and plan.seeds >= MIN_SEEDS else None
-    return Budgets(plan.budget_in, tuple(found), pair, crossing, LEVEL)
+    return Budgets(plan.budget_in, tuple(found), pair, crossing, ALL_BUDGETS)
 
 
 def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:

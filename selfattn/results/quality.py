@@ -57,11 +57,19 @@ class Headline(Plain):
 
 @dataclass(frozen=True)
 class IntervalMethod(Plain):
-    """What the intervals of a record are: level (0.95), name of the method ("Wilson score"), what they are about."""
+    """How the intervals of a record are computed.
+
+    Attributes:
+        level: such as 0.95.
+        method: variances over the items are known in closed form, or drawn by `bootstrap`.
+        over: what varies.
+        repeated: how many test items repeat another one, and are drawn with it.
+    """
 
     level: Share
-    method: str
+    method: Literal["closed form", "bootstrap"]
     over: Over
+    repeated: int = 0
 
 
 @dataclass(frozen=True)

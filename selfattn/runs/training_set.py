@@ -15,8 +15,8 @@ from selfattn.data.splits import Splits
 from selfattn.decoding.texts import decode_texts
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.gates.overlap import overlap
+from selfattn.evaluation.metrics.exact import words_of
 from selfattn.evaluation.metrics.metric import score_outputs
-from selfattn.evaluation.metrics.word_recall import words_of
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.gates import Gate
 from selfattn.tokenizers.protocol import Tokenizer

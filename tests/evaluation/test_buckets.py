@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -11,10 +10,9 @@ from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics.exact import ExactMatch
-from selfattn.evaluation.metrics.fields import date_fields, score_fields, span_fields
+from selfattn.evaluation.metrics.exact import ExactMatch, words_of
+from selfattn.evaluation.metrics.fields import score_fields, span_fields
 from selfattn.evaluation.metrics.translation import Bleu
-from selfattn.evaluation.metrics.word_recall import words_of
 from selfattn.evaluation.statistics.buckets import (
     ItemGroup,
     by_length,
@@ -22,6 +20,8 @@ from selfattn.evaluation.statistics.buckets import (
     by_training_frequency,
     score_groups,
 )
+from selfattn.tasks.dates import Dates
+from selfattn.tasks.translation import Translation
 
 DATES = DateSource(split="test").pairs(211)
 
@@ -50,11 +50,6 @@ def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
     sizes = [len(bucket.places) for bucket in by_length([" " * length for length in range(100)])]
     assert sizes == [25, 25, 25, 25]
     assert places(by_length(["a b", "a b c", "d"], words=str.split, groups=3)) == {"1": (2,), "2": (0,), "3": (1,)}
-
-
-def test_length_buckets_refuse_what_makes_no_division() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        by_length(["a"], groups=0)
 
 
 def test_tags_of_dates() -> None:
@@ -93,20 +88,6 @@ def test_buckets_get_the_corpus_score_of_their_items() -> None:
     assert alone < found[1].models["a"].mean == pytest.approx(100)
 
 
-def test_groups_are_estimated_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-
-    def estimates(counts: object, metric: object, *, resamples: int, clusters: object) -> dict[str, object]:
-        asked.append((resamples, clusters))
-        return {}
-
-    monkeypatch.setattr("selfattn.evaluation.statistics.buckets.estimate_counts", estimates)
-    groups, outputs = [ItemGroup("x", (0, 2)), ItemGroup("y", (1,))], {"a": [["x", "y", "z"]]}
-    score_groups(groups, outputs, ["x", "y", "z"], ExactMatch(), resamples=7, clusters=[5, 5, 6])
-    score_groups(groups[:1], outputs, ["x", "y", "z"], ExactMatch())
-    assert asked == [(7, [5, 6]), (7, [5]), (500, None)]
-
-
 def test_rare_words_by_hand() -> None:
     """Clipped: a word of the output counts as often as the reference has it, and wherever it stands."""
     training = Counter({"the": 99, "dog": 7})
@@ -125,28 +106,6 @@ def test_rare_words_by_hand() -> None:
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("prediction", "right"),
-    [
-        ("2008-11-13", "year month day"),
-        ("2008-13-11", "year"),
-        ("1999-11-13", "month day"),
-        ("2008-11-1", ""),  # not written as a date: no field is right
-        ("2008-11-13 ", ""),
-        ("２００８-11-13", ""),
-        ("", ""),
-    ],
-)
-def test_fields_of_a_date(prediction: str, right: str) -> None:
-    found = date_fields(prediction, "2008-11-13")
-    assert [field for field, is_right in found.items() if is_right] == right.split()
-
-
-def test_no_date_has_no_fields() -> None:
-    with pytest.raises(ValueError, match="'13 November' is no ISO date"):
-        date_fields("2008-11-13", "13 November")
 
 
 SPANS = (Span("unit", (0, 0), (1, 2)), Span("count", (0, 0), (0, 1)), Span("place", (0, 0), (6, 8)))
@@ -195,12 +154,6 @@ def test_a_long_wrong_answer_is_judged_in_no_time() -> None:
     assert not any(span_fields("x " * 100 + "-", target + ".", spans).values())
 
 
-def test_spans_and_dates_agree_on_dates() -> None:
-    for pair, other in pairwise(DATES):
-        expected = date_fields(other.target, pair.target)
-        assert span_fields(other.target, pair.target, pair.spans) == expected
-
-
 def test_fields_are_scored_over_the_items_that_have_them() -> None:
     pairs = [Pair("x", "3 km", spans=SPANS[1:2]), Pair("y", "Seoul"), Pair("z", "5 km", spans=SPANS[1:2])]
     (count,) = score_fields({"a": [["3 km", "?", "6 km"], ["3 km", "?", "5 km"]]}, pairs)
@@ -208,3 +161,10 @@ def test_fields_are_scored_over_the_items_that_have_them() -> None:
     fields = score_fields({"a": [[pair.target[:5] + "01-01" for pair in DATES]]}, DATES)
     assert [field.name for field in fields] == ["year", "month", "day"]
     assert fields[0].models["a"].mean == 1 > fields[1].models["a"].mean
+
+
+def test_what_repeats_what_is_said_by_the_task() -> None:
+    first, second = Pair("Nov 13, 2008", "2008-11-13"), Pair("13 November 2008", "2008-11-13")
+    assert Dates().repeats(first) == Dates().repeats(second)
+    assert Translation().repeats(first) != Translation().repeats(second)
+    assert Translation().repeats(first) == Translation().repeats(Pair("Nov 13, 2008", "another"))

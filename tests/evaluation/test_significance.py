@@ -1,34 +1,40 @@
-"""Comparisons of models: figures by hand, references, words, and what must not fool them."""
+"""Intervals and tests of models: figures by hand, references, words, and what must not fool them."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from scipy import stats
 
 from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
-from selfattn.evaluation.statistics.intervals import bootstrap_share
+from selfattn.evaluation.metrics.metric import Array, Metric, of_each
+from selfattn.evaluation.metrics.translation import Chrf
 from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_tail
 from selfattn.evaluation.statistics.significance import (
     RunScores,
-    compare_counts,
+    choose_word,
     compare_outputs,
     compare_scores,
     estimate,
-    word_for,
+    score_counts,
+    wilson,
 )
-from selfattn.evaluation.statistics.variances import Variances, variances
+from selfattn.evaluation.statistics.variances import Variances, average_covariance, corpus_covariance, variances
 from selfattn.results.pairs import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
+Scores = dict[str, npt.NDArray[Any]]
 
 
-def simulated(*accuracies: float, seeds: int = 5, items: int = 997, seed: int = 0) -> dict[str, np.ndarray]:
+def simulated(*accuracies: float, seeds: int = 5, items: int = 997, seed: int = 0) -> Scores:
     """Models named a, b, ...; the ease of an item is the same for all."""
     generator = np.random.default_rng(seed)
     ease = generator.normal(size=items)
@@ -37,17 +43,21 @@ def simulated(*accuracies: float, seeds: int = 5, items: int = 997, seed: int = 
     return {name: generator.random((seeds, items)) < chance for name, chance in zip("abcdef", chances, strict=False)}
 
 
+def with_ones(scores: Mapping[str, npt.NDArray[Any]]) -> Scores:
+    """Counts whose ratio is the mean of the scores."""
+    return {name: np.stack([values, np.ones_like(values)], axis=-1) for name, values in scores.items()}
+
+
 # Estimates
 
 
 def test_half_width_by_hand() -> None:
     # Runs 1, 2, 3: variance 1. Items deviate by -1 and 1 in every run: variance over items 2 / (2 x 1) = 1.
-    found = estimate([[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]])
-    assert (found.mean, found.runs, found.over) == (2.0, (1.0, 2.0, 3.0), "seeds and items")
-    over_both = math.sqrt(T2**2 * 1 / 3 + Z**2 * 1)
+    score = estimate([[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]])
+    assert (score.mean, score.runs, score.over) == (2.0, (1.0, 2.0, 3.0), "seeds and items")
     over_items = 12.7062  # t of one degree of freedom, times 1: with two items they alone say less than both
-    assert over_items > over_both
-    assert found.high - found.mean == pytest.approx(over_items, abs=1e-3)
+    assert over_items > math.sqrt(T2**2 * 1 / 3 + Z**2 * 1)
+    assert score.high - score.mean == pytest.approx(over_items, abs=1e-3)
     many = estimate(np.array([[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]]).repeat(500, axis=1))
     assert many.high - many.mean == pytest.approx(math.sqrt(T2**2 / 3 + Z**2 / 999), abs=1e-5)
 
@@ -55,9 +65,9 @@ def test_half_width_by_hand() -> None:
 def test_luck_on_single_items_is_counted_once() -> None:
     # Runs share nothing: the seeds' variance holds all there is, and the items add nothing to it.
     scores = np.random.default_rng(0).normal(size=(3, 20_000))
-    found = variances([scores.mean(axis=1)], np.diag(np.full(3, 1 / 20_000)), 20_000)
-    assert found.common == 0
-    assert found.items == pytest.approx(1 / 60_000)
+    parts = variances([scores.mean(axis=1)], np.diag(np.full(3, 1 / 20_000)), 20_000)
+    assert parts.common == 0
+    assert parts.items == pytest.approx(1 / 60_000)
 
 
 def test_what_runs_share_is_read_off_their_covariances() -> None:
@@ -65,81 +75,128 @@ def test_what_runs_share_is_read_off_their_covariances() -> None:
     covariance = np.full((5, 5), 0.1)
     covariance[:2, :2], covariance[2:, 2:] = 0.5, 0.4
     np.fill_diagonal(covariance, 0.9)
-    found = variances([np.array([1.0, 3.0]), np.array([5.0, 5.0, 8.0])], covariance, 7)
-    assert found.common == pytest.approx(0.5 + 0.4 - 2 * 0.1)
-    assert found.items == pytest.approx((0.9 + 0.5) / 2 + (0.9 + 2 * 0.4) / 3 - 2 * 0.1)
-    assert found.seeds == pytest.approx(2 / 2 + 3 / 3)
-    assert found.seed_df == pytest.approx(2**2 / (1**2 / 1 + 1**2 / 2))  # Welch 1947
+    parts = variances([np.array([1.0, 3.0]), np.array([5.0, 5.0, 8.0])], covariance, 7)
+    assert parts.common == pytest.approx(0.5 + 0.4 - 2 * 0.1)
+    assert parts.items == pytest.approx((0.9 + 0.5) / 2 + (0.9 + 2 * 0.4) / 3 - 2 * 0.1)
+    assert parts.seeds == pytest.approx(2 / 2 + 3 / 3)
+    assert parts.seed_df == pytest.approx(2**2 / (1**2 / 1 + 1**2 / 2))  # Welch 1947
 
 
 def test_runs_that_score_the_same_are_not_sure() -> None:
-    wrong_in = [(0, 1), (2, 3), (4, 5)]  # no luck shared, no variance between runs: both estimates are 0
     runs = np.ones((3, 100))
-    for run, places in zip(runs, wrong_in, strict=True):
+    for run, places in zip(runs, [(0, 1), (2, 3), (4, 5)], strict=True):  # no luck shared, no variance between runs
         run[list(places)] = 0
-    found = estimate(runs)
-    assert set(found.runs) == {0.98}
-    assert 0.93 < found.low < 0.965
-    assert 0.985 < found.high < 1
+    score = estimate(runs)
+    assert set(score.runs) == {0.98}
+    assert 0.93 < score.low < 0.965
+    assert 0.985 < score.high < 1
 
 
-def test_wilsons_form_stays_a_share_and_leans_to_the_middle() -> None:
-    runs = np.ones((3, 1000), dtype=bool)
-    runs[0, :5], runs[1, :1] = False, False
-    found = estimate(runs)
-    assert 0 < found.low < found.mean < found.high < 1
-    assert found.mean - found.low > 3 * (found.high - found.mean)
-    mirrored = estimate(~runs)
-    assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low))
+def test_wilson_by_hand() -> None:
+    # All right: low = n / (n + z^2), with z^2 = 3.8415.
+    assert wilson(1.0, 10) == (pytest.approx(10 / 13.8415, abs=1e-4), 1.0)
+    assert wilson(0.0, 10) == (0.0, pytest.approx(3.8415 / 13.8415, abs=1e-4))
+    assert wilson(0.5, 2) == (pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4))
+    assert wilson(0.3, math.inf) == (0.3, 0.3)
 
 
-def test_wilsons_form_is_wilsons_interval_for_a_plain_sample() -> None:
-    # Runs that are copies have no variance between them; what is left is one run's interval over items.
-    run = np.arange(2000) % 10 < 3
-    found = estimate([run, run])
-    share, square = 0.3, Z**2
-    half = Z * math.sqrt(share * 0.7 / 2000 + square / 4 / 2000**2) / (1 + square / 2000)
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=2e-3)
-    assert (found.high + found.low) / 2 == pytest.approx((share + square / 4000) / (1 + square / 2000), rel=1e-4)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_plain_sample_has_wilsons_interval(copies: int) -> None:
+    """Runs that are copies have no variance between them, so that one run's interval over items is left."""
+    score = estimate([np.arange(2000) % 10 < 3] * copies)
+    expected = stats.binomtest(600, 2000).proportion_ci(method="wilson")
+    assert (score.low, score.high) == pytest.approx((expected.low, expected.high), rel=2e-3)
+    assert score.over == ("items" if copies == 1 else "seeds and items")
 
 
-def test_wilsons_form_is_the_shares_within_their_own_half_width() -> None:
+def test_wilsons_form_is_the_shares_within_their_half_width_and_leans_to_the_middle() -> None:
     runs = simulated(0.8, seeds=3, items=30)["a"].astype(float)
-    found = estimate(runs)
+    score = estimate(runs)
     half = variances([runs.mean(axis=1)], np.cov(runs) / 30, 30).half_width()
-    for end in (found.low, found.high):
-        scale = end * (1 - end) / (found.mean * (1 - found.mean))
-        assert abs(end - found.mean) == pytest.approx(half * math.sqrt(scale))
+    for end in (score.low, score.high):
+        scale = end * (1 - end) / (score.mean * (1 - score.mean))
+        assert abs(end - score.mean) == pytest.approx(half * math.sqrt(scale))
+    assert score.mean - score.low > score.high - score.mean
+    mirrored = estimate(1 - runs)
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - score.high, 1 - score.low))
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_all_right_is_no_certainty(seeds: int) -> None:
-    found = estimate(np.ones((seeds, 100)))
-    assert (found.mean, found.high) == (1.0, 1.0)
-    assert found.low == pytest.approx(100 / (100 + Z**2))
+    score = estimate(np.ones((seeds, 100)))
+    assert (score.mean, score.high) == (1.0, 1.0)
+    assert score.low == pytest.approx(100 / (100 + Z**2))
 
 
-def test_one_seed_is_over_items_only_and_says_so() -> None:
-    run = np.arange(300) % 7 < 5
-    found, plain = estimate([run]), bootstrap_share([run])
-    assert (found.mean, found.low, found.high) == (plain.mean, plain.low, plain.high)
-    assert found.over == "items"
+def test_one_seed_has_students_interval_over_items() -> None:
     values = np.random.default_rng(0).normal(size=(1, 41))
-    over_items = estimate(values)
-    assert over_items.high - over_items.mean == pytest.approx(2.021075 * values.std(ddof=1) / math.sqrt(41), rel=1e-5)
+    score = estimate(values)
+    assert score.high - score.mean == pytest.approx(2.021075 * values.std(ddof=1) / math.sqrt(41), rel=1e-5)
 
 
 def test_a_hierarchical_bootstrap_converges_to_it() -> None:
     """Draw seeds and items again, with n / (n - 1) for the few seeds: the variance is the sum of the closed forms."""
-    runs = simulated(0.8, seeds=4)["a"].astype(float)
+    runs = simulated(0.8, seeds=4, items=301)["a"].astype(float)
     generator = np.random.default_rng(1)
     by_seeds = runs.mean(axis=1)[generator.integers(4, size=(100_000, 4))].mean(axis=1) * math.sqrt(4 / 3)
-    places = [generator.integers(997, size=997) for _ in range(5_000)]
-    by_items = np.array([runs[:, one].mean() for one in places])
-    covariance = np.cov(runs) / 997
-    found = variances([runs.mean(axis=1)], covariance, 997)
-    assert found.seeds == pytest.approx(by_seeds.var(), rel=0.05)
-    assert found.items == pytest.approx(by_items.var(), rel=0.05)
+    by_items = np.array([runs[:, generator.integers(301, size=301)].mean() for _ in range(5_000)])
+    parts = variances([runs.mean(axis=1)], np.cov(runs) / 301, 301)
+    assert parts.seeds == pytest.approx(by_seeds.var(), rel=0.05)
+    assert parts.items == pytest.approx(by_items.var(), rel=0.05)
+
+
+# Covariances under resampling of the items
+
+
+def average(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The average over items, as a corpus score: the sum of values over the number of items."""
+    return sums[:, 0] / sums[:, 1]
+
+
+def counted(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.stack([scores, np.ones_like(scores)], axis=-1)
+
+
+def test_the_closed_form_by_hand() -> None:
+    # Deviations from the averages 1/2 and 1/4: products summed over 4 items, divided by 4 x 3.
+    scores = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    assert average_covariance(scores) * 12 == pytest.approx(np.array([[1.0, 0.5], [0.5, 0.75]]))
+    # Groups {1, 1, 0} and {0} around a mean of 1/2 sum to 1/2 and -1/2: 2 / 1 * (1/4 + 1/4) / 4 ** 2.
+    assert average_covariance(scores[:1], np.array([0, 0, 0, 1])) == pytest.approx(np.array([[1 / 16]]))
+    assert not average_covariance(np.array([[1.0], [0.0]])).any()
+    assert not corpus_covariance(counted(np.array([[1.0], [0.0]])), average, resamples=7).any()
+
+
+def test_more_draws_come_closer_to_the_closed_form() -> None:
+    generator = np.random.default_rng(0)
+    scores = (generator.random((5, 211)) < generator.random(211)).astype(float)
+    exact = average_covariance(scores)
+
+    def error(resamples: int) -> float:
+        drawn = [corpus_covariance(counted(scores), average, resamples=resamples, seed=seed) for seed in range(5)]
+        return float(np.mean([np.linalg.norm(values - exact) for values in drawn]) / np.linalg.norm(exact))
+
+    errors = [error(resamples) for resamples in (30, 300, 3000)]
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]  # about 1 / sqrt(resamples): a third each time
+    assert errors[2] < 0.05
+    few = np.array([[0.0, 1.0, 5.0]])  # draws from 3 items vary by a third too little: (n - 1) / n
+    drawn = corpus_covariance(counted(few), average, resamples=20_000)
+    assert drawn == pytest.approx(average_covariance(few), rel=0.03)
+
+
+def test_draws_are_those_of_the_seed_and_the_same_for_all_runs() -> None:
+    statistics = counted(np.random.default_rng(0).random((1, 53)).repeat(2, axis=0))
+    first = corpus_covariance(statistics, average, resamples=300, seed=1)
+    assert first == pytest.approx(np.full((2, 2), first[0, 0]))
+    assert np.array_equal(first, corpus_covariance(statistics, average, resamples=300, seed=1))
+    assert not np.array_equal(first, corpus_covariance(statistics, average, resamples=300, seed=2))
+    assert np.array_equal(*(corpus_covariance(statistics, average, **x) for x in ({}, {"resamples": 2000, "seed": 0})))
+
+
+def test_a_score_that_is_not_finite_is_refused() -> None:
+    statistics = np.array([[[1.0, 0.0], [1.0, 1.0]]])  # half of the characters' counts are 0
+    with np.errstate(divide="ignore"), pytest.raises(ValueError, match="nan or infinite for some draw"):
+        corpus_covariance(statistics, average)
 
 
 # Pairs
@@ -147,50 +204,46 @@ def test_a_hierarchical_bootstrap_converges_to_it() -> None:
 
 def test_one_seed_is_mcnemars_test() -> None:
     # The first alone right on 9 items, the second on 1: 2 x (1 + 10) / 2^10.
-    one = [1] * 9 + [0] + [1] * 50 + [0] * 40
-    other = [0] * 9 + [1] + [1] * 50 + [0] * 40
-    found = compare_scores({"a": [one], "b": [other]})
-    pair = found.between("a", "b")
+    first = [1] * 9 + [0] + [1] * 50 + [0] * 40
+    second = [0] * 9 + [1] + [1] * 50 + [0] * 40
+    comparison = compare_scores({"a": [first], "b": [second]})
+    pair = comparison.between("a", "b")
     assert pair.difference == pytest.approx(0.08)
     assert pair.p == pair.p_items == pytest.approx(22 / 1024)
-    assert (found.estimates["a"].over, pair.word) == ("items", "too few seeds to tell")
+    assert (comparison.estimates["a"].over, pair.word) == ("items", "too few seeds to tell")
 
 
 def test_without_luck_on_items_it_is_welchs_test() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="SciPy is the reference here, and no dependency")
-    one, other = [0.61, 0.67, 0.59], [0.43, 0.31, 0.39, 0.55, 0.47]
-    scores = {"a": np.tile(np.array(one)[:, None], 7), "b": np.tile(np.array(other)[:, None], 7)}
+    first, second = [0.61, 0.67, 0.59], [0.43, 0.31, 0.39, 0.55, 0.47]
+    scores = {"a": np.tile(np.array(first)[:, None], 7), "b": np.tile(np.array(second)[:, None], 7)}
     pair = compare_scores(scores).between("a", "b")
-    expected = stats.ttest_ind(one, other, equal_var=False)
+    expected = stats.ttest_ind(first, second, equal_var=False)
     interval = expected.confidence_interval(0.95)
     assert pair.p == pytest.approx(expected.pvalue, rel=1e-6)
     assert (pair.low, pair.high) == pytest.approx((interval.low, interval.high), rel=1e-6)
 
 
 def test_with_one_seed_and_any_scores_it_is_the_paired_t_test() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="SciPy is the reference here, and no dependency")
-    one, other = np.random.default_rng(0).normal([[0.3], [0.0]], size=(2, 31))
-    pair = compare_scores({"a": [one], "b": [other]}).between("a", "b")
-    expected = stats.ttest_rel(one, other)
-    assert pair.p == pytest.approx(expected.pvalue, rel=1e-8)
+    first, second = np.random.default_rng(0).normal([[0.3], [0.0]], size=(2, 31))
+    pair = compare_scores({"a": [first], "b": [second]}).between("a", "b")
+    expected = stats.ttest_rel(first, second)
     interval = expected.confidence_interval(0.95)
+    assert pair.p == pytest.approx(expected.pvalue, rel=1e-8)
     assert (pair.low, pair.high) == pytest.approx((interval.low, interval.high), rel=1e-8)
+    assert pair.p_items == pytest.approx(t_tail(expected.statistic, 30))
 
 
-@pytest.mark.parametrize("tail", [0.5, 0.05, 1e-3, 1e-7])
+@pytest.mark.parametrize("tail", [0.5, 0.05, 1e-7])
 def test_p_is_the_level_at_which_the_interval_touches_zero(tail: float) -> None:
-    found = variances(
-        [np.array([0.7, 0.8, 0.75]), np.array([0.5, 0.7, 0.6])], np.full((6, 6), 1e-4) + np.eye(6) * 1e-3, 50
-    )
-    assert found.seeds is not None
-    stats = pytest.importorskip("scipy.stats", reason="SciPy is the reference here, and no dependency")
-    t, z = stats.t.isf(tail / 2, found.seed_df), stats.norm.isf(tail / 2)
-    touching = math.sqrt(t**2 * found.seeds + z**2 * found.common)
-    assert found.p_seeds(touching) == pytest.approx(tail, rel=1e-6)
+    groups = [np.array([0.7, 0.8, 0.75]), np.array([0.5, 0.7, 0.6])]
+    parts = variances(groups, np.full((6, 6), 1e-4) + np.eye(6) * 1e-3, 50)
+    t, z = stats.t.isf(tail / 2, parts.seed_df), stats.norm.isf(tail / 2)
+    touching = math.sqrt(t**2 * parts.seeds + z**2 * parts.common)
+    assert parts.p_seeds(touching) == pytest.approx(tail, rel=1e-6)
 
 
 def test_p_is_never_below_that_of_the_items() -> None:
-    for seed in range(20):
+    for seed in range(10):
         scores = simulated(0.9, 0.93, seeds=3, items=101, seed=seed)
         pair = compare_scores(scores).between("a", "b")
         sums = scores["a"].sum(axis=0, dtype=int) - scores["b"].sum(axis=0, dtype=int)
@@ -199,9 +252,9 @@ def test_p_is_never_below_that_of_the_items() -> None:
 
 
 def test_runs_without_spread_leave_the_items_to_decide() -> None:
-    found = Variances(seeds=0.0, seed_df=math.inf, common=0.01, items=0.02, item_df=100)
-    assert found.p_seeds(0.2) == pytest.approx(0.0455, abs=1e-4)  # two standard deviations
-    assert found.p_seeds(0.0) == 1
+    parts = Variances(seeds=0.0, seed_df=math.inf, common=0.01, items=0.02, item_df=100)
+    assert parts.p_seeds(0.2) == pytest.approx(0.0455, abs=1e-4)  # two standard deviations
+    assert parts.p_seeds(0.0) == 1
     # With many degrees of freedom t is z, and both variances are one: 0.4 is again two standard deviations.
     both = Variances(seeds=0.01, seed_df=math.inf, common=0.03, items=0.02, item_df=100)
     assert both.p_seeds(0.4) == pytest.approx(0.0455, abs=1e-4)
@@ -211,23 +264,17 @@ def test_runs_without_spread_leave_the_items_to_decide() -> None:
 def test_no_disagreement_is_no_proof_of_equality(seeds: int) -> None:
     run = np.arange(200) % 5 > 0
     pair = compare_scores({"a": [run] * seeds, "b": [run] * seeds}).between("a", "b")
-    assert (pair.difference, pair.p) == (0.0, 1.0)
+    assert (pair.difference, pair.p, pair.word == "no difference seen") == (0.0, 1.0, seeds == 3)
     # Half an item in each of the four cells: one disagreement in 200.
     assert pair.high == -pair.low == pytest.approx(1.971957 / 200, abs=1e-6)
 
 
 def test_rounding_is_no_difference() -> None:
     # The sum of the same scores in another order: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1 to the last digit.
-    one, other = np.array([[0.1, 0.2, 0.3]] * 3), np.array([[0.3, 0.2, 0.1]] * 3)
-    assert one.mean() != other.mean()
-    pair = compare_scores({"a": one, "b": other}).between("a", "b")
+    first, second = np.array([[0.1, 0.2, 0.3]] * 3), np.array([[0.3, 0.2, 0.1]] * 3)
+    assert first.mean() != second.mean()
+    pair = compare_scores({"a": first, "b": second}).between("a", "b")
     assert (pair.difference, pair.p_items, pair.p) == (0.0, 1.0, 1.0)
-
-
-def test_opposites_stay_within_one() -> None:
-    pair = compare_scores({"a": np.ones((3, 11)), "b": np.zeros((3, 11))}).between("a", "b")
-    assert (pair.difference, pair.high, pair.word) == (1.0, 1.0, "better")
-    assert pair.p == pytest.approx(2 / 2**11)
 
 
 def test_models_may_have_different_numbers_of_runs() -> None:
@@ -235,41 +282,43 @@ def test_models_may_have_different_numbers_of_runs() -> None:
     few = compare_scores({"a": scores["a"][:3], "b": scores["b"]})
     assert few.between("a", "b").word == "worse"
     assert few.estimates["b"] == compare_scores(scores).estimates["b"]
-    one = compare_scores({"a": scores["a"][:1], "b": scores["b"]}).between("a", "b")
-    assert one.word == "too few seeds to tell"
+    pair = few.between("a", "b")
+    sums = 5 * scores["a"][:3].sum(axis=0, dtype=int) - 3 * scores["b"].sum(axis=0, dtype=int)
+    assert pair.p_items == pytest.approx(sign_flip_p(sums))
 
 
 def test_all_pairs_are_corrected_together() -> None:
-    found = compare_scores(simulated(0.6, 0.62, 0.9, 0.61, items=499))
-    assert " ".join(pair.first + pair.second for pair in found.pairs) == "ab ac ad bc bd cd"
-    smallest = min(found.pairs, key=lambda pair: pair.p)
-    assert smallest.p_holm == pytest.approx(6 * smallest.p)
-    assert all(pair.p <= pair.p_holm <= 1 for pair in found.pairs)
-    assert {pair.word for pair in found.pairs if "c" in (pair.first, pair.second)} <= {"better", "worse"}
+    comparison = compare_scores(simulated(0.6, 0.62, 0.9, 0.61, items=499))
+    assert " ".join(pair.first + pair.second for pair in comparison.pairs) == "ab ac ad bc bd cd"
+    assert [pair.p_holm for pair in comparison.pairs] == holm([pair.p for pair in comparison.pairs])
+    assert compare_scores({"a": np.ones((3, 5))}).pairs == ()
 
 
-def test_a_model_alone_has_no_pairs() -> None:
-    found = compare_scores({"a": np.ones((3, 5))})
-    assert found.pairs == ()
-    assert list(found.estimates) == ["a"]
+def test_further_models_cost_the_primary_contrast_nothing() -> None:
+    """A difference that a test of its own shows is drowned by pairs of four more models, unless it was primary."""
+    generator = np.random.default_rng(3)
+    scores = {name: generator.random((3, 400)) < share for name, share in (("a", 0.9), ("b", 0.83))}
+    more = scores | {f"side{k}": generator.random((3, 400)) < 0.5 for k in range(4)}
+    alone, drowned = compare_scores(scores).between("a", "b"), compare_scores(more).between("a", "b")
+    assert alone.word == "better" != drowned.word
+    assert alone.p < 0.05 < drowned.p_holm
+    comparison = compare_scores(more, primary=("b", "a"))
+    assert comparison.between("a", "b") == dataclasses.replace(alone, primary=True)
+    rest = [pair for pair in comparison.pairs if not pair.primary]
+    assert [pair.p_holm for pair in rest] == holm([pair.p for pair in rest])
+    assert not any(pair.primary for pair in compare_scores(more, primary=("a", "nobody")).pairs)
 
 
-def test_between_reads_a_pair_both_ways() -> None:
-    found = compare_scores(simulated(0.6, 0.9))
-    there, back = found.between("a", "b"), found.between("b", "a")
+def test_a_pair_reads_both_ways_and_travels_as_json() -> None:
+    comparison = compare_scores(simulated(0.6, 0.9, seeds=3))
+    there, back = comparison.between("a", "b"), comparison.between("b", "a")
     assert (there.word, back.word) == ("worse", "better")
     assert (back.difference, back.low, back.high) == (-there.difference, -there.high, -there.low)
     assert (back.p, back.first, back.turned()) == (there.p, "b", there)
     with pytest.raises(KeyError, match="no pair of 'a' and 'z'"):
-        found.between("a", "z")
-
-
-def test_json_holds_every_figure() -> None:
-    found = compare_scores(simulated(0.6, 0.9, seeds=3))
-    data = json.loads(json.dumps(encode(found)))
-    assert data["estimates"]["a"]["runs"] == list(found.estimates["a"].runs)
-    assert data["pairs"][0]["word"] == "worse"
-    assert decode(Comparison, data, file="x.json", advice="compare again") == found
+        comparison.between("a", "z")
+    data = json.loads(json.dumps(encode(comparison)))
+    assert decode(Comparison, data, file="x.json", advice="compare again") == comparison
 
 
 # Words
@@ -279,35 +328,25 @@ def test_json_holds_every_figure() -> None:
     ("low", "high", "p", "seeds", "apart", "word"),
     [
         (0.1, 0.2, 1e-9, 1, True, "too few seeds to tell"),
-        (0.1, 0.2, 1e-9, 2, True, "too few seeds to tell"),
         (-0.1, 0.2, 0.9, 2, False, "too few seeds to tell"),
         (0.1, 0.2, 0.049, 3, False, "better"),
         (-0.2, -0.1, 0.049, 3, True, "worse"),
         (0.1, 0.2, 0.05, 3, False, "no difference seen"),
         (0.0, 0.2, 0.01, 3, False, "no difference seen"),
         (0.1, 0.2, 0.2, 3, True, "too few seeds to tell"),
-        (-0.1, 0.2, 0.2, 5, True, "too few seeds to tell"),
         (-0.1, 0.2, 0.2, 5, False, "no difference seen"),
     ],
 )
 def test_the_rule(low: float, high: float, p: float, seeds: int, apart: bool, word: Word) -> None:
-    assert word_for(low, high, p, seeds=seeds, apart=apart) == word
+    assert choose_word(low, high, p, seeds=seeds, apart=apart) == word
+    turned = {"better": "worse", "worse": "better"}
+    assert choose_word(low, high, p, seeds=seeds, apart=apart, better="lower") == turned.get(word, word)
 
 
-def test_two_copies_of_a_model_under_two_names() -> None:
-    copy = simulated(0.95)["a"]
-    assert compare_scores({"a": copy, "b": copy}).between("a", "b").word == "no difference seen"
-
-
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_two_trainings_of_a_model_under_two_names(seed: int) -> None:
-    scores = simulated(0.95, 0.95, seed=seed)  # other runs of the same: as equal as models get
+    scores = simulated(0.95, 0.95, seed=seed)
     assert compare_scores(scores).between("a", "b").word == "no difference seen"
-
-
-def test_one_seed_never_decides() -> None:
-    found = compare_scores({"a": np.ones((1, 2000)), "b": np.zeros((1, 2000))})
-    assert found.between("a", "b").word == "too few seeds to tell"
 
 
 def test_a_lucky_run_is_not_a_better_model() -> None:
@@ -319,129 +358,6 @@ def test_a_lucky_run_is_not_a_better_model() -> None:
     assert pair.p_items < 0.001
     assert pair.p > 0.5
     assert pair.word == "no difference seen"
-
-
-def test_runs_wholly_apart_are_not_called_alike() -> None:
-    generator = np.random.default_rng(0)
-    first = generator.random((3, 2000)) < 0.99
-    second = generator.random((3, 2000)) < np.array([[0.2], [0.6], [0.9]])
-    pair = compare_scores({"a": first, "b": second}).between("a", "b")
-    assert pair.p > 0.05
-    assert pair.word == pair.turned().word == "too few seeds to tell"
-    assert compare_scores({"b": second, "a": first}).between("b", "a").word == "too few seeds to tell"
-    # Where the items alone could have done it, more seeds are not what is missing.
-    run = np.arange(500) >= 2
-    pair = compare_scores({"a": [run] * 3, "b": [np.arange(500) >= 3] * 3}).between("a", "b")
-    assert pair.word == "no difference seen"
-
-
-# Corpus scores
-
-
-def with_ones(scores: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Counts whose ratio is the mean of the scores."""
-    return {name: np.stack([one, np.ones_like(one)], axis=-1) for name, one in scores.items()}
-
-
-def as_corpus(scores: dict[str, np.ndarray]) -> Comparison:
-    return compare_counts(with_ones(scores), CharacterErrorRate(), resamples=20_000)
-
-
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_an_average_as_a_corpus_score_gives_the_same(seeds: int) -> None:
-    scores = {name: one + 0.5 for name, one in simulated(0.7, 0.72, seeds=seeds, items=307).items()}
-    plain, drawn = compare_scores(scores).between("a", "b"), as_corpus(scores).between("a", "b")
-    assert drawn.difference == pytest.approx(plain.difference, rel=1e-12)
-    assert (drawn.low, drawn.high) == pytest.approx((plain.low, plain.high), abs=0.02 * (plain.high - plain.low))
-    assert drawn.p == pytest.approx(plain.p, abs=0.02)
-    flipped = {"better": "worse", "worse": "better"}  # of an error rate less is better
-    assert drawn.word == flipped.get(plain.word, plain.word)
-
-
-def test_a_metric_that_is_a_mean_is_compared_in_closed_form() -> None:
-    scores = {name: one.astype(float) for name, one in simulated(0.6, 0.9, seeds=3).items()}
-    assert compare_counts(with_ones(scores), ExactMatch()) == compare_scores(scores, "exact_match")
-
-
-def test_where_less_is_better_the_words_say_so_and_the_figures_stay() -> None:
-    more, less = (compare_scores(simulated(0.6, 0.9), better=better) for better in ("higher", "lower"))
-    assert more.estimates == less.estimates
-    assert (more.pairs[0].word, less.pairs[0].word) == ("worse", "better")
-    assert (more.pairs[0].difference, more.pairs[0].p_holm) == (less.pairs[0].difference, less.pairs[0].p_holm)
-
-
-def test_an_error_rate_is_no_average_over_items() -> None:
-    # 9 edits in 90 characters and 5 in 10: 14 in 100, not the average of 0.1 and 0.5.
-    found = compare_counts({"a": [[[9, 90], [5, 10]]]}, CharacterErrorRate())
-    assert found.estimates["a"].mean == pytest.approx(0.14)
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
-        ({}, "at least one model"),
-        ({"a": [1, 0]}, r"a: expected \[seeds, items\], at least one of each, got shape \(2,\)"),
-        ({"a": np.ones((3, 0))}, r"got shape \(3, 0\)"),
-        ({"a": [[1.0, math.nan]]}, "a: expected finite scores"),
-        ({"a": [[1, 0]], "b": [[1, 0, 1]]}, r"same items for every model, got \{'a': 2, 'b': 3\}"),
-    ],
-)
-def test_bad_scores_are_refused(scores: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        compare_scores(scores)  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_bad_statistics_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"\[seeds, items, counts\]"):
-        compare_counts({"a": [[1.0, 2.0]]}, ExactMatch())
-
-
-def test_student_is_what_decides_between_any_scores() -> None:
-    scores = np.array([[0.1, 0.4, 0.3, 0.9]])
-    pair = compare_scores({"a": scores, "b": np.zeros((1, 4))}).between("a", "b")
-    assert pair.p_items == pytest.approx(t_tail(scores.mean() / math.sqrt(scores.var(ddof=1) / 4), 3))
-
-
-def test_outputs_are_compared_at_the_level_asked_for() -> None:
-    right, outputs = ["x"] * 9, {"a": [["x"] * 8 + ["y"]] * 2, "b": [["x"] * 5 + ["y"] * 4] * 2}
-    sure, unsure = (compare_outputs(outputs, right, ExactMatch(), level=level).pairs[0] for level in (0.99, 0.5))
-    assert sure.high - sure.low > unsure.high - unsure.low
-    assert compare_outputs(outputs, right, ExactMatch()) == compare_outputs(outputs, right, ExactMatch(), level=0.95)
-
-
-def test_side_questions_cost_the_main_one_nothing() -> None:
-    """A difference that a test of its own shows is drowned by pairs of four more models, unless it was primary."""
-    generator = np.random.default_rng(3)
-    scores = {name: generator.random((3, 400)) < share for name, share in (("a", 0.9), ("b", 0.83))}
-    more = scores | {f"side{k}": generator.random((3, 400)) < 0.5 for k in range(4)}
-    alone = compare_scores(scores).between("a", "b")
-    drowned = compare_scores(more).between("a", "b")
-    assert alone.word == "better"
-    assert alone.p < 0.05 < drowned.p_holm
-    assert drowned.word != "better"
-    found = compare_scores(more, primary=("b", "a"))
-    named = found.between("a", "b")
-    assert named == dataclasses.replace(alone, primary=True)
-    rest = [pair for pair in found.pairs if not pair.primary]
-    assert [pair.p_holm for pair in rest] == holm([pair.p for pair in rest])
-    assert len(rest) == 14
-    assert not any(pair.primary for pair in compare_scores(more, primary=("a", "nobody")).pairs)
-
-
-def test_a_difference_of_the_margin_is_seldom_said_to_be_within_it_or_beyond() -> None:
-    """Either is wrong in at most 2.5 % of comparisons, and runs of one model vary; of 200 so many by chance."""
-    chance, said = np.random.default_rng(0), Counter[str]()
-    for _ in range(200):
-        ease = chance.normal(0.95, 0.02, 500).clip(0, 1)
-        lead = np.array([0.02, 0.0])[:, None] - 0.02 + chance.normal(0, 0.004, (2, 5))
-        first, second = chance.random((2, 5, 500)) < ease + lead[..., None]
-        said[compare_scores({"first": first, "second": second}).pairs[0].beside(0.02)] += 1
-    assert said["equivalent"] <= 10
-    assert said["more"] <= 10
-    assert said["perhaps less"] > 50
 
 
 @pytest.mark.parametrize(
@@ -457,7 +373,138 @@ def test_a_difference_of_the_margin_is_seldom_said_to_be_within_it_or_beyond() -
 def test_runs_are_apart_where_all_of_one_lie_above_all_of_the_other(
     first: list[float], second: list[float], p_items: float, word: Word
 ) -> None:
-    scores = RunScores({"a": np.array(first), "b": np.array(second)}, np.zeros((6, 6)), 100, None)
+    scores = RunScores({"a": np.array(first), "b": np.array(second)}, np.zeros((6, 6)), 100)
     pair = PairTest("a", "b", "mean", 0.0, -0.1, 0.1, 0.2, 0.2, "better", p_items)
-    found = scores._with_word(pair, 0.6, "higher")
-    assert found == dataclasses.replace(pair, p_holm=0.6, word=word)
+    assert scores._with_word(pair, 0.6) == dataclasses.replace(pair, p_holm=0.6, word=word)
+
+
+def test_a_difference_of_the_margin_is_seldom_said_to_be_within_it_or_beyond() -> None:
+    """Either is wrong in at most 2.5 % of comparisons, and runs of one model vary; of 200 so many by chance."""
+    chance = np.random.default_rng(0)
+    said = []
+    for _ in range(200):
+        ease = chance.normal(0.95, 0.02, 500).clip(0, 1)
+        lead = np.array([0.02, 0.0])[:, None] - 0.02 + chance.normal(0, 0.004, (2, 5))
+        first, second = chance.random((2, 5, 500)) < ease + lead[..., None]
+        said.append(compare_scores({"first": first, "second": second}).pairs[0].beside(0.02))
+    assert said.count("equivalent") <= 10
+    assert said.count("more") <= 10
+    assert said.count("perhaps less") > 50
+
+
+# Other metrics
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_an_average_as_a_corpus_score_gives_the_same(seeds: int) -> None:
+    scores = {name: values + 0.5 for name, values in simulated(0.7, 0.72, seeds=seeds, items=307).items()}
+    drawn = score_counts(with_ones(scores), CharacterErrorRate(), resamples=20_000).comparison().between("a", "b")
+    plain = compare_scores(scores).between("a", "b")
+    assert drawn.difference == pytest.approx(plain.difference, rel=1e-12)
+    assert (drawn.low, drawn.high) == pytest.approx((plain.low, plain.high), abs=0.02 * (plain.high - plain.low))
+    assert drawn.p == pytest.approx(plain.p, abs=0.02)
+
+
+def test_a_metric_that_is_a_mean_is_compared_in_closed_form() -> None:
+    scores = {name: values.astype(float) for name, values in simulated(0.6, 0.9, seeds=3).items()}
+    comparison = score_counts(with_ones(scores), ExactMatch()).comparison()
+    (plain,) = compare_scores(scores).pairs
+    assert comparison.pairs == (dataclasses.replace(plain, metric="exact_match"),)
+
+
+def test_where_less_is_better_the_word_says_so() -> None:
+    edits = np.array([[[9, 90], [5, 10]]] * 3), np.array([[[0, 90], [1, 10]]] * 3)
+    scores = score_counts(
+        {"a": np.tile(edits[0], (1, 50, 1)), "b": np.tile(edits[1], (1, 50, 1))}, CharacterErrorRate()
+    )
+    # 9 edits in 90 characters and 5 in 10: 14 in 100, not the average of 0.1 and 0.5.
+    assert scores.estimates()["a"].mean == pytest.approx(0.14)
+    assert scores.comparison().between("a", "b").word == "worse"
+
+
+class Similarity(Metric):
+    """A share that is neither 0 nor 1."""
+
+    name: ClassVar[str] = "similarity"
+    is_mean: ClassVar[bool] = True
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        return of_each([0.9 + 0.1 * (output == right) for output, right in zip(outputs, references, strict=True)])
+
+
+def test_intervals_stay_within_what_a_metric_can_be() -> None:
+    outputs = {"a": [["x", "x", "x"], ["x", "x", "x"], ["", "", "x"]], "b": [["", "", ""]] * 3}
+    comparison = compare_outputs(outputs, ["x", "x", "x"], Similarity())
+    score = comparison.estimates["a"]
+    assert (score.high, score.low < score.mean) == (1.0, True)
+    right = compare_scores({"a": np.ones((3, 11)), "b": np.zeros((3, 11))}).between("a", "b")
+    assert (right.difference, right.high, right.word) == (1.0, 1.0, "better")
+    assert right.p == pytest.approx(2 / 2**11)
+
+
+# Items that repeat one another
+
+
+COPIES = 9
+LABELS = np.repeat(np.arange(80), COPIES).tolist()
+RIGHT = np.repeat(np.random.default_rng(0).random((2, 1, 80)) < np.array([0.9, 0.8])[:, None, None], 3, axis=1)
+RIGHT[:, 0, 0] ^= True  # runs that differ in one item
+
+
+def width(comparison: Comparison) -> float:
+    score = comparison.estimates["a"]
+    return score.high - score.low
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_copies_of_items_add_nothing(seeds: int) -> None:
+    """Nine copies of each of 80 items pass for 720 items unless they are known to be copies."""
+    few = {"a": RIGHT[0][:seeds], "b": RIGHT[1][:seeds]}
+    many = {name: np.repeat(values, COPIES, axis=1) for name, values in few.items()}
+    plain, unaware, aware = compare_scores(few), compare_scores(many), compare_scores(many, clusters=LABELS)
+    assert width(unaware) < 0.75 * width(plain)
+    assert width(aware) == pytest.approx(width(plain), rel=1e-9)
+    assert unaware.pairs[0].p_items < plain.pairs[0].p_items / 10
+    assert aware.pairs[0].p_items == pytest.approx(plain.pairs[0].p_items, rel=1e-9)
+    assert (aware.pairs[0].low, aware.pairs[0].high) == pytest.approx((plain.pairs[0].low, plain.pairs[0].high))
+    perfect = {"a": np.ones((seeds, 80 * COPIES))}
+    assert width(compare_scores(perfect, clusters=LABELS)) == width(compare_scores({"a": np.ones((seeds, 80))}))
+    assert compare_scores(few, clusters=range(80)) == plain
+
+
+def test_copies_add_nothing_to_a_corpus_score() -> None:
+    generator = np.random.default_rng(1)
+    outputs = {name: [["w" * int(size) for size in generator.integers(1, 9, 60)]] * 3 for name in "ab"}
+    references = ["w" * 5] * 60
+    more = {name: [[text for text in run for _ in range(COPIES)] for run in runs] for name, runs in outputs.items()}
+    labels = [place for place in range(60) for _ in range(COPIES)]
+    plain = compare_outputs(outputs, references, Chrf())
+    unaware = compare_outputs(more, references * COPIES, Chrf())
+    aware = compare_outputs(more, references * COPIES, Chrf(), clusters=labels)
+    assert width(aware) == pytest.approx(width(plain), rel=1e-6)
+    assert width(unaware) < width(aware) / 2
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({}, "at least one model"),
+        ({"a": [1, 0]}, r"a: expected \[seeds, items\], at least one of each, got shape \(2,\)"),
+        ({"a": np.ones((3, 0))}, r"got shape \(3, 0\)"),
+        ({"a": [[1.0, math.nan]]}, "a: expected finite scores"),
+        ({"a": [[1, 0]], "b": [[1, 0, 1]]}, r"same items for every model, got \{'a': 2, 'b': 3\}"),
+    ],
+)
+def test_bad_scores_are_refused(scores: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compare_scores(scores)
+
+
+def test_bad_counts_and_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\[seeds, items, counts\]"):
+        score_counts({"a": [[1.0, 2.0]]}, ExactMatch())
+    with pytest.raises(ValueError, match="clusters: expected a label for each of 3 items, got 2"):
+        compare_scores({"a": [[1.0, 0.0, 1.0]]}, clusters=["x", "y"])

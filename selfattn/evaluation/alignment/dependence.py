@@ -19,7 +19,7 @@ from selfattn.data.examples import Example
 from selfattn.decoding.inputs import evaluating
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.evaluation.statistics.intervals import bootstrap_mean
+from selfattn.evaluation.statistics.significance import estimate
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.results.attention import Agreement
 
@@ -134,7 +134,7 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
     """Say how far attention agrees with what the output depends on: Kendall's rank correlation over the source tokens.
 
     Attention is the mean over heads and layers, in the step that writes a token. What is equal to four decimals is a
-    tie: less is rounding. A correlation is the mean over the tokens of an output, its interval a bootstrap over the
+    tie: less is rounding. A correlation is the mean over the tokens of an output, its interval is over the
     examples.
 
     Args:
@@ -165,7 +165,7 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
                 values += [] if math.isnan(mean) else [mean]
     if not found[0]:
         return None
-    return Agreement(len(layers), *(bootstrap_mean([values]) if values else None for values in found))
+    return Agreement(len(layers), *(estimate([values], bounds=(-1.0, 1.0)) if values else None for values in found))
 
 
 def model_width(model: Seq2Seq) -> int:

@@ -1,8 +1,11 @@
-"""How right the outputs are, character by character."""
+"""How right outputs are, character by character and word by word."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -16,7 +19,7 @@ EXACT_MATCH = "exact_match"
 @final
 @register.metric("exact_match")
 class ExactMatch(Metric):
-    """Share of outputs that are the reference, character by character.
+    """Share of outputs that equal the reference, character by character.
 
     Example:
         >>> ExactMatch().of(["2008-11-13", "2008-11-14"], ["2008-11-13", "2008-11-13"])
@@ -33,7 +36,7 @@ class ExactMatch(Metric):
 @final
 @register.metric("character_error_rate")
 class CharacterErrorRate(Metric):
-    """Character edits (insert, delete, replace) that turn outputs into references, a character of the references.
+    """Character edits (insert, delete, replace) that turn outputs into references, divided by the references' length.
 
     Can be above 1 where outputs are much too long.
 
@@ -46,7 +49,7 @@ class CharacterErrorRate(Metric):
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count edits, and characters of the reference."""
-        rows = [(edit_distance(one, right), len(right)) for one, right in zip(outputs, references, strict=True)]
+        rows = [(edit_distance(output, right), len(right)) for output, right in zip(outputs, references, strict=True)]
         return np.array(rows, dtype=np.float64)
 
     def score(self, sums: Array) -> Array:
@@ -60,6 +63,57 @@ class CharacterErrorRate(Metric):
         return ratio(sums)
 
 
+@final
+@register.metric("word recall")
+class WordRecall(Metric):
+    r"""Share of the references' words that the outputs have.
+
+    .. math:: \frac{\sum_i \sum_{w \in B} \min(h_i(w), r_i(w))}{\sum_i \sum_{w \in B} r_i(w)}
+
+    with :math:`h_i(w)` and :math:`r_i(w)` how often word w occurs in the output and the reference of item i, and B the
+    words that are looked at: BLEU's clipped counts, divided by the reference. Word order does not matter.
+
+    Args:
+        language: is not used.
+        training: how often the training's targets have each word; default empty.
+        seen: only words that training has at least and at most so often, None for any number; default all words.
+
+    Example:
+        >>> WordRecall().of(["the cat", "a dog"], ["the cow", "a dog"])
+        0.75
+        >>> WordRecall(training={"dog": 3, "a": 900}, seen=(1, 5)).of(["the cat", "a dog"], ["the cow", "a dog"])
+        1.0
+    """
+
+    name = "word recall"
+
+    def __init__(
+        self, language: str = "", *, training: Mapping[str, int] | None = None, seen: tuple[int, int | None] = (0, None)
+    ) -> None:
+        super().__init__(language)
+        self.training, self.seen = training or {}, seen
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Count the words that both have, and those of the reference."""
+        low, highest = self.seen[0], math.inf if self.seen[1] is None else self.seen[1]
+        rows = []
+        for output, reference in zip(outputs, references, strict=True):
+            words = words_of(reference)
+            right = Counter(word for word in words if low <= self.training.get(word, 0) <= highest)
+            rows.append(((Counter(words_of(output)) & right).total(), right.total()))
+        return np.array(rows, dtype=np.float64)
+
+
+def words_of(text: str) -> list[str]:
+    """Cut a text into words: runs of letters, digits and underscores, in lower case.
+
+    Example:
+        >>> words_of("Ein U-Bahn-Schild, 2 Männer")
+        ['ein', 'u', 'bahn', 'schild', '2', 'männer']
+    """
+    return re.findall(r"\w+", text.lower())
+
+
 def edit_distance(first: str, second: str) -> int:
     """Count the fewest insertions, deletions and replacements between two texts (Levenshtein 1966).
 
@@ -69,7 +123,7 @@ def edit_distance(first: str, second: str) -> int:
     """
     if first == second:
         return 0
-    # Row k of the table: distances between first[:k] and every beginning of second.
+    # Row k of the table: distances between first[:k] and every prefix of second.
     row = list(range(len(second) + 1))
     for k, character in enumerate(first, 1):
         diagonal, row[0] = row[0], k

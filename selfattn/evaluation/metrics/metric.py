@@ -1,8 +1,7 @@
-"""The metric door: what a metric is, and how one is made by its name.
+"""What a metric is, and how to make a metric by its name.
 
 A metric counts for every item what its score is made of, and turns counts that were added up over any choice of items
-into a score. So every statistic works on every metric. Letters: `s` seeds, `i` items, `k` counts an
-item.
+into a score. So every statistic works on every metric. Letters: `s` seeds, `i` items, `k` counts an item.
 """
 
 from __future__ import annotations
@@ -156,5 +155,4 @@ def of_each(scores: Sequence[float]) -> Array:
 
 def ratio(sums: Array) -> Array:
     """Divide the first of two counts by the second."""
-    found: Array = sums[..., 0] / sums[..., 1]
-    return found
+    return np.asarray(sums[..., 0] / sums[..., 1])

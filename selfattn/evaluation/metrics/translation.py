@@ -1,7 +1,7 @@
 """Scores of translations, made of sums over sentences: BLEU, chrF, TER.
 
-sacreBLEU (Post 2018) counts; from the counts summed over any choice of sentences a score follows at once, so that
-sentences can be drawn again thousands of times.
+sacreBLEU (Post 2018) counts and scores. From counts summed over any choice of sentences a score follows in
+microseconds, so that sentences can be drawn again thousands of times.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from selfattn.registry import register
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
-_ORDER = 4  # of BLEU's n-grams
-_CHARACTER_ORDER, _BETA = 6, 2  # of chrF's n-grams; recall counts beta times as much as precision
-
 # The tokeniser for BLEU that sacreBLEU names for a language, and the packages that it needs.
 _TOKENISERS = {
     "zh": ("zh", ()),
@@ -35,12 +32,14 @@ _UNSPACED = ("th", "lo", "km", "my")  # scripts that put no space between words:
 _NOT_MOSES = (*_TOKENISERS, *_UNSPACED)
 
 
-class _Counted(Metric):
-    """A metric whose counts are sacreBLEU's.
+class _Sacrebleu(Metric):
+    """A metric whose counts and scores are sacreBLEU's.
 
     Attributes:
-        sacrebleu: the metric that counts.
+        sacrebleu: the metric that counts and scores.
     """
+
+    unit = "points"
 
     def __init__(self, language: str, sacrebleu: SacrebleuMetric, **changed: str) -> None:
         super().__init__(language)
@@ -56,10 +55,16 @@ class _Counted(Metric):
         counted = self.sacrebleu._extract_corpus_statistics(self.prepare(outputs), [self.prepare(references)])
         return np.asarray(counted, dtype=np.float64)
 
+    def score(self, sums: Array) -> Array:
+        """Return the scores ``[..]`` of summed counts ``[.. k]``."""
+        rows = sums.reshape(-1, sums.shape[-1]).tolist()
+        scores = [self.sacrebleu._compute_score_from_stats(row).score for row in rows]
+        return np.array(scores).reshape(sums.shape[:-1])
+
 
 @final
 @register.metric("bleu")
-class Bleu(_Counted):
+class Bleu(_Sacrebleu):
     """BLEU on plain text, cased, with sacreBLEU's defaults.
 
     Args:
@@ -74,7 +79,7 @@ class Bleu(_Counted):
         'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
     """
 
-    name, unit, beside = "bleu", "points", ("chrf",)
+    name, beside = "bleu", ("chrf",)
 
     def __init__(self, language: str = "", *, tokeniser: str | None = None) -> None:
         from sacrebleu.metrics.bleu import BLEU
@@ -84,14 +89,10 @@ class Bleu(_Counted):
             raise UserError(f"unknown BLEU tokeniser {name!r}; sacreBLEU has {', '.join(sorted(BLEU.TOKENIZERS))}")
         super().__init__(language, BLEU(tokenize=name, force=True))
 
-    def score(self, sums: Array) -> Array:
-        """See `bleu_from_sums`."""
-        return bleu_from_sums(sums)
-
 
 @final
 @register.metric("chrf")
-class Chrf(_Counted):
+class Chrf(_Sacrebleu):
     r"""chrF2 with sacreBLEU's defaults (Popović 2015): n-grams of up to six characters, spaces left out.
 
     .. math:: 100 \, (1 + \beta^2) \frac{P R}{\beta^2 P + R}
@@ -103,66 +104,33 @@ class Chrf(_Counted):
         47.4
     """
 
-    name, unit = "chrf", "points"
+    name = "chrf"
 
     def __init__(self, language: str = "") -> None:
         from sacrebleu.metrics.chrf import CHRF
 
         super().__init__(language, CHRF())
 
-    def score(self, sums: Array) -> Array:
-        """Return chrF, from 0 to 100.
-
-        Args:
-            sums: ``[.. 18]``: for each n from 1 to 6 the n-grams of hypotheses, of references, and the matching ones.
-
-        Example:
-            >>> Chrf().score(np.array([[4.0, 2.0, 2.0] + [0.0] * 15])).round(1).tolist()
-            [83.3]
-        """
-        hypothesis, reference, match = np.moveaxis(sums.reshape(*sums.shape[:-1], _CHARACTER_ORDER, 3), -1, 0)
-        both = (hypothesis > 0) & (reference > 0)
-        orders = np.maximum(both.sum(axis=-1), 1)
-        precision = np.where(both, match / np.maximum(hypothesis, 1), 0.0).sum(axis=-1) / orders
-        recall = np.where(both, match / np.maximum(reference, 1), 0.0).sum(axis=-1) / orders
-        below = _BETA**2 * precision + recall
-        found: Array = 100 * (1 + _BETA**2) * precision * recall / np.where(below > 0, below, 1.0)
-        return found
-
 
 @final
 @register.metric("ter")
-class Ter(_Counted):
+class Ter(_Sacrebleu):
     """The translation edit rate with sacreBLEU's defaults (Snover et al. 2006); lower is better.
 
     Words are what stands between spaces, so the rate means little where a script has none.
     """
 
-    name, unit, better = "ter", "points", "lower"
+    name, better = "ter", "lower"
 
     def __init__(self, language: str = "") -> None:
         from sacrebleu.metrics.ter import TER
 
         super().__init__(language, TER())
 
-    def score(self, sums: Array) -> Array:
-        """Return edits a word of the reference, in percent; 100 for edits of references without a word.
-
-        Args:
-            sums: ``[.. 2]``: edits, and words of the references.
-
-        Example:
-            >>> Ter().score(np.array([[1.0, 4.0], [0.0, 0.0], [3.0, 0.0]])).tolist()
-            [25.0, 0.0, 100.0]
-        """
-        edits, words = sums[..., 0], sums[..., 1]
-        found: Array = 100 * np.where(words > 0, edits / np.where(words > 0, words, 1), edits > 0)
-        return found
-
 
 @final
 @register.metric("bleu_lowercased_tokenised")
-class LowercasedBleu(_Counted):
+class LowercasedBleu(_Sacrebleu):
     """The BLEU that papers on Multi30k and IWSLT report: of lowercased text in Moses tokens, not smoothed.
 
     It is what ``multi-bleu.perl`` gives on text prepared by `moses_tokens`, and not to be set
@@ -176,7 +144,7 @@ class LowercasedBleu(_Counted):
         100
     """
 
-    name, unit = "bleu_lowercased_tokenised", "points"
+    name = "bleu_lowercased_tokenised"
 
     def __init__(self, language: str = "") -> None:
         from sacrebleu.metrics.bleu import BLEU
@@ -188,10 +156,6 @@ class LowercasedBleu(_Counted):
     def prepare(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as lowercased Moses tokens."""
         return moses_tokens(texts, language=self.language)
-
-    def score(self, sums: Array) -> Array:
-        """See `bleu_from_sums`."""
-        return bleu_from_sums(sums, smoothed=False)
 
 
 def translation_metrics(language: str) -> tuple[str, ...]:
@@ -236,37 +200,6 @@ def language_of(locale: str) -> str:
         ('ko', 'zh', 'de')
     """
     return locale.replace("-", "_").partition("_")[0].lower()
-
-
-def bleu_from_sums(sums: Array, *, smoothed: bool = True) -> Array:
-    r"""BLEU from summed counts (Papineni et al. 2002).
-
-    .. math:: 100 \min(1, e^{1 - r / c}) \left(\prod_{n=1}^4 \frac{m_n}{t_n}\right)^{1/4}
-
-    Args:
-        sums: ``[.. 10]``: length c, reference length r, matching n-grams :math:`m_1` to :math:`m_4`, all n-grams
-            :math:`t_1` to :math:`t_4`.
-        smoothed: count the first order without a match as half a match, the next as a quarter, and so on, as
-            mteval-v13a does and sacreBLEU by default; else such a corpus has 0. Default True.
-
-    Returns:
-        ``[..]``, from 0 to 100.
-
-    Example:
-        >>> bleu_from_sums(np.array([[4, 4, 4, 3, 2, 1, 4, 3, 2, 1]])).tolist()
-        [100.0]
-    """
-    length, reference = sums[..., 0], sums[..., 1]
-    matches, totals = sums[..., 2 : 2 + _ORDER], sums[..., 2 + _ORDER :]
-    missing = matches < 0.5  # counts, whole numbers
-    counted = np.where(missing, 0.5 ** np.cumsum(missing, axis=-1), matches) if smoothed else matches
-    # Where the longest n-gram does not occur or nothing matches, the score is 0 whatever stands in for these.
-    without = np.all(missing, axis=-1) if smoothed else np.any(missing, axis=-1)
-    scored = np.all(totals > 0, axis=-1) & ~without
-    logarithms = np.log(np.where(scored[..., None], counted / np.maximum(totals, 1), 1.0)).mean(axis=-1)
-    brevity = np.exp(np.minimum(0.0, 1 - reference / np.maximum(length, 1)))
-    found: Array = np.where(scored, 100 * brevity * np.exp(logarithms), 0.0)
-    return found
 
 
 def moses_tokens(texts: Iterable[str], *, language: str) -> list[str]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from selfattn.data.pairs import Pair
+from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.metric import Metric
-from selfattn.evaluation.metrics.word_recall import WordRecall, Words, seen_in_training
-from selfattn.evaluation.statistics.significance import estimate_counts
-from selfattn.results.quality import Bucket, Estimate
+from selfattn.evaluation.statistics.significance import score_counts
+from selfattn.results.quality import Bucket
 
-Bins = Sequence[tuple[int, int | None]]
-
-# How often the training has a word: never, hardly, now and then, often. Both ends belong to the bin.
-FREQUENCIES: Bins = ((0, 0), (1, 5), (6, 50), (51, None))
+# How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
+FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class ItemGroup:
 
     Attributes:
         name: what they have in common.
-        places: where they stand in the test set, ascending.
+        places: their places in the test set, ascending.
     """
 
     name: str
@@ -43,21 +41,20 @@ def by_tag(pairs: Sequence[Pair]) -> list[ItemGroup]:
     for place, pair in enumerate(pairs):
         if pair.tag:
             places.setdefault(pair.tag, []).append(place)
-    return [ItemGroup(tag, tuple(some)) for tag, some in sorted(places.items())]
+    return [ItemGroup(tag, tuple(places[tag])) for tag in sorted(places)]
 
 
-def by_length(texts: Sequence[str], *, groups: int = 4, words: Words = list) -> list[ItemGroup]:
+def by_length(
+    texts: Sequence[str], *, groups: int = 4, words: Callable[[str], Sequence[str]] = list
+) -> list[ItemGroup]:
     """Group by length, into buckets of about the same size.
 
-    Texts of one length are in one bucket, so there may be fewer than asked for, and their sizes may differ.
+    Texts of one length are in one bucket, so there may be fewer buckets than requested, and their sizes may differ.
 
     Args:
         texts: of the test items, as a rule their sources.
-        groups: how many buckets to make at most; default 4.
+        groups: how many buckets to make at most, at least 1; default 4.
         words: what is counted; default characters. ``str.split`` counts what stands between spaces.
-
-    Raises:
-        ValueError: fewer than one group.
 
     Example:
         >>> [(bucket.name, bucket.places) for bucket in by_length(["a", "abc", "ab", "abcdef"], groups=2)]
@@ -66,44 +63,37 @@ def by_length(texts: Sequence[str], *, groups: int = 4, words: Words = list) -> 
     if not texts:
         return []
     lengths = np.array([len(words(text)) for text in texts])
-    if groups < 1:
-        raise ValueError(f"groups must be at least 1, got {groups}")
     ordered = np.sort(lengths)
     edges = sorted({int(ordered[len(ordered) * number // groups]) for number in range(1, groups)})
     numbers = np.searchsorted(np.array(edges), lengths, side="right")
-    places = [np.flatnonzero(numbers == number) for number in range(len(edges) + 1)]
+    buckets = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
     return [
-        ItemGroup(range_name(int(lengths[some].min()), int(lengths[some].max())), tuple(some.tolist()))
-        for some in places
-        if some.size
+        ItemGroup(range_name(int(lengths[places].min()), int(lengths[places].max())), tuple(places.tolist()))
+        for places in buckets
     ]
 
 
-def by_training_frequency(
-    references: Sequence[str], training: Mapping[str, int], *, bins: Bins = FREQUENCIES
-) -> list[tuple[ItemGroup, WordRecall]]:
+def by_training_frequency(references: Sequence[str], training: Mapping[str, int]) -> list[tuple[ItemGroup, WordRecall]]:
     """Group items by how often training has the words of their references; an item may be in several groups.
 
     Args:
-        references: one for each item.
+        references: one for each item, at least one.
         training: how often the training's targets have each word.
-        bins: least and largest count of each group; default `FREQUENCIES`.
 
     Returns:
-        For each bin the items that have such a word, and the metric that looks at those words only.
+        For each of `FREQUENCIES` the items that have such a word, and the metric that looks at those words only.
 
     Example:
-        >>> found = by_training_frequency(["the cow", "a dog"], {"the": 1, "a": 1, "dog": 1})
-        >>> [(group.name, group.places) for group, recall in found]
+        >>> groups = by_training_frequency(["the cow", "a dog"], {"the": 1, "a": 1, "dog": 1})
+        >>> [(group.name, group.places) for group, recall in groups]
         [('0', (0,)), ('1 to 5', (0, 1))]
     """
-    found = []
-    for low, high in bins:
-        recall = WordRecall(wanted=seen_in_training(training, low, high))
-        words = recall.counts(references, references)[:, 1] if references else np.zeros(0)
-        if places := tuple(np.flatnonzero(words).tolist()):
-            found.append((ItemGroup(range_name(low, high), places), recall))
-    return found
+    groups = []
+    for low, high in FREQUENCIES:
+        recall = WordRecall(training=training, seen=(low, high))
+        if places := tuple(np.flatnonzero(recall.counts(references, references)[:, 1]).tolist()):
+            groups.append((ItemGroup(range_name(low, high), places), recall))
+    return groups
 
 
 def score_groups(
@@ -123,7 +113,7 @@ def score_groups(
         references: one for each test item.
         metric: any.
         resamples: how often to draw the items of a group again, where the score is no mean; default 500.
-        clusters: a label for each test item, which those share that repeat one another; default none do.
+        clusters: a label for each test item, shared by those that repeat one another; default none do.
 
     Raises:
         ValueError: not as many outputs as references.
@@ -131,22 +121,22 @@ def score_groups(
     Example:
         >>> from selfattn.evaluation.metrics.metric import make_metric
         >>> outputs = {"a": [["x", "-", "-"], ["x", "y", "-"]]}
-        >>> (found,) = score_groups([ItemGroup("short", (0, 2))], outputs, ["x", "y", "z"], make_metric("exact_match"))
-        >>> found.items, found.models["a"].mean
+        >>> (bucket,) = score_groups([ItemGroup("short", (0, 2))], outputs, ["x", "y", "z"], make_metric("exact_match"))
+        >>> bucket.items, bucket.models["a"].mean
         (2, 0.5)
     """
     counts = metric.count_runs(outputs, references)
-
-    def score(places: Sequence[int]) -> Mapping[str, Estimate]:
-        of_group = {model: values[:, list(places)] for model, values in counts.items()}
-        labels = None if clusters is None else [clusters[place] for place in places]
-        return estimate_counts(of_group, metric, resamples=resamples, clusters=labels)
-
-    return tuple(Bucket(group.name, len(group.places), score(group.places)) for group in groups)
+    buckets = []
+    for group in groups:
+        chosen = {model: values[:, list(group.places)] for model, values in counts.items()}
+        labels = None if clusters is None else [clusters[place] for place in group.places]
+        scores = score_counts(chosen, metric, resamples=resamples, clusters=labels)
+        buckets.append(Bucket(group.name, len(group.places), scores.estimates()))
+    return tuple(buckets)
 
 
 def range_name(low: int, high: int | None) -> str:
-    """Name a range of whole numbers, both ends in it; None is no end.
+    """Name a range of whole numbers, both ends included; None is no end.
 
     Example:
         >>> range_name(0, 0), range_name(1, 5), range_name(6, None)

@@ -11,7 +11,6 @@ from selfattn.report.verdict.ranking import OUTCOMES, ranked
 from selfattn.results.pairs import PairTest
 from selfattn.results.quality import Estimate
 from selfattn.results.record import Record
-from selfattn.words.catalogue import SOURCE
 from selfattn.words.messages import Message, message
 
 
@@ -77,10 +76,9 @@ def interval_note(record: Record) -> Message:
     if record.interval is None:
         return message("note.interval.none")
     over = message("over.items" if record.interval.over == "items" else "over.seeds")
-    known = message(f"interval.{record.interval.over}")
-    count = record.interval.method.partition("; ")[2].partition(" ")[0]
-    ours = known, message("interval.repeated", method=known, count=count)
-    method = next((one for one in ours if one.say(SOURCE) == record.interval.method), record.interval.method)
+    method = message(f"interval.{record.interval.method}")
+    if record.interval.repeated:
+        method = message("interval.repeated", method=method, count=f"{record.interval.repeated:,}")
     return message("note.interval", level=f"{100 * record.interval.level:g}", method=method, over=over)
 
 

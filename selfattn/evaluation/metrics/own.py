@@ -1,5 +1,0 @@
-"""The project's own metrics, by name; imported when the first is asked for."""
-
-from selfattn.evaluation.metrics import exact as exact
-from selfattn.evaluation.metrics import translation as translation
-from selfattn.evaluation.metrics import word_recall as word_recall
