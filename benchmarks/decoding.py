@@ -147,7 +147,7 @@ def late(model: Any, first: int, steps: int = 32) -> Callable[[], object]:
     source = torch.full((1, LENGTH), 5, device=model.device)
     token = torch.full((1,), 5, device=model.device)
     with torch.inference_mode():
-        state = model.start(model.encode(source, torch.ones_like(source, dtype=torch.bool))).prepared()
+        state = model.start(model.encode(source, torch.ones_like(source, dtype=torch.bool)))
         for _ in range(first):
             _, state = model.step(token, state)
 

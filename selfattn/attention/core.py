@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfattn.attention.masks import allowed_mask, causal_mask, check_broadcasts, check_mask
+from selfattn.attention.masks import Mask, as_mask, check_broadcasts
 from selfattn.attention.scores import Score, check_score, scaled_dot
 
 _LARGEST = torch.finfo(torch.float16).max
@@ -37,7 +37,7 @@ def attend(
     value: Tensor,
     *,
     score: Score = scaled_dot,
-    mask: Tensor | None = None,
+    mask: Tensor | Mask | None = None,
     bias: Tensor | None = None,
     causal: bool = False,
     dropout_p: float = 0.0,
@@ -67,7 +67,8 @@ def attend(
             (``g = h`` is the ordinary case, ``g = 1`` multi-query attention).
         value: ``[b g j c]``.
         score: how a query is compared with a key; default scaled dot product.
-        mask: bool, broadcastable to ``[b h i j]``; True = may attend. Default: everything.
+        mask: bool, broadcastable to ``[b h i j]``; True = may attend. Default: everything. Models hand over a
+            :class:`~selfattn.attention.masks.Mask`.
         bias: added to the scores, floating point and finite (the mask hides, not a bias of minus infinity),
             broadcastable to ``[b h i j]``. Default: nothing.
         causal: also hide the future, right-aligned: query ``i`` sees keys ``j <= i + (len(j) - len(i))``, so that
@@ -99,21 +100,25 @@ def attend(
         (7.0, [0.25, 0.75])
     """
     check_score(score, "attend")
-    _check(query, key, value, mask, bias, dropout_p)
-    i, j = query.shape[-2], key.shape[-2]
-    groups = query.shape[1] // key.shape[1]
+    _check(query, key, value, bias, dropout_p)
+    (b, h, i, _), j = query.shape, key.shape[-2]
+    mask = as_mask(mask, causal, (b, h, i, j))
+    if bias is not None:
+        bias = bias[(None,) * (4 - bias.dim())]  # the kernels want all four axes
+    # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
+    causal_in_kernel = mask.causal and mask.allowed is None and bias is None and bool(i == j)
+    fused = not need_weights and not _is_slow(query)
+    if not (causal_in_kernel and fused):
+        mask = mask.for_sizes(i, j, query.device)
+    is_guarded = mask.allowed is not None and mask.additive is None
+    groups = h // key.shape[1]
     # Without gradients the CPU's kernel reads each key-value head where it lies, bit for bit as if it were repeated.
-    in_place = mask is None and not need_weights and not torch.is_grad_enabled() and query.device.type == "cpu"
+    in_place = not is_guarded and not need_weights and not torch.is_grad_enabled() and query.device.type == "cpu"
     grouped = groups > 1 and in_place and score.as_dot(query, key) is not None
     if groups > 1 and not grouped:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
-    mask, bias = _four_axes(mask), _four_axes(bias)
-
-    # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
-    causal_in_kernel = causal and mask is None and bias is None and i == j
-    allowed = mask if causal_in_kernel else allowed_mask(i, j, mask=mask, causal=causal, device=query.device)
-    empty: Tensor | None = None
-    if allowed is not None and (mask is not None or i > j):  # a causal mask alone hides no key and, if i <= j, no row
+    allowed, empty = mask.allowed, None
+    if allowed is not None and is_guarded:
         # What is not to be read is zero from here on. A query with nothing to attend to is opened, and its output set
         # to zero below: no path meets a softmax of nothing.
         empty = ~allowed.any(dim=-1, keepdim=True)
@@ -122,17 +127,17 @@ def attend(
         allowed = allowed | empty
 
     weights: Tensor | None = None
-    fused = None if need_weights or _is_slow(query) else score.as_dot(query, key)
-    if fused is not None:
-        found, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in ((fused[0], fused[1]), (query, key)))
-        _check_made(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", found, expected)
-        query, key, scale = fused
-        attn_mask = allowed if bias is None else _biased(bias, allowed, query.dtype)
+    dotted = score.as_dot(query, key) if fused else None
+    if dotted is not None:
+        made, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in (dotted[:2], (query, key)))
+        _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", made, expected)
+        query, key, scale = dotted
+        attn_mask = allowed if mask.additive is None else mask.additive.to(query.dtype)
         output = F.scaled_dot_product_attention(
             query,
             key,
             value,
-            attn_mask=attn_mask,
+            attn_mask=attn_mask if bias is None else _biased(bias, allowed, query.dtype),
             dropout_p=dropout_p,
             is_causal=causal_in_kernel,
             scale=scale,
@@ -140,9 +145,9 @@ def attend(
         )
     else:
         if causal_in_kernel:
-            allowed = causal_mask(i, j, device=query.device)
+            allowed = mask.for_sizes(i, j, query.device).allowed
         scores = _scores(score, query, key)
-        _check_made(score, "forward", "scores [b h i j]", [*scores.shape], [*query.shape[:3], j])
+        _check_sizes(score, "forward", "scores [b h i j]", [*scores.shape], [b, h, i, j])
         weights = _distribution(scores, allowed, bias).to(value.dtype)
         if empty is not None:
             weights = weights.masked_fill(empty, 0)
@@ -191,26 +196,19 @@ def _is_slow(query: Tensor) -> bool:
     return autocast or query.dtype == torch.bfloat16
 
 
-def _check_made(score: Score, method: str, what: str, found: list[int], expected: list[int]) -> None:
-    """Hold what a score made against the sizes it must have: broadcasting would hide a missing or swapped axis."""
-    if found != expected:
+def _check_sizes(score: Score, method: str, what: str, sizes: list[int], expected: list[int]) -> None:
+    """Check what a score returns: broadcasting would hide a missing or swapped axis."""
+    if sizes != expected:
         raise ValueError(
-            f"attend: expected {type(score).__name__}.{method} to return {what} of sizes {expected}, got {found}"
+            f"attend: expected {type(score).__name__}.{method} to return {what} of sizes {expected}, got {sizes}"
         )
 
 
-def _four_axes(extra: Tensor | None) -> Tensor | None:
-    """Write out the leading axes of size 1 that broadcasting adds: the kernels want all four."""
-    return None if extra is None else extra[(None,) * (4 - extra.dim())]
-
-
-def _check(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout_p: float
-) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, dropout_p: float) -> None:
     for name, tensor, axes in (("query", query, "b h i e"), ("key", key, "b h j e"), ("value", value, "b h j c")):
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-            found = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-            raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {found}")
+            kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise TypeError(f"attend: expected {name} as a floating point tensor [{axes}], got {kind}")
         if tensor.dim() != 4:
             raise ValueError(f"attend: expected {name} [{axes}], got {tensor.dim()} axes {tuple(tensor.shape)}")
     if not (query.shape[3] and key.shape[3]):
@@ -225,12 +223,8 @@ def _check(
         )
     if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
         raise ValueError(f"attend: {key.shape[1]} key-value heads do not divide {query.shape[1]} query heads")
-    b, h, i, _ = query.shape
-    full = (b, h, i, key.shape[2])
-    if mask is not None:
-        check_mask(mask, full)
     if bias is not None:
-        check_broadcasts("bias", bias, full)
+        check_broadcasts("bias", bias, (*query.shape[:3], key.shape[2]))
         if not bias.is_floating_point():
             raise TypeError(f"attend: expected a floating point bias, got {bias.dtype}; what hides keys is the mask")
     dtypes = query.dtype, key.dtype, value.dtype

@@ -5,108 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention.core import Attended, attend
-from selfattn.attention.masks import allowed_mask, check_mask
+from selfattn.attention.masks import Mask, as_mask
 from selfattn.attention.positions import AttentionPosition
 from selfattn.attention.scores import Score, check_score, make_score
 
 
 @dataclass(frozen=True)
 class KeyValue:
-    """Projected keys and values, made once by :meth:`MultiHeadAttention.project_context` and handed over by the caller.
+    """Projected keys and values, made by :meth:`MultiHeadAttention.project_context` and handed over by the caller.
 
     Attributes:
         key: ``[b h j e]``.
         value: ``[b h j c]``.
         positions: ``[j]`` or ``[b j]``, where in its text each key stands; None where no position is used.
-        room: what key and value are the beginning of, where they are a cache with room to grow; default None.
-        is_start: whether the positions were counted from 0 because none were given.
+        counted_from_zero: whether the positions are 0, 1, 2, ... because none were given; default False.
     """
 
     key: Tensor
     value: Tensor
     positions: Tensor | None = None
-    room: Room | None = None
-    is_start: bool = False
-
-    def append(self, new: KeyValue) -> KeyValue:
-        """Return keys and values with those of later positions joined on: a cache that has grown.
-
-        Without gradients it grows into room that is kept behind it, and is copied only now and then. What was handed
-        out before stays as it was, also where two go on from the same.
-
-        Raises:
-            ValueError: one of the two has positions and the other has none; or those of the new keys were counted from
-                0, as if they were the first.
-        """
-        if new.is_start:
-            raise ValueError("KeyValue.append: the new keys were projected without positions, as if they stood at 0, "
-                             "1, ...; say where they stand: project_context(context, positions)")  # fmt: skip
-        positions = None
-        if self.positions is not None and new.positions is not None:
-            # Positions that are the same in every row, [j], may meet those of each row, [b j].
-            rows = max(self.positions.shape[:-1], new.positions.shape[:-1])
-            positions = torch.cat([old.expand(*rows, -1) for old in (self.positions, new.positions)], dim=-1)
-        elif self.positions is not None or new.positions is not None:
-            raise ValueError("KeyValue.append: expected positions on both sides or on neither, got them on one")
-        if torch.is_grad_enabled():
-            return KeyValue(torch.cat([self.key, new.key], -2), torch.cat([self.value, new.value], -2), positions)
-        old, total = self.key.shape[-2], self.key.shape[-2] + new.key.shape[-2]
-        room = self.room
-        if room is None or room.used != old or total > len(room.store):
-            room = Room.of(self, 2 * total + 14)
-        room.used = total
-        room.store[old:total] = torch.cat([new.key, new.value], dim=-1).permute(2, 0, 1, 3)
-        key, value = room.first(total, self.key.shape[-1])
-        return KeyValue(key, value, positions, room)
+    counted_from_zero: bool = False
 
     def reorder(self, index: Tensor) -> KeyValue:
-        """Pick rows along the batch axis, int64 ``[new b]``; room to grow stays."""
-        positions = self.positions
-        if positions is not None and positions.dim() == 2:
-            positions = positions.index_select(0, index)
-        if self.room is None:
-            return KeyValue(self.key.index_select(0, index), self.value.index_select(0, index), positions)
-        room = self.room.reorder(index, self.key.shape[-2])
-        key, value = room.first(room.used, self.key.shape[-1])
-        return KeyValue(key, value, positions, room)
+        """Pick rows along the batch axis, int64 ``[new b]``."""
+        key, value = self.key.index_select(0, index), self.value.index_select(0, index)
+        return KeyValue(key, value, self.picked_positions(index), self.counted_from_zero)
 
-
-@dataclass
-class Room:
-    """Memory that a cache grows into.
-
-    Attributes:
-        store: ``[most b h (e c)]``, keys and values side by side; positions come first, so that those in use lie in one
-            piece.
-        used: how many positions are taken, by the longest cache that lies here.
-    """
-
-    store: Tensor
-    used: int
-
-    @classmethod
-    def of(cls, cache: KeyValue, most: int) -> Room:
-        """Copy a cache to where there is room for ``most`` positions."""
-        both = torch.cat([cache.key, cache.value], dim=-1)
-        b, h, j, width = both.shape
-        room = cls(both.new_empty(most, b, h, width), j)
-        room.store[:j] = both.permute(2, 0, 1, 3)
-        return room
-
-    def reorder(self, index: Tensor, used: int) -> Room:
-        """Pick rows of the first ``used`` positions."""
-        room = Room(self.store.new_empty(len(self.store), len(index), *self.store.shape[2:]), used)
-        torch.index_select(self.store[:used], 1, index, out=room.store[:used])
-        return room
-
-    def first(self, count: int, width: int) -> tuple[Tensor, ...]:
-        """Return ``count`` keys ``[b h count e]``, of width ``e``, and values ``[b h count c]``, as views."""
-        both = self.store[:count].permute(1, 2, 0, 3)
-        return torch.split(both, [width, both.shape[-1] - width], dim=-1)
+    def picked_positions(self, index: Tensor) -> Tensor | None:
+        """Return the positions of some rows; ``[j]`` are those of every row."""
+        rows = self.positions
+        return rows if rows is None or rows.dim() == 1 else rows.index_select(0, index)
 
 
 class MultiHeadAttention(nn.Module):
@@ -184,7 +115,6 @@ class MultiHeadAttention(nn.Module):
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"MultiHeadAttention: dropout must be in [0, 1), got {dropout}")
         self.num_heads, self.num_kv_heads, self.project, self.dropout = num_heads, num_kv_heads, project, dropout
-        self.fused: tuple[Tensor, Tensor | None, list[int]] | None = None
         if project:
             values = getattr(v_proj, "out_features", num_kv_heads * head_dim)
             value_dim = _divided(values, num_kv_heads, "width of v_proj,")
@@ -232,61 +162,24 @@ class MultiHeadAttention(nn.Module):
             ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
         self._check_states(context, "context [b j d]", "k_proj", self.num_kv_heads)
-        key = self.k_proj(context) if self.project else context
-        value = self.v_proj(context) if self.project else context
-        return self._key_value(_heads(key, self.num_kv_heads), _heads(value, self.num_kv_heads), positions)
-
-    def project_both(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor | None, KeyValue]:
-        """Project ``x [b i d]`` to queries and to keys and values of its own, in one product after :meth:`fuse`.
-
-        Returns:
-            The queries ``[b h i e]``, for :meth:`forward`, or None where it is to project them itself; and what
-            :meth:`project_context` makes of ``x``.
-        """
-        if self.fused is None:
-            return None, self.project_context(x, positions)
-        weight, bias, widths = self.fused
-        query, key, value = torch.split(F.linear(x, weight, bias), widths, dim=-1)
-        made = self._key_value(_heads(key, self.num_kv_heads), _heads(value, self.num_kv_heads), positions)
-        return _heads(query, self.num_heads), made
-
-    def fuse(self) -> None:
-        """Join the weights of the three projections for :meth:`project_both`, until ``fused`` is None again.
-
-        For self-attention that is called many times while no weight changes. What is joined is a copy, and no part of
-        the state dict. Projections that are not all plain linear layers of one input are left as they are.
-        """
-        parts = [self.q_proj, self.k_proj, self.v_proj] if self.project else []
-        plain = [part for part in parts if isinstance(part, nn.Linear) and type(part) is nn.Linear]
-        if (
-            not plain
-            or len(plain) < len(parts)
-            or len({(p.in_features, p.weight.dtype, p.bias is None) for p in plain}) > 1
-        ):
-            return
-        biases = [part.bias for part in plain if part.bias is not None]
-        weight = torch.cat([part.weight.detach() for part in plain])
-        bias = torch.cat([bias.detach() for bias in biases]) if biases else None
-        self.fused = weight, bias, [part.out_features for part in plain]
-
-    def _key_value(self, key: Tensor, value: Tensor, positions: Tensor | None) -> KeyValue:
+        key = _heads(self.k_proj(context) if self.project else context, self.num_kv_heads)
+        value = _heads(self.v_proj(context) if self.project else context, self.num_kv_heads)
         if self.k_norm is not None:
             key = _normalise(self.k_norm, key)
         if self.position is None:
             return KeyValue(key, value)
-        is_start = positions is None
+        counted_from_zero = positions is None
         if positions is None:
             positions = torch.arange(key.shape[2], device=key.device)
         _check_positions(positions, key.shape[2], "keys")
-        return KeyValue(self._rotated(key, positions), value, positions, is_start=is_start)
+        return KeyValue(self._rotated(key, positions), value, positions, counted_from_zero)
 
     def forward(
         self,
         x: Tensor,
         context: Tensor | KeyValue | None = None,
         *,
-        query: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | Mask | None = None,
         bias: Tensor | None = None,
         causal: bool = False,
         positions: Tensor | None = None,
@@ -299,8 +192,8 @@ class MultiHeadAttention(nn.Module):
             context: ``[b j d]``, or what :meth:`project_context` made of it; default ``x`` itself (self-attention).
                 What was made of fewer rows serves several rows of ``x`` each, one after another: the hypotheses of a
                 sentence share its keys and values as further queries.
-            query: what :meth:`project_both` made of ``x``; default: projected here.
-            mask: bool, broadcastable to ``[b h i j]``, True = may attend.
+            mask: bool, broadcastable to ``[b h i j]``, True = may attend; or a
+                :class:`~selfattn.attention.masks.Mask`.
             bias: added to the scores, see :func:`~selfattn.attention.core.attend`; broadcastable to ``[b h i j]``.
             causal: hide the future, right-aligned.
             positions: of the queries, ``[i]`` or ``[b i]``; default: the last ``i`` of the keys' positions.
@@ -321,14 +214,16 @@ class MultiHeadAttention(nn.Module):
             if weights is not None:
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
             return Attended(output.reshape(*x.shape[:2], -1), weights)
-        own = context is None
+        attends_to_itself = context is None
         context = x if context is None else context
-        if mask is not None:
-            x, context = self._without_unread(x, context, mask, causal)
+        j = context.key.shape[-2] if isinstance(context, KeyValue) else context.shape[1]
+        mask = as_mask(mask, causal, (x.shape[0], self.num_heads, x.shape[1], j))
+        if mask.allowed is not None and mask.additive is None:
+            mask = mask.for_sizes(x.shape[1], j, x.device)
+            x, context = _without_unread(x, context, mask)
         if not isinstance(context, KeyValue):
-            context = self.project_context(context, positions if own else None)
-        if query is None:
-            query = _heads(self.q_proj(x) if self.project else x, self.num_heads)
+            context = self.project_context(context, positions if attends_to_itself else None)
+        query = _heads(self.q_proj(x) if self.project else x, self.num_heads)
         if self.q_norm is not None:
             query = _normalise(self.q_norm, query)
         if self.position is not None:
@@ -338,11 +233,11 @@ class MultiHeadAttention(nn.Module):
                 positions = context.positions[..., max(0, context.positions.shape[-1] - x.shape[1]) :]
             _check_positions(positions, x.shape[1], "queries")
             query = self._rotated(query, positions)
-            own_bias = self.position.bias(positions, context.positions)
-            if own_bias is not None:
+            by_position = self.position.bias(positions, context.positions)
+            if by_position is not None:
                 rows = max(positions.dim(), context.positions.dim()) - 1
-                _check_bias(self.position, own_bias, [*query.shape[1 - rows : 3], context.key.shape[2]])
-                bias = own_bias if bias is None else bias + own_bias
+                _check_bias(self.position, by_position, [*query.shape[1 - rows : 3], j])
+                bias = by_position if bias is None else bias + by_position
         output, weights = attend(
             query,
             context.key,
@@ -350,7 +245,6 @@ class MultiHeadAttention(nn.Module):
             score=self.score,
             mask=mask,
             bias=bias,
-            causal=causal,
             dropout_p=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )
@@ -376,23 +270,19 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {found}")
         return rotated
 
-    def _without_unread(
-        self, x: Tensor, context: Tensor | KeyValue, mask: Tensor, causal: bool
-    ) -> tuple[Tensor, Tensor | KeyValue]:
-        """Zero the queries that see nothing and the keys that nobody sees, before they are projected.
 
-        ``attend`` does so with the projected ones; but the gradient of a projection's weights is a product with its
-        inputs, and 0 times NaN is NaN.
-        """
-        i, j = x.shape[1], (context.key.shape[-2] if isinstance(context, KeyValue) else context.shape[1])
-        check_mask(mask, (x.shape[0], self.num_heads, i, j))
-        allowed = allowed_mask(i, j, mask=mask, causal=causal, device=x.device)
-        assert allowed is not None
-        by_any_head = allowed[(None,) * (4 - allowed.dim())].any(dim=1)
-        x = x.masked_fill(~by_any_head.any(dim=-1, keepdim=True), 0)
-        if isinstance(context, Tensor):
-            context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
-        return x, context
+def _without_unread(x: Tensor, context: Tensor | KeyValue, mask: Mask) -> tuple[Tensor, Tensor | KeyValue]:
+    """Zero the queries that see nothing and the keys that nobody sees, before they are projected.
+
+    ``attend`` does so with the projected ones; but the gradient of a projection's weights is a product with its
+    inputs, and 0 times NaN is NaN.
+    """
+    assert mask.allowed is not None
+    by_any_head = mask.allowed.any(dim=1)
+    x = x.masked_fill(~by_any_head.any(dim=-1, keepdim=True), 0)
+    if isinstance(context, Tensor):
+        context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
+    return x, context
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

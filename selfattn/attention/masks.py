@@ -5,10 +5,141 @@ The sense is that of ``scaled_dot_product_attention``, Flax and Keras, and the r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-HIDDEN = -1e30  # its exponential is 0, and it is finite in float32 and bfloat16
+Device = torch.device | str | None
+_reading: ContextVar[bool] = ContextVar("reading", default=True)
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A mask as :func:`~selfattn.attention.core.attend` works with it: made once, with what is known of it.
+
+    Models make it where their inputs arrive. No layer looks at its values.
+
+    Attributes:
+        allowed: bool, broadcastable to ``[b h i j]``; default None: nothing is hidden.
+        additive: the same as numbers to add to the scores, 0 and minus infinity. Only where every query is known to
+            see a key, and every hidden number to be finite (padding, in a model). Hidden keys may then be read.
+        causal: also hide the future, right-aligned; default False.
+    """
+
+    allowed: Tensor | None = None
+    additive: Tensor | None = None
+    causal: bool = False
+
+    @classmethod
+    def safe(cls, allowed: Tensor) -> Mask:
+        """Return the mask of a caller who knows that every query sees a key and that all numbers are finite."""
+        return cls(allowed, torch.zeros(allowed.shape, device=allowed.device).masked_fill(~allowed, -torch.inf))
+
+    @classmethod
+    def of_keys(cls, tokens: Tensor) -> Mask:
+        """Return the mask of keys whose hidden numbers are finite, from a token mask ``[b s]``, reading it if it may.
+
+        Example:
+            >>> Mask.of_keys(torch.ones(2, 5, dtype=torch.bool)).allowed is None
+            True
+        """
+        if not _readable(tokens):
+            return cls(key_mask(tokens))
+        if tokens.all():
+            return cls()
+        return cls.safe(key_mask(tokens)) if tokens.any(dim=1).all() else cls(key_mask(tokens))
+
+    def for_sizes(self, i: int, j: int, device: Device = None) -> Mask:
+        """Return the mask for ``i`` queries and ``j`` keys, with the hidden future written out in ``allowed``."""
+        if not self.causal or i == 1 <= j:  # a single query is the last: it has no future
+            return Mask(self.allowed, self.additive)
+        future = causal_mask(i, j, device=device)
+        if self.allowed is not None:
+            return Mask(self.allowed & future)
+        return Mask.safe(future) if i <= j else Mask(future)
+
+
+def as_mask(mask: Tensor | Mask | None, causal: bool, full: tuple[int, int, int, int]) -> Mask:
+    """Return a caller's ``mask`` and ``causal`` as one :class:`Mask`.
+
+    Args:
+        mask: bool, broadcastable to ``[b h i j]``; or a :class:`Mask`; or None: nothing is hidden.
+        causal: also hide the future, right-aligned.
+        full: the sizes ``b, h, i, j``.
+
+    Raises:
+        ValueError: the mask does not broadcast to ``[b h i j]``.
+        TypeError: the mask is no bool tensor.
+
+    Example:
+        >>> as_mask(torch.ones(5, 7), False, (2, 3, 5, 7))
+        Traceback (most recent call last):
+        ...
+        TypeError: attend: expected a bool mask, True = may attend, got torch.float32
+    """
+    if isinstance(mask, Mask):
+        return Mask(mask.allowed, mask.additive, True) if causal and not mask.causal else mask
+    if mask is None:
+        return Mask(causal=causal)
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = mask.dtype if isinstance(mask, Tensor) else f"{type(mask).__module__}.{type(mask).__name__}"
+        hint = "" if isinstance(mask, Tensor) else "; make it a tensor: torch.as_tensor(mask)"
+        raise TypeError(f"attend: expected a bool mask, True = may attend, got {kind}{hint}")
+    if mask.dim() == 2 and tuple(mask.shape) == (full[0], full[3]) != full[2:]:
+        raise ValueError(
+            f"attend: expected a mask that broadcasts to [b h i j] {full}, got {tuple(mask.shape)}; a mask of tokens "
+            "[b s] hides keys as key_mask(mask)"
+        )
+    check_broadcasts("mask", mask, full)
+    return Mask(mask[(None,) * (4 - mask.dim())], causal=causal)  # the kernels want all four axes
+
+
+def check_broadcasts(name: str, tensor: Tensor, full: tuple[int, int, int, int]) -> None:
+    """Check that a mask or bias broadcasts to ``[b h i j]``.
+
+    Raises:
+        ValueError: it does not.
+
+    Example:
+        >>> check_broadcasts("mask", torch.ones(2, 7), (2, 3, 5, 7))
+        Traceback (most recent call last):
+        ...
+        ValueError: attend: expected a mask that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 7)
+    """
+    sizes = zip(reversed(tensor.shape), reversed(full), strict=False)
+    if tensor.dim() > 4 or any(size not in (1, expected) for size, expected in sizes):
+        raise ValueError(f"attend: expected a {name} that broadcasts to [b h i j] {full}, got {tuple(tensor.shape)}")
+
+
+def _readable(tensor: Tensor) -> bool:
+    """Whether Python may look at values: in no graph, not under vmap, and where nothing waits long for a device."""
+    if torch.compiler.is_compiling() or not _reading.get() or torch._C._functorch.is_batchedtensor(tensor):
+        return False
+    return tensor.is_cpu or not torch.is_grad_enabled()
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """Make masks without looking at values, as in a graph, so that states have the form that a graph gives them."""
+    token = _reading.set(False)
+    try:
+        yield
+    finally:
+        _reading.reset(token)
+
+
+def all_real(tokens: Tensor) -> bool:
+    """Whether a token mask is known to hide nothing, so that work for padding can be left out.
+
+    Example:
+        >>> all_real(torch.ones(2, 5, dtype=torch.bool)), all_real(torch.tensor([[True, False]]))
+        (True, False)
+    """
+    return _readable(tokens) and bool(tokens.all())
 
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:
@@ -38,49 +169,7 @@ def key_mask(tokens: Tensor) -> Tensor:
     return tokens[:, None, None, :]
 
 
-def hide(seen: Tensor) -> Tensor:
-    """Say a mask as a bias, ``HIDDEN`` where it is False: cheaper where many steps attend by it.
-
-    :func:`~selfattn.attention.core.attend` keeps what a mask hides from being read at all, at some cost in each call.
-    A bias does not: what is hidden must be finite, and every query must see a key.
-
-    Example:
-        >>> hide(torch.tensor([True, False])).exp().tolist()
-        [1.0, 0.0]
-    """
-    return torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, HIDDEN)
-
-
-def hide_keys(tokens: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Say a token mask ``[b s]`` so that attending by it many times costs least.
-
-    Returns:
-        An attention mask and a bias, each ``[b 1 1 s]`` or None: neither where every token is real, a bias where some
-        are not, and the mask where a row has no real token at all.
-
-    Example:
-        >>> hide_keys(torch.ones(2, 5, dtype=torch.bool))
-        (None, None)
-    """
-    mask = key_mask(tokens)
-    if tokens.all():
-        return None, None
-    return (None, hide(mask)) if tokens.any(dim=1).all() else (mask, None)
-
-
-def all_real(tokens: Tensor) -> bool:
-    """Whether a token mask is known to hide nothing, so that all work for padding can be left out.
-
-    False where the answer would have to be waited for (a device), or does not exist yet (a graph that is exported).
-
-    Example:
-        >>> all_real(torch.ones(2, 5, dtype=torch.bool)), all_real(torch.tensor([[True, False]]))
-        (True, False)
-    """
-    return tokens.is_cpu and not torch.compiler.is_exporting() and bool(tokens.all())
-
-
-def causal_mask(i: int, j: int, *, device: torch.device | str | None = None) -> Tensor:
+def causal_mask(i: int, j: int, *, device: Device = None) -> Tensor:
     """Hide the future, right-aligned: the last of ``i`` queries sees all ``j`` keys.
 
     Args:
@@ -98,79 +187,7 @@ def causal_mask(i: int, j: int, *, device: torch.device | str | None = None) -> 
     return torch.ones(i, j, dtype=torch.bool, device=device).tril(j - i)
 
 
-def allowed_mask(
-    i: int, j: int, *, mask: Tensor | None, causal: bool, device: torch.device | str | None = None
-) -> Tensor | None:
-    """Join what attention is told in two ways: its ``mask``, and whether it is ``causal``.
-
-    Args:
-        i: number of queries.
-        j: number of keys.
-        mask: bool, broadcastable to ``[b h i j]``, or None: nothing is hidden.
-        causal: also hide the future, right-aligned.
-        device: where a new mask lies; default the CPU.
-
-    Returns:
-        bool, broadcastable to ``[b h i j]``, or None where nothing is hidden.
-
-    Example:
-        >>> allowed_mask(2, 2, mask=torch.tensor([[False, True]]), causal=True).int().tolist()
-        [[0, 0], [0, 1]]
-    """
-    if not causal or i == 1 <= j:  # a single query is the last: it has no future
-        return mask
-    future = causal_mask(i, j, device=device)
-    return future if mask is None else mask & future
-
-
-def check_mask(mask: Tensor, full: tuple[int, int, int, int]) -> None:
-    """Hold a mask against the scores it is for.
-
-    Args:
-        mask: what should be bool and broadcastable to ``[b h i j]``.
-        full: the sizes ``b, h, i, j``.
-
-    Raises:
-        ValueError: it does not broadcast to ``[b h i j]``.
-        TypeError: it is not bool.
-
-    Example:
-        >>> check_mask(torch.ones(5, 7), (2, 3, 5, 7))
-        Traceback (most recent call last):
-        ...
-        TypeError: attend: expected a bool mask, True = may attend, got torch.float32
-    """
-    check_broadcasts("mask", mask, full)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"attend: expected a bool mask, True = may attend, got {mask.dtype}")
-
-
-def check_broadcasts(name: str, tensor: Tensor, full: tuple[int, int, int, int]) -> None:
-    """Hold a mask or a bias against the scores it is for.
-
-    Args:
-        name: what to call it in the message.
-        tensor: the mask or bias.
-        full: the sizes ``b, h, i, j``.
-
-    Raises:
-        ValueError: it does not broadcast to ``[b h i j]``.
-
-    Example:
-        >>> check_broadcasts("mask", torch.ones(5, 1), (2, 3, 5, 7))
-        >>> check_broadcasts("mask", torch.ones(2, 7), (2, 3, 5, 7))
-        Traceback (most recent call last):
-        ...
-        ValueError: attend: expected a mask that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 7)
-    """
-    sizes = zip(reversed(tensor.shape), reversed(full), strict=False)
-    if tensor.dim() > 4 or any(size not in (1, whole) for size, whole in sizes):
-        raise ValueError(
-            f"attend: expected a {name} that broadcasts to [b h i j] {tuple(full)}, got {tuple(tensor.shape)}"
-        )
-
-
-def sliding_window_mask(i: int, j: int, window: int, *, device: torch.device | str | None = None) -> Tensor:
+def sliding_window_mask(i: int, j: int, window: int, *, device: Device = None) -> Tensor:
     """Causal and local: each query sees itself and the ``window - 1`` keys before it.
 
     Beltagy et al. 2020, "Longformer", section 3.1.

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from selfattn.data.examples import Example
-from selfattn.decoding.inputs import batches_by_length, check_source, check_target, evaluating
+from selfattn.decoding.inputs import batches_by_length, check_source, check_target
 from selfattn.decoding.scoring import BATCH_SIZE, MAX_TOKENS
+from selfattn.decoding.stepping import evaluating
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
-from selfattn.decoding.inputs import check_source, length_limits, stepping
+from selfattn.decoding.inputs import check_source, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
+from selfattn.decoding.stepping import stepping
 from selfattn.models.protocol import Seq2Seq
 
 
@@ -86,8 +87,8 @@ def beam_search(
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best must be from 1 to beam_size {beam_size}, got {n_best}")
     found = [_Sentence(limit, n_best, length_penalty) for limit in limits]
-    with stepping(model):
-        state = model.start(model.encode(source, source_mask)).prepared()
+    with stepping(model) as stepper:
+        state = stepper.start(stepper.encode(source, source_mask))
         token = torch.full((len(source),), bos_id, device=source.device)
         beam = _Beam(
             list(range(len(source))),
@@ -95,7 +96,7 @@ def beam_search(
             torch.zeros(len(source), 1, 0, dtype=torch.int64),
         )
         while True:
-            logits, state = model.step(token, state)
+            logits, state = stepper.step(token, state)
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
             ids = top(logits, beam_size + 1)[1]
             values = chosen_log_probabilities(logits, ids).double().cpu()

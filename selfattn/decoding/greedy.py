@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from selfattn.decoding.hypotheses import Hypothesis
-from selfattn.decoding.inputs import check_source, length_limits, stepping
+from selfattn.decoding.inputs import check_source, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
+from selfattn.decoding.stepping import stepping
 from selfattn.models.protocol import Seq2Seq
 
 Choice = Callable[[Tensor, list[int], int], Tensor]
@@ -77,12 +78,12 @@ def greedy(
     ids: list[list[int]] = [[] for _ in limits]
     finished = [False] * len(limits)
     scores = [0.0] * len(limits)
-    with stepping(model):
-        state = model.start(model.encode(source, source_mask)).prepared()
+    with stepping(model) as stepper:
+        state = stepper.start(stepper.encode(source, source_mask))
         token = torch.full((len(limits),), bos_id, device=source.device)
         living = list(range(len(limits)))  # which sentence each row of the state belongs to
         for step in range(max(limits)):
-            logits, state = model.step(token, state)
+            logits, state = stepper.step(token, state)
             token = choose(logits, living, step)
             values = chosen_log_probabilities(logits, token[:, None])[:, 0].tolist()
             kept: list[int] = []

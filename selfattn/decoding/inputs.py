@@ -1,14 +1,12 @@
-"""What every way of decoding begins with: batches of like length, checked tensors, a model in evaluation mode."""
+"""What every way of decoding begins with: batches of like length, checked tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from selfattn.attention import MultiHeadAttention
 from selfattn.data.batches import Batch, batches
 from selfattn.data.examples import Example
 from selfattn.models.protocol import Seq2Seq
@@ -51,52 +49,6 @@ def batches_by_length(
         generator=None,
     ):
         yield batch.to(model.device), [order[place] for place in batch.indices]
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put every part of a model into evaluation mode, and afterwards back into the mode that it was in.
-
-    Example:
-        >>> model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval())
-        >>> with evaluating(model):
-        ...     [part.training for part in model]
-        [False, False]
-        >>> [part.training for part in model]
-        [True, False]
-    """
-    trained = [module for module in model.modules() if module.training]
-    for module in trained:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in trained:
-            module.training = True
-
-
-@contextmanager
-def stepping(model: nn.Module) -> Iterator[None]:
-    """Evaluate a model by many steps, and meanwhile let its attention project with joined weights.
-
-    Example:
-        >>> from selfattn.attention import MultiHeadAttention
-        >>> layer = MultiHeadAttention(8, num_heads=2)
-        >>> with stepping(layer):
-        ...     layer.fused is None
-        False
-        >>> layer.fused is None
-        True
-    """
-    layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    with evaluating(model):
-        try:
-            for layer in layers:
-                layer.fuse()
-            yield
-        finally:
-            for layer in layers:
-                layer.fused = None
 
 
 def check_source(source: Tensor, source_mask: Tensor) -> None:

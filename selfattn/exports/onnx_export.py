@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from selfattn.attention.masks import unread
 from selfattn.errors import UserError
 from selfattn.exports.onnx_graphs import StartGraph, StepGraph, exportable
 from selfattn.exports.state_tensors import completed, first_of, tensors_of
@@ -45,7 +46,7 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
     except ImportError as error:
         raise UserError(f"onnx: the package {error.name} is missing; pip install 'selfattn[onnx]'") from None
     # With gradients a cache is joined, without them it grows in place, which a graph cannot say.
-    with _quiet(), torch.enable_grad():
+    with _quiet(), torch.enable_grad(), unread():
         first, *examples = _examples(model)
         graph = exportable(model)
         source = torch.ones(_SIZES[-1][:2], dtype=torch.int64)

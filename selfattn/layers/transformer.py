@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue, MultiHeadAttention
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask
 from selfattn.layers.dropout import Dropout
 
 Norm = Literal["layer", "rms"]
@@ -85,13 +87,13 @@ class BlockOutput(NamedTuple):
 
     Attributes:
         x: ``[b i d]``.
-        cache: keys and values of the self-attention, those handed in and the new ones.
+        cache: keys and values of the self-attention, the earlier ones and the new ones.
         self_weights: ``[b h i j]``, or None where not asked for.
         cross_weights: ``[b h i s]``, or None.
     """
 
     x: Tensor
-    cache: KeyValue
+    cache: Cache
     self_weights: Tensor | None
     cross_weights: Tensor | None
 
@@ -141,14 +143,12 @@ class TransformerBlock(nn.Module):
         self,
         x: Tensor,
         *,
-        cache: KeyValue | None = None,
-        mask: Tensor | None = None,
+        cache: Cache | None = None,
+        mask: Tensor | Mask | None = None,
         causal: bool = False,
         positions: Tensor | None = None,
         memory: KeyValue | None = None,
-        memory_mask: Tensor | None = None,
-        bias: Tensor | None = None,
-        memory_bias: Tensor | None = None,
+        memory_mask: Tensor | Mask | None = None,
         need_weights: bool = False,
     ) -> BlockOutput:
         """Run the block.
@@ -161,23 +161,19 @@ class TransformerBlock(nn.Module):
             positions: of ``x``, ``[i]`` or ``[b i]``; needed with a cache where the attention uses positions.
             memory: what the cross-attention attends to, projected by :meth:`project_memory`.
             memory_mask: broadcastable to ``[b h i s]``.
-            bias: added to the scores of the self-attention, broadcastable to ``[b h i j]``; default nothing.
-            memory_bias: likewise of the cross-attention, broadcastable to ``[b h i s]``.
             need_weights: return the weights of both attentions.
         """
         h = self.self_attn_norm(x) if self.norm_first else x
-        query, new = self.self_attn.project_both(h, positions)
-        cache = new if cache is None else cache.append(new)
+        new = self.self_attn.project_context(h, positions)
+        cache = Cache(new) if cache is None else cache.append(new)
         attended, self_weights = self.self_attn(
-            h, cache, query=query, mask=mask, bias=bias, causal=causal, positions=positions, need_weights=need_weights
+            h, cache.entries, mask=mask, causal=causal, positions=positions, need_weights=need_weights
         )
         x = self._join(x, attended, self.self_attn_norm)
         cross_weights = None
         if self.cross_attn is not None and self.cross_attn_norm is not None:
             h = self.cross_attn_norm(x) if self.norm_first else x
-            attended, cross_weights = self.cross_attn(
-                h, memory, mask=memory_mask, bias=memory_bias, need_weights=need_weights
-            )
+            attended, cross_weights = self.cross_attn(h, memory, mask=memory_mask, need_weights=need_weights)
             x = self._join(x, attended, self.cross_attn_norm)
         h = self.feed_forward_norm(x) if self.norm_first else x
         x = self._join(x, self.feed_forward(h), self.feed_forward_norm)

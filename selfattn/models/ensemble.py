@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self, cast
+from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +43,6 @@ class EnsembleState(DecoderState):
     """The state of each model."""
 
     parts: tuple[DecoderState, ...]
-
-    def prepared(self) -> Self:
-        """Prepare each."""
-        return replace(self, parts=tuple(part.prepared() for part in self.parts))
 
 
 class Ensemble(Seq2Seq):

@@ -1,6 +1,6 @@
-"""The one protocol of all sequence-to-sequence models: encode, start, step, forward.
+"""The protocol of all sequence-to-sequence models: encode, start, advance, step, forward.
 
-Decoding, training, evaluation and the comparison know nothing of a model but this page.
+Decoding, training, evaluation and comparison know a model by this file alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
+from selfattn.attention.cache import Cache
 from selfattn.layers import RecurrentState
 
 
@@ -41,15 +42,17 @@ OF_SOURCE = {"of_source": True}
 def _reorder(tree: Any, index: Tensor, sources: Tensor | None) -> Any:
     if isinstance(tree, tuple):
         return tuple(_reorder(part, index, sources) for part in tree)
-    if isinstance(tree, (Tensor, KeyValue)):
+    if isinstance(tree, Cache):
+        return tree.reorder(index)
+    if isinstance(tree, Tensor | KeyValue):
         if index is sources and len(index) == len(tree.key if isinstance(tree, KeyValue) else tree):
             return tree  # all of them stay, in their order
         return tree.reorder(index) if isinstance(tree, KeyValue) else tree.index_select(0, index)
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         parts = {}
         for field in dataclasses.fields(tree):
-            own = index if sources is None or "of_source" not in field.metadata else sources
-            parts[field.name] = _reorder(getattr(tree, field.name), own, sources)
+            rows = index if sources is None or "of_source" not in field.metadata else sources
+            parts[field.name] = _reorder(getattr(tree, field.name), rows, sources)
         return type(tree)(**parts)
     return tree
 
@@ -60,13 +63,6 @@ class Memory(Reorderable):
 
 class DecoderState(Reorderable):
     """What a decoder carries from step to step; each family has its own frozen dataclass."""
-
-    def prepared(self) -> Self:
-        """Return the state for many steps, or many layers: what is the same at each of them, found out once.
-
-        The logits are the same but for rounding. By default it is the state itself.
-        """
-        return self
 
 
 @dataclass(frozen=True)
@@ -181,10 +177,7 @@ class Seq2Seq(nn.Module, ABC):
         """
         if type(self).advance is Seq2Seq.advance:
             return None
-        state = self.start(self.encode(source, source_mask))
-        if source_mask.is_cpu:  # a device would have to be waited for
-            state = state.prepared()
-        return self.advance(target_in, state)[0]
+        return self.advance(target_in, self.start(self.encode(source, source_mask)))[0]
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]`` for given target inputs ``[b t]``, which begin with ``<bos>``."""

@@ -24,6 +24,7 @@ from selfattn.attention import (
     make_score,
     scaled_dot,
 )
+from selfattn.attention.cache import Cache
 from selfattn.errors import UserError
 
 Close = Callable[[Tensor, Tensor], None]
@@ -482,8 +483,8 @@ class TestErrors:
         with_positions = KeyValue(x(2, 3, 5, 4), x(2, 3, 5, 4), torch.arange(5))
         without = KeyValue(x(2, 3, 5, 4), x(2, 3, 5, 4))
         for old, new in ((with_positions, without), (without, with_positions)):
-            with pytest.raises(ValueError, match=re.escape("KeyValue.append: expected positions on both")):
-                old.append(new)
+            with pytest.raises(ValueError, match=re.escape("Cache.append: expected positions on both")):
+                Cache(old).append(new)
 
 
 class TestLayer:
@@ -529,7 +530,7 @@ class TestLayer:
     def test_a_cache_grows_position_by_position(self) -> None:
         first = KeyValue(torch.zeros(2, 3, 5, 4), torch.zeros(2, 3, 5, 7), torch.arange(5))
         second = KeyValue(torch.ones(2, 3, 1, 4), torch.ones(2, 3, 1, 7), torch.tensor([[5], [2]]))
-        grown = first.append(second)
+        grown = Cache(first).append(second).entries
         assert grown.key.shape == (2, 3, 6, 4)
         assert grown.value.shape == (2, 3, 6, 7)
         assert grown.key[:, :, :5].eq(0).all()

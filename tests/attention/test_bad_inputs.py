@@ -14,7 +14,6 @@ from selfattn.attention import (
     Additive,
     Alibi,
     Dot,
-    KeyValue,
     MultiHeadAttention,
     Score,
     attend,
@@ -22,6 +21,7 @@ from selfattn.attention import (
     make_position,
     scaled_dot,
 )
+from selfattn.attention.cache import Cache
 from selfattn.attention.layer import _check_bias
 from selfattn.attention.scores import check_score, make_score
 
@@ -111,11 +111,10 @@ def test_a_cache_whose_keys_all_stand_at_0_is_refused() -> None:
     position = make_position("rotary", dim=8, num_heads=2)
     layer = MultiHeadAttention(8, num_heads=2, position=position)  # type: ignore[arg-type]  # rotary is one
     first, next_one = torch.randn(1, 1, 8), torch.randn(1, 1, 8)
-    cache = layer.project_context(first)
+    cache = Cache(layer.project_context(first))
     with pytest.raises(ValueError, match="projected without positions, as if they stood at 0"):
         cache.append(layer.project_context(next_one))
-    grown = cache.append(layer.project_context(next_one, torch.tensor([1])))
-    assert isinstance(grown, KeyValue)
+    grown = cache.append(layer.project_context(next_one, torch.tensor([1]))).entries
     both = layer(torch.cat([first, next_one], 1), causal=True).output
     torch.testing.assert_close(layer(next_one, grown).output, both[:, 1:])
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 from selfattn.attention import attend, causal_mask, key_mask, padding_mask, sliding_window_mask
-from selfattn.attention.masks import HIDDEN, allowed_mask, check_broadcasts, hide_keys
+from selfattn.attention.masks import Mask, as_mask, check_broadcasts, unread
 
 
 def drawn(picture: str) -> Tensor:
@@ -74,15 +77,22 @@ def test_masks_combine_with_and() -> None:
     assert torch.equal(both[1, 0], drawn("x.. xx. .x."))
 
 
-def test_a_mask_and_causal_are_one_mask() -> None:
-    mask = drawn("x.x")
-    assert allowed_mask(2, 3, mask=None, causal=False) is None
-    assert allowed_mask(2, 3, mask=mask, causal=False) is mask
-    assert torch.equal(allowed_mask(2, 3, mask=mask, causal=True), drawn("x.. x.x"))  # type: ignore[arg-type]  # may be None for mypy
-    assert torch.equal(allowed_mask(2, 3, mask=None, causal=True), drawn("xx. xxx"))  # type: ignore[arg-type]  # may be None for mypy
-    # The one query of a cached step is the last: nothing to hide, nothing to build.
-    assert allowed_mask(1, 3, mask=None, causal=True) is None
-    assert allowed_mask(1, 3, mask=mask, causal=True) is mask
+@pytest.mark.parametrize(
+    ("mask", "i", "picture", "is_safe"),
+    [
+        (None, 2, "xx. xxx", True),
+        (None, 4, "... x.. xx. xxx", False),  # a query before all keys sees none
+        ("x.x", 2, "x.. x.x", False),
+        ("x.x", 1, "x.x", True),  # the one query of a cached step is the last: nothing to hide
+    ],
+)
+def test_a_mask_and_causal_are_one_mask(mask: str | None, i: int, picture: str, is_safe: bool) -> None:
+    written = Mask(causal=True) if mask is None else replace(Mask.safe(drawn(mask)), causal=True)
+    written = written.for_sizes(i, 3)
+    assert not written.causal
+    assert torch.equal(written.allowed, drawn(picture))  # type: ignore[arg-type]  # may be None for mypy
+    assert (written.additive is not None) == is_safe
+    assert Mask(causal=True).for_sizes(1, 3).allowed is None
 
 
 def test_true_means_may_attend() -> None:
@@ -90,17 +100,46 @@ def test_true_means_may_attend() -> None:
     assert attend(zeros, zeros, value, mask=drawn("xx. x.x ..x")).output.flatten().tolist() == [3.0, 5.0, 8.0]
 
 
-def test_a_mask_is_said_in_the_cheapest_way_that_is_true() -> None:
-    """All real: nothing; every row has a real token: a bias; a row without any: the mask itself."""
-    assert hide_keys(drawn("xx xx")) == (None, None)
-    mask, bias = hide_keys(drawn("x. xx"))
-    assert mask is None
-    assert bias is not None
-    assert torch.equal(bias, torch.tensor([[0.0, HIDDEN], [0.0, 0.0]])[:, None, None])
-    mask, bias = hide_keys(drawn(".. xx"))
-    assert bias is None
-    assert mask is not None
-    assert torch.equal(mask, drawn(".. xx")[:, None, None])
+def test_a_key_mask_knows_what_it_hides() -> None:
+    """All real: nothing; a real token in every row: numbers to add; a row without any: the mask alone."""
+    assert Mask.of_keys(drawn("xx xx")) == Mask()
+    hiding = Mask.of_keys(drawn("x. xx"))
+    assert torch.equal(hiding.allowed, drawn("x. xx")[:, None, None])  # type: ignore[arg-type]  # may be None for mypy
+    assert hiding.additive.tolist() == [[[[0.0, -math.inf]]], [[[0.0, 0.0]]]]  # type: ignore[union-attr]  # likewise
+    blind = Mask.of_keys(drawn(".. xx"))
+    assert blind.additive is None
+    assert torch.equal(blind.allowed, drawn(".. xx")[:, None, None])  # type: ignore[arg-type]  # likewise
+    with unread():
+        assert Mask.of_keys(drawn("xx xx")).allowed is not None
+
+
+def test_a_mask_object_is_taken_as_it_is() -> None:
+    mask = Mask.safe(drawn("xx")[:, None, None])
+    assert as_mask(mask, False, (1, 1, 2, 2)) is mask
+    assert as_mask(mask, True, (1, 1, 2, 2)) == replace(mask, causal=True)
+    assert as_mask(None, True, (1, 1, 2, 2)) == Mask(causal=True)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_is_known_of_a_mask_changes_no_output(need_weights: bool, causal: bool) -> None:
+    query, key, value = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 5, 7), torch.randn(2, 3, 5, 11)
+    tokens, bias = padding_mask(torch.tensor([3, 5]), 5), torch.randn(3, 5, 5)
+    for added in (None, bias):
+        shared = {"bias": added, "causal": causal, "need_weights": need_weights}
+        known = attend(query, key, value, mask=Mask.of_keys(tokens), **shared)  # type: ignore[arg-type]  # of several types
+        plain = attend(query, key, value, mask=key_mask(tokens), **shared)  # type: ignore[arg-type]  # likewise
+        torch.testing.assert_close(known.output, plain.output)
+        if plain.weights is not None and known.weights is not None:
+            torch.testing.assert_close(known.weights, plain.weights)
+
+
+def test_a_mask_of_something_else_is_named() -> None:
+    zeros = torch.zeros(3, 1, 2, 4)
+    with pytest.raises(TypeError, match=r"got numpy.ndarray; make it a tensor: torch.as_tensor\(mask\)"):
+        attend(zeros, zeros, zeros, mask=drawn("xx xx").numpy())  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(ValueError, match=r"a mask of tokens \[b s\] hides keys as key_mask\(mask\)"):
+        attend(zeros, zeros, zeros, mask=drawn("x. xx xx"))
 
 
 def test_five_axes_are_one_too_many() -> None:

@@ -159,25 +159,6 @@ def test_what_is_no_linear_layer_does_not_convert() -> None:
         attention_to_torch(adapted(layer, 12))
 
 
-def test_plain_projections_are_joined_and_others_left_alone(close: Close) -> None:
-    x = torch.randn(2, 5, 12)
-    for settings in ({}, {"bias": False}, {"num_kv_heads": 1, "qk_norm": True, "position": Rotary(4)}):
-        layer = MultiHeadAttention(12, num_heads=3, **settings)  # type: ignore[arg-type]  # of several types
-        names, apart = list(layer.state_dict()), layer(x).output
-        assert layer.project_both(x)[0] is None
-        layer.fuse()
-        query, own = layer.project_both(x)
-        assert query is not None
-        close(layer(x, own, query=query).output, apart)
-        assert list(layer.state_dict()) == names
-    tuned = adapted(MultiHeadAttention(12, num_heads=3), 12)
-    tuned.fuse()
-    assert tuned.fused is None
-    bare = MultiHeadAttention(12, num_heads=3, project=False)
-    bare.fuse()
-    assert bare.fused is None
-
-
 def test_what_was_made_of_fewer_rows_serves_several_each(close: Close) -> None:
     layer = MultiHeadAttention(12, 7, num_heads=3)
     x, context = torch.randn(6, 5, 12), torch.randn(2, 11, 7)

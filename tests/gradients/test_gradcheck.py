@@ -22,6 +22,7 @@ from selfattn.attention import (
     attend,
     make_score,
 )
+from selfattn.attention.cache import Cache
 
 SCORES = ["dot", "scaled_dot", "general", "additive", "concat", "location"]
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
@@ -144,8 +145,8 @@ def test_cache(position: str) -> None:
     past, now = leaf(1, 3, 4), leaf(1, 1, 4)
 
     def step() -> Tensor:
-        cache = layer.project_context(past).append(layer.project_context(now, torch.tensor([3])))
-        output: Tensor = layer(now, cache, causal=True).output
+        cache = Cache(layer.project_context(past)).append(layer.project_context(now, torch.tensor([3])))
+        output: Tensor = layer(now, cache.entries, causal=True).output
         return output
 
     check(step, [past, now, *layer.parameters()])

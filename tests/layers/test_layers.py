@@ -112,7 +112,7 @@ def test_a_block_goes_on_from_its_cache(close: Close, position: Any, window: int
     mask = None if window is None else sliding_window_mask(7, 7, window)
     whole = block(x, mask=mask, causal=window is None)
     close(torch.cat(pieces, dim=1), whole.x)
-    close(cache.key, whole.cache.key)
+    close(cache.entries.key, whole.cache.entries.key)
     close(cache.value, whole.cache.value)
 
 
@@ -160,17 +160,3 @@ def test_a_block_normalises_first_unless_told_otherwise() -> None:
             for parameter in last.parameters():
                 nn.init.zeros_(parameter)
         torch.testing.assert_close(block(x).x, expected, rtol=0, atol=1e-4)
-
-
-def test_joined_projections_are_computed_once() -> None:
-    block = TransformerBlock(4, self_attn=MultiHeadAttention(4, num_heads=2), feed_forward=FeedForward(4, 5)).eval()
-    x, called = torch.randn(2, 3, 4), list[str]()
-    for name in ("q_proj", "k_proj", "v_proj"):
-        getattr(block.self_attn, name).register_forward_hook(lambda *_, name=name: called.append(name))
-    with torch.no_grad():
-        expected = block(x, causal=True).x
-        assert sorted(called) == ["k_proj", "q_proj", "v_proj"]
-        called.clear()
-        block.self_attn.fuse()
-        torch.testing.assert_close(block(x, causal=True).x, expected)
-    assert called == []

@@ -16,15 +16,16 @@ from torch import Tensor
 from selfattn.attention import (
     Alibi,
     AttentionPosition,
-    KeyValue,
     MultiHeadAttention,
     RelativeBias,
     Rotary,
     key_mask,
     make_score,
 )
+from selfattn.attention.cache import Cache
 
 Close = Callable[[Tensor, Tensor], None]
+
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 WIDTH = 4  # of a head
 
@@ -132,14 +133,14 @@ def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
 ) -> None:
     layer, x = case.layer, case.x
     whole = layer(x, causal=True, need_weights=need_weights)
-    cache: KeyValue | None = None
+    cache: Cache | None = None
     start, i = 0, x.shape[1]
     while start < i:
         end = data.draw(st.integers(start + 1, i))
         part, positions = x[:, start:end], torch.arange(start, end)
         new = layer.project_context(part, positions)
-        cache = new if cache is None else cache.append(new)
-        output, weights = layer(part, cache, causal=True, need_weights=need_weights)
+        cache = Cache(new) if cache is None else cache.append(new)
+        output, weights = layer(part, cache.entries, causal=True, need_weights=need_weights)
         close(output, whole.output[:, start:end])
         if need_weights:
             close(weights, whole.weights[:, :, start:end, :end])

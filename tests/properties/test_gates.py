@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -124,22 +125,23 @@ class CountsPadding(Stepped):
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         logits, new = self.inner.step(token, state)
-        return logits * (1 + 0.01 * new.memory_mask.shape[-1]), new  # type: ignore[attr-defined]  # the state of this model
+        return logits * (1 + 0.01 * new.memory.key.shape[2]), new  # type: ignore[attr-defined]  # the state of this model
 
 
 class ForgetsPositions(Cheat):
     """Step by step every token stands at the same place."""
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        logits, new = self.inner.step(token, state)
-        return logits, replace(new, position=0 * new.position)  # type: ignore[attr-defined,type-var]  # the state of this model
+        position = self.inner.decoder.embed.position  # type: ignore[union-attr]  # the decoder of this model
+        with patch.object(position, "forward", lambda places: type(position).forward(position, 0 * places)):
+            return self.inner.step(token, state)
 
 
 def without_causal_mask(model: Seq2Seq) -> Seq2Seq:
     """Switch the decoder's causal mask off."""
 
     def unmasked(forward: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *inputs, causal=False, **named: forward(*inputs, **named)
+        return lambda *inputs, mask=None, **named: forward(*inputs, **named)
 
     for layer in model.decoder.layers:  # type: ignore[union-attr]  # an encoder-decoder
         layer.self_attn.forward = unmasked(layer.self_attn.forward)  # type: ignore[union-attr]  # a Transformer's layer

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, load_model, save_model
 from torch import Tensor
 
 from selfattn.attention import MultiHeadAttention
-from selfattn.decoding.inputs import stepping
+from selfattn.decoding.stepping import stepping
 from selfattn.layers import RecurrentStack
 from selfattn.models.protocol import DecoderState, Seq2Seq
 
@@ -121,27 +121,24 @@ def test_rows_can_be_picked_and_repeated_midway(
 @few
 @given(lengths=lengths_of_rows, t=target_length, seed=seeds)
 @torch.no_grad()
-def test_a_prepared_state_says_the_same(
+def test_joined_projections_compute_the_same(
     close: Close, zoo: Any, variant: str, lengths: list[int], t: int, seed: int
 ) -> None:
-    """With masks said in the cheapest way, and with projections joined."""
     model, case = zoo.model(variant), zoo.case(lengths, t, seed)
     for shown in (case, case.padded(max(lengths) + 2, 5)):
-        with stepping(model):
-            state = model.start(model.encode(shown.source, shown.source_mask)).prepared()
-            stepped, _ = step_through(model, state, shown.target)
+        with stepping(model) as stepper:
+            state = stepper.start(stepper.encode(shown.source, shown.source_mask))
+            stepped, _ = step_through(stepper, state, shown.target)
         close(stepped, logits_of(model, case))
 
 
 @few
-@given(lengths=st.lists(st.sampled_from(PRIMES), min_size=3, max_size=3), seed=seeds, prepared=st.booleans())
+@given(lengths=st.lists(st.sampled_from(PRIMES), min_size=3, max_size=3), seed=seeds)
 @torch.no_grad()
-def test_hypotheses_share_their_source(
-    close: Close, zoo: Any, variant: str, lengths: list[int], seed: int, prepared: bool
-) -> None:
+def test_hypotheses_share_their_source(close: Close, zoo: Any, variant: str, lengths: list[int], seed: int) -> None:
     model, case = zoo.model(variant), zoo.case(lengths, 5, seed)
     state = model.start(model.encode(case.source, case.source_mask))
-    _, state = step_through(model, state.prepared() if prepared else state, case.target[:, :2])
+    _, state = step_through(model, state, case.target[:, :2])
     # Two hypotheses for each sentence, then the second and the third sentence go on, their hypotheses crossed.
     state = state.reorder(torch.tensor([0, 0, 1, 1, 2, 2]), sources=torch.tensor([0, 1, 2]))
     _, state = step_through(model, state, case.target[[0, 1, 1, 2, 2, 0], 2:4])

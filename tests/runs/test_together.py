@@ -34,7 +34,7 @@ def test_the_probabilities_are_the_mean(close: Callable[[Tensor, Tensor], None])
     together = Ensemble(models)
     logits = together(source, target_in, source_mask=source > 0)
     close(logits.exp(), torch.stack(each).mean(dim=0))
-    state = together.start(together.encode(source, source > 0)).prepared()
+    state = together.start(together.encode(source, source > 0))
     for place in range(3):
         stepped, state = together.step(target_in[:, place], state)
         close(stepped, logits[:, place])

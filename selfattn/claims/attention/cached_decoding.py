@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from selfattn.claims.sequences import BOS, random_symbols, vocabulary
-from selfattn.decoding.inputs import stepping
+from selfattn.decoding.stepping import stepping
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.protocol import Seq2Seq
@@ -47,13 +47,13 @@ def one_against_all(num_heads: int, prefixes: Sequence[int], seed: int, *, turns
 @torch.inference_mode()
 def seconds_a_token(model: Seq2Seq, source: Tensor) -> Iterator[float]:
     """Read a prefix, write some tokens and give their processor time; then go on from there."""
-    state = model.start(model.encode(source, torch.ones_like(source, dtype=torch.bool))).prepared()
+    state = model.start(model.encode(source, torch.ones_like(source, dtype=torch.bool)))
     token = torch.full((len(source),), BOS)
-    with stepping(model):
+    with stepping(model) as stepper:
         while True:
             started = time.process_time()
             for _ in range(WRITTEN):
-                logits, state = model.step(token, state)
+                logits, state = stepper.step(token, state)
                 token = logits.argmax(dim=-1)
             yield (time.process_time() - started) / WRITTEN
 
@@ -62,4 +62,4 @@ def seconds_a_token(model: Seq2Seq, source: Tensor) -> Iterator[float]:
 def cached_numbers(model: Any, source: Tensor) -> int:
     """Count the numbers that a decoder keeps of what it has read: keys and values of every layer."""
     memory = model.encode(source, torch.ones_like(source, dtype=torch.bool))
-    return sum(one.key.numel() + one.value.numel() for one in memory.caches)
+    return sum(cache.entries.key.numel() + cache.entries.value.numel() for cache in memory.caches)

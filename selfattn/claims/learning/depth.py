@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask
 from selfattn.claims.claim import Arm, Claim, Found
 from selfattn.claims.drawing import across_arms, chart, percent, table
 from selfattn.claims.rules import MARGIN, contrast, minus
@@ -41,14 +43,12 @@ class Skipless(nn.Module):
         super().__init__()
         self.block = block
 
-    def forward(
-        self, x: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, need_weights: bool = False
-    ) -> BlockOutput:
+    def forward(self, x: Tensor, *, mask: Mask | None = None, need_weights: bool = False) -> BlockOutput:
         """Run the parts on ``[b i d]``; weights are not asked for."""
         block, h = self.block, self.block.self_attn_norm(x)
-        cache = block.self_attn.project_context(h)
-        x = block.feed_forward(block.feed_forward_norm(block.self_attn(h, cache, mask=mask, bias=bias).output))
-        return BlockOutput(x, cache, None, None)
+        context = block.self_attn.project_context(h)
+        x = block.feed_forward(block.feed_forward_norm(block.self_attn(h, context, mask=mask).output))
+        return BlockOutput(x, Cache(context), None, None)
 
 
 @register.claim("depth")

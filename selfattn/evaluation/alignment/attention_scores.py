@@ -17,7 +17,7 @@ from torch import Tensor
 from selfattn.data.batches import batches
 from selfattn.data.examples import Example
 from selfattn.data.pairs import Span
-from selfattn.decoding.inputs import evaluating
+from selfattn.decoding.stepping import evaluating
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment

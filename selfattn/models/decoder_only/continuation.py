@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -35,10 +34,6 @@ class BegunState(DecoderState):
 
     text: DecoderState
     last: Tensor | None
-
-    def prepared(self) -> Self:
-        """Prepare what is read."""
-        return replace(self, text=self.text.prepared())
 
 
 class Continuation(Seq2Seq):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue
-from selfattn.attention.masks import hide
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask, all_real
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
 
@@ -21,33 +20,22 @@ class PrefixMemory(Memory):
 
     Attributes:
         caches: by layer, keys ``[b h s e]``.
-        mask: bool ``[b s]``, True for real tokens.
+        mask: bool ``[b s]``: which of the keys are real tokens; None: all of them.
+        positions: int64 ``[b s]``: where each key stands in its row's text, padding not counted.
     """
 
-    caches: tuple[KeyValue, ...]
-    mask: Tensor
+    caches: tuple[Cache, ...]
+    mask: Tensor | None
+    positions: Tensor
 
 
 @dataclass(frozen=True)
 class PrefixState(DecoderState):
-    """Keys and values of everything read so far.
+    """Keys and values of everything read so far, as in :class:`PrefixMemory`."""
 
-    Attributes:
-        caches: by layer.
-        mask: bool ``[b j]``: which of the keys are real tokens; None: all of them.
-        positions: int64 ``[b j]``: where each key stands in its row's text, padding not counted.
-        is_prepared: whether a step may say its mask as a bias; default False.
-    """
-
-    caches: tuple[KeyValue, ...]
+    caches: tuple[Cache, ...]
     mask: Tensor | None
     positions: Tensor
-    is_prepared: bool = False
-
-    def prepared(self) -> Self:
-        """Leave the mask out where it hides nothing."""
-        hides = self.mask is not None and not self.mask.all()
-        return replace(self, mask=self.mask if hides else None, is_prepared=True)
 
 
 class DecoderOnly(Seq2Seq):
@@ -88,13 +76,14 @@ class DecoderOnly(Seq2Seq):
     def encode(self, source: Tensor, source_mask: Tensor) -> PrefixMemory:
         """Read the sources and keep keys and values of every layer."""
         positions = _positions(source_mask)
-        _, caches, _ = self._read(source, source_mask, positions, prefix=source.shape[1])
-        return PrefixMemory(caches, source_mask)
+        mask = None if all_real(source_mask) else source_mask
+        _, caches, _ = self._read(source, mask, positions, prefix=source.shape[1])
+        return PrefixMemory(caches, mask, positions)
 
     def start(self, memory: Memory) -> PrefixState:
         """Go on from the source."""
         assert isinstance(memory, PrefixMemory)
-        return PrefixState(memory.caches, memory.mask, _positions(memory.mask))
+        return PrefixState(memory.caches, memory.mask, memory.positions)
 
     def advance(
         self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
@@ -109,9 +98,9 @@ class DecoderOnly(Seq2Seq):
             mask = torch.cat([state.mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
         positions = torch.cat([state.positions, new], dim=1)
         x, caches, weights = self._read(
-            tokens, mask, positions, caches=state.caches, as_bias=state.is_prepared, need_weights=need_weights
+            tokens, mask, positions, caches=state.caches, sees_itself=True, need_weights=need_weights
         )
-        return Decoded(x, self.output, weights), PrefixState(caches, mask, positions, state.is_prepared)
+        return Decoded(x, self.output, weights), PrefixState(caches, mask, positions)
 
     def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded:
         """Read source and target in one pass."""
@@ -133,14 +122,11 @@ class DecoderOnly(Seq2Seq):
 
     def _read_pair(
         self, source: Tensor, target_in: Tensor, source_mask: Tensor, *, need_weights: bool = False
-    ) -> tuple[Tensor, tuple[KeyValue, ...], tuple[Tensor, ...]]:
+    ) -> tuple[Tensor, tuple[Cache, ...], tuple[Tensor, ...]]:
         mask = torch.cat([source_mask, torch.ones_like(target_in, dtype=torch.bool)], dim=1)
         tokens, positions = torch.cat([source, target_in], dim=1), _positions(mask)
-        is_real = source_mask.is_cpu and bool(source_mask.all())  # a device would have to be waited for
-        # What stands at padding sees the first token, where there is one.
-        as_bias = is_real or (source_mask.is_cpu and bool(source_mask[:, 0].all()))
-        hides = None if is_real else mask
-        return self._read(tokens, hides, positions, prefix=source.shape[1], as_bias=as_bias, need_weights=need_weights)
+        hiding = None if all_real(source_mask) else mask
+        return self._read(tokens, hiding, positions, prefix=source.shape[1], need_weights=need_weights)
 
     def _read(
         self,
@@ -148,38 +134,39 @@ class DecoderOnly(Seq2Seq):
         mask: Tensor | None,
         positions: Tensor,
         *,
-        caches: tuple[KeyValue, ...] | None = None,
+        caches: tuple[Cache, ...] | None = None,
         prefix: int = 0,
-        as_bias: bool = False,
+        sees_itself: bool = False,
         need_weights: bool = False,
-    ) -> tuple[Tensor, tuple[KeyValue, ...], tuple[Tensor, ...]]:
+    ) -> tuple[Tensor, tuple[Cache, ...], tuple[Tensor, ...]]:
         """Read ``tokens [b i]``, the last of the keys that ``mask [b j]`` and ``positions [b j]`` describe.
 
-        Without a mask all keys are real. As a bias is said which keys may be seen where every token sees itself.
+        Without a mask all keys are real. ``sees_itself`` says that all of ``tokens`` are.
         """
         i = tokens.shape[1]
-        own_positions = positions[:, positions.shape[1] - i :]
-        x = self.embed(tokens, own_positions)
+        new_positions = positions[:, positions.shape[1] - i :]
+        x = self.embed(tokens, new_positions)
         if mask is not None:
             x = x.masked_fill(~mask[:, -i:, None], 0.0)
-        allowed = bias = None
-        if mask is not None or self.window is not None or i > 1:
-            seen = self._allowed(own_positions, positions, mask, prefix)[:, None]
-            allowed, bias = (None, hide(seen)) if as_bias else (seen, None)
-        new_caches: list[KeyValue] = []
+        attention = Mask(causal=True)
+        if mask is not None or self.window is not None or (self.bidirectional_prefix and prefix):
+            allowed = self._allowed(new_positions, positions, mask, prefix)[:, None]
+            # What stands at padding sees the row's first token, where that is real.
+            is_safe = sees_itself or mask is None or all_real(mask[:, 0])
+            attention = Mask.safe(allowed) if is_safe else Mask(allowed)
+        new_caches: list[Cache] = []
         weights: list[Tensor] = []
         for number, layer in enumerate(self.layers):
-            x, cache, own, _ = layer(
+            x, cache, layer_weights, _ = layer(
                 x,
                 cache=None if caches is None else caches[number],
-                mask=allowed,
-                bias=bias,
-                positions=own_positions,
+                mask=attention,
+                positions=new_positions,
                 need_weights=need_weights,
             )
             new_caches.append(cache)
-            if own is not None:
-                weights.append(own)
+            if layer_weights is not None:
+                weights.append(layer_weights)
         if self.norm is not None:
             x = self.norm(x)
         return x, tuple(new_caches), tuple(weights)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue, MultiHeadAttention, key_mask
-from selfattn.attention.masks import hide_keys
+from selfattn.attention import KeyValue, MultiHeadAttention
+from selfattn.attention.masks import Mask
 from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding
 from selfattn.layers.dropout import Dropout
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
@@ -107,22 +107,13 @@ class RNNState(DecoderState):
         recurrent: for each layer its parts; None before the first step where it starts from zero.
         fed: ``[b d]``: the source's summary (peeky) or the last attentional vector (input feeding); None without.
         memory: keys and values of the source; None without attention.
-        memory_mask: bool ``[b 1 1 s]``: which of them may be seen; None: all of them.
-        memory_bias: what to add to the attention's scores, ``[b 1 1 s]``; default nothing.
+        memory_mask: which of them may be seen; None without attention.
     """
 
     recurrent: RecurrentState | None
     fed: Tensor | None
     memory: KeyValue | None = field(default=None, metadata=OF_SOURCE)
-    memory_mask: Tensor | None = field(default=None, metadata=OF_SOURCE)
-    memory_bias: Tensor | None = field(default=None, metadata=OF_SOURCE)
-
-    def prepared(self) -> Self:
-        """Say masks in the cheapest way."""
-        if self.memory_mask is None:
-            return self
-        mask, bias = hide_keys(self.memory_mask[:, 0, 0])
-        return replace(self, memory_mask=mask, memory_bias=bias)
+    memory_mask: Mask | None = field(default=None, metadata=OF_SOURCE)
 
 
 class RNNParts(NamedTuple):
@@ -150,6 +141,11 @@ class RNNDecoder(Decoder, ABC):
         super().__init__()
         self.embed, self.stack, self.bridge, self.output = parts[:4]
         self.dropout = Dropout(parts.dropout)
+
+    def first_state(self, memory: EncoderMemory, attention: MultiHeadAttention, fed: Tensor | None = None) -> RNNState:
+        """Make the first state of a decoder that attends to the memory, projected once."""
+        projected = attention.project_context(memory.states)
+        return RNNState(self.bridge(memory), fed, projected, Mask.of_keys(memory.mask))
 
 
 class PlainDecoder(RNNDecoder):
@@ -218,7 +214,7 @@ class AttentionDecoder(RNNDecoder):
         fed = None
         if self.input_feeding and self.combine is not None:
             fed = memory.states.new_zeros(memory.states.shape[0], self.combine.out_features)
-        return RNNState(self.bridge(memory), fed, self.cross_attn.project_context(memory.states), key_mask(memory.mask))
+        return self.first_state(memory, self.cross_attn, fed)
 
     def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]``: at once, or with input feeding one after the other."""
@@ -235,9 +231,7 @@ class AttentionDecoder(RNNDecoder):
         if state.fed is not None:
             x = torch.cat([x, state.fed[:, None]], dim=-1)
         h, recurrent = self.stack(x, state.recurrent)
-        context, weights = self.cross_attn(
-            h, state.memory, mask=state.memory_mask, bias=state.memory_bias, need_weights=need_weights
-        )
+        context, weights = self.cross_attn(h, state.memory, mask=state.memory_mask, need_weights=need_weights)
         joined = torch.cat([context, h], dim=-1)
         if self.combine is not None:
             joined = torch.tanh(self.combine(joined))
@@ -266,9 +260,7 @@ class BahdanauDecoder(RNNDecoder):
 
     def start(self, memory: EncoderMemory) -> RNNState:
         """Make the first state, and project the encoder's states for the attention, once."""
-        return RNNState(
-            self.bridge(memory), None, self.cross_attn.project_context(memory.states), key_mask(memory.mask)
-        )
+        return self.first_state(memory, self.cross_attn)
 
     def forward(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, RNNState]:
         """Read tokens ``[b t]``, one after the other."""
@@ -283,9 +275,7 @@ class BahdanauDecoder(RNNDecoder):
             query = x.new_zeros(x.shape[0], 1, self.stack.hidden_dim)
         else:
             query = state.recurrent[-1][0][:, None]
-        context, weights = self.cross_attn(
-            query, state.memory, mask=state.memory_mask, bias=state.memory_bias, need_weights=need_weights
-        )
+        context, weights = self.cross_attn(query, state.memory, mask=state.memory_mask, need_weights=need_weights)
         h, recurrent = self.stack(torch.cat([x, context], dim=-1), state.recurrent)
         joined = torch.cat([h, context, x], dim=-1)
         return joined, weights, replace(state, recurrent=recurrent)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue, key_mask, sliding_window_mask
-from selfattn.attention.masks import hide, hide_keys
+from selfattn.attention import KeyValue, sliding_window_mask
+from selfattn.attention.cache import Cache
+from selfattn.attention.masks import Mask
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
 from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory
@@ -35,15 +35,13 @@ class TransformerEncoder(Encoder):
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
         """Encode ids ``[b s]`` with mask ``[b s]``."""
-        # Of a device the answer would have to be waited for, and a graph that is exported has none.
-        is_known = source_mask.is_cpu and not torch.compiler.is_exporting()
-        mask, bias = hide_keys(source_mask) if is_known else (key_mask(source_mask), None)
+        mask = Mask.of_keys(source_mask)
         x = self.embed(source)
-        if mask is not None or bias is not None:
+        if mask.allowed is not None:
             x = x.masked_fill(~source_mask[..., None], 0.0)  # what stands at padding is felt nowhere
         weights: list[Tensor] = []
         for layer in self.layers:
-            x, _, self_weights, _ = layer(x, mask=mask, bias=bias, need_weights=need_weights)
+            x, _, self_weights, _ = layer(x, mask=mask, need_weights=need_weights)
             if self_weights is not None:
                 weights.append(self_weights)
         if self.norm is not None:
@@ -58,23 +56,12 @@ class TransformerState(DecoderState):
     Attributes:
         caches: of the self-attention, by layer; None before the first token.
         memory: of the cross-attention, by layer, made once.
-        memory_mask: bool ``[b 1 1 s]``: which of its keys may be seen; None: all of them.
-        position: int64 ``[b]``, of the token that comes next; one number once it is prepared.
-        memory_bias: what to add to the scores of the cross-attention, ``[b 1 1 s]``; default nothing.
+        memory_mask: which of its keys may be seen.
     """
 
-    caches: tuple[KeyValue | None, ...]
+    caches: tuple[Cache | None, ...]
     memory: tuple[KeyValue, ...] = field(metadata=OF_SOURCE)
-    memory_mask: Tensor | None = field(metadata=OF_SOURCE)
-    position: Tensor | int
-    memory_bias: Tensor | None = field(default=None, metadata=OF_SOURCE)
-
-    def prepared(self) -> Self:
-        """Say masks in the cheapest way, and the position, which is that of every row, as one number."""
-        if isinstance(self.position, int):
-            return self
-        mask, bias = (None, None) if self.memory_mask is None else hide_keys(self.memory_mask[:, 0, 0])
-        return replace(self, memory_mask=mask, memory_bias=bias, position=int(self.position[0]))
+    memory_mask: Mask = field(metadata=OF_SOURCE)
 
 
 class TransformerDecoder(Decoder):
@@ -107,8 +94,7 @@ class TransformerDecoder(Decoder):
     def start(self, memory: EncoderMemory) -> TransformerState:
         """Project the memory for every layer, once."""
         projected = tuple(layer.project_memory(memory.states) for layer in self.blocks())
-        position = torch.zeros(memory.mask.shape[0], dtype=torch.int64, device=memory.mask.device)
-        return TransformerState((None,) * len(projected), projected, key_mask(memory.mask), position)
+        return TransformerState((None,) * len(projected), projected, Mask.of_keys(memory.mask))
 
     def blocks(self) -> list[TransformerBlock]:
         """Return the blocks, typed."""
@@ -119,36 +105,32 @@ class TransformerDecoder(Decoder):
     ) -> tuple[Decoded, TransformerState]:
         """Read tokens ``[b t]``, all at once; what came before them is in the caches."""
         assert isinstance(state, TransformerState)
-        t = tokens.shape[1]
-        start = state.position if isinstance(state.position, int) else state.position[:, None]
-        positions = start + torch.arange(t, device=tokens.device)
+        past = 0 if state.caches[0] is None else state.caches[0].length
+        total = past + tokens.shape[1]
+        positions = torch.arange(past, total, device=tokens.device)
         x = self.embed(tokens, positions)
-        seen = t + (0 if state.caches[0] is None else state.caches[0].key.shape[2])
-        mask = bias = None
-        if self.window is not None:
-            near = sliding_window_mask(t, seen, self.window, device=x.device)
-            mask, bias = (None, hide(near)) if isinstance(state.position, int) else (near, None)
-        caches: list[KeyValue] = []
+        mask = Mask(causal=True)
+        if self.window is not None:  # every token sees itself
+            mask = Mask.safe(sliding_window_mask(tokens.shape[1], total, self.window, device=x.device))
+        caches: list[Cache] = []
         self_weights: list[Tensor] = []
         cross_weights: list[Tensor] = []
         for layer, cache, memory in zip(self.blocks(), state.caches, state.memory, strict=True):
-            x, new, own, cross = layer(
+            read = layer(
                 x,
                 cache=cache,
                 mask=mask,
-                bias=bias,
-                causal=self.window is None,
                 positions=positions,
                 memory=memory,
                 memory_mask=state.memory_mask,
-                memory_bias=state.memory_bias,
                 need_weights=need_weights,
             )
-            caches.append(new)
+            x = read.x
+            caches.append(read.cache)
             if need_weights:
-                self_weights.append(own)
-                cross_weights.append(cross)
+                self_weights.append(read.self_weights)
+                cross_weights.append(read.cross_weights)
         if self.norm is not None:
             x = self.norm(x)
-        new_state = replace(state, caches=tuple(caches), position=state.position + t)
+        new_state = replace(state, caches=tuple(caches))
         return Decoded(x, self.output, tuple(self_weights), tuple(cross_weights)), new_state

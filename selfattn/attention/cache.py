@@ -1,0 +1,92 @@
+"""The cache of a decoder: keys and values of the positions read so far, which grow at every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from selfattn.attention.layer import KeyValue
+
+
+@dataclass
+class _Store:
+    """Memory that caches grow into.
+
+    Attributes:
+        memory: ``[capacity b h (e c)]``, keys and values side by side. Positions come first, so that those in use lie
+            in one piece.
+        used: positions taken by the longest cache that lies here.
+    """
+
+    memory: Tensor
+    used: int
+
+    def entries(self, count: int, width: int, positions: Tensor | None) -> KeyValue:
+        """Return the first ``count`` keys, of this width, and values as views."""
+        both = self.memory[:count].permute(1, 2, 0, 3)
+        key, value = torch.split(both, [width, both.shape[-1] - width], dim=-1)
+        return KeyValue(key, value, positions)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Keys and values of all positions read so far.
+
+    Attributes:
+        entries: the keys and values.
+        store: the memory that they are the beginning of; None where they lie by themselves.
+    """
+
+    entries: KeyValue
+    store: _Store | None = None
+
+    @property
+    def length(self) -> int:
+        """Number of positions."""
+        return self.entries.key.shape[-2]
+
+    def append(self, new: KeyValue) -> Cache:
+        """Return the cache with the keys and values of later positions behind it.
+
+        Without gradients it grows in place and is copied only now and then. Caches handed out before stay as they
+        were, also where two go on from the same.
+
+        Raises:
+            ValueError: only one side has positions; or those of the new keys were counted from 0, as if they were the
+                first.
+        """
+        old = self.entries
+        if new.counted_from_zero:
+            raise ValueError(
+                "Cache.append: the new keys were projected without positions, as if they stood at 0, 1, ...; say where "
+                "they stand: project_context(context, positions)"
+            )
+        if (old.positions is None) != (new.positions is None):
+            raise ValueError("Cache.append: expected positions on both sides or on neither, got them on one")
+        positions = None
+        if old.positions is not None and new.positions is not None:
+            # Positions that are the same in every row, [j], may meet those of each row, [b j].
+            rows = max(old.positions.shape[:-1], new.positions.shape[:-1])
+            positions = torch.cat([part.expand(*rows, -1) for part in (old.positions, new.positions)], dim=-1)
+        if torch.is_grad_enabled():
+            return Cache(KeyValue(torch.cat([old.key, new.key], -2), torch.cat([old.value, new.value], -2), positions))
+        length, total, store = self.length, self.length + new.key.shape[-2], self.store
+        if store is None or store.used != length or total > len(store.memory):
+            both = torch.cat([old.key, old.value], dim=-1).permute(2, 0, 1, 3)
+            store = _Store(both.new_empty(2 * total + 14, *both.shape[1:]), length)
+            store.memory[:length] = both
+        store.used = total
+        store.memory[length:total] = torch.cat([new.key, new.value], dim=-1).permute(2, 0, 1, 3)
+        return Cache(store.entries(total, old.key.shape[-1], positions), store)
+
+    def reorder(self, index: Tensor) -> Cache:
+        """Pick rows along the batch axis, int64 ``[new b]``; memory to grow into stays."""
+        if self.store is None:
+            return Cache(self.entries.reorder(index))
+        memory, length = self.store.memory, self.length
+        store = _Store(memory.new_empty(len(memory), len(index), *memory.shape[2:]), length)
+        torch.index_select(memory[:length], 1, index, out=store.memory[:length])
+        positions = self.entries.picked_positions(index)
+        return Cache(store.entries(length, self.entries.key.shape[-1], positions), store)
