@@ -113,7 +113,7 @@ def test_a_block_goes_on_from_its_cache(close: Close, position: Any, window: int
     whole = block(x, mask=mask, causal=window is None)
     close(torch.cat(pieces, dim=1), whole.x)
     close(cache.entries.key, whole.cache.entries.key)
-    close(cache.value, whole.cache.value)
+    close(cache.entries.value, whole.cache.entries.value)
 
 
 def test_weights_come_when_asked_for(close: Close) -> None:

@@ -125,7 +125,9 @@ class CountsPadding(Stepped):
 
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         logits, new = self.inner.step(token, state)
-        return logits * (1 + 0.01 * new.memory.key.shape[2]), new  # type: ignore[attr-defined]  # the state of this model
+        memory = new.memory  # type: ignore[attr-defined]  # the states of these models have one
+        length = (memory[0] if isinstance(memory, tuple) else memory).key.shape[2]
+        return logits * (1 + 0.01 * length), new
 
 
 class ForgetsPositions(Cheat):
