@@ -55,7 +55,7 @@ def completed(state: Any, first: Any, rows: Any) -> Any:
         rows: of the state.
     """
     if state is None and isinstance(first, Tensor):
-        return first.new_zeros(rows, *first.shape[1:])
+        return first if first.shape == (0,) else first.new_zeros(rows, *first.shape[1:])  # positions have no rows
     if isinstance(first, tuple):
         return tuple(completed(*pair, rows) for pair in zip_longest(state or (), first))
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
