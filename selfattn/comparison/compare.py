@@ -173,7 +173,7 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         headline=task.headline,
         matching=matching,
         space=space(jobs.recipe, options.budgets) if options.tune else {},
-        floor=task.stated_floor,
+        baseline=task.stated_baseline,
         tuned=not options.tune,
         threads=options.thread_count,
     )

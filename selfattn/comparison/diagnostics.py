@@ -20,7 +20,7 @@ from selfattn.evaluation.alignment.word_alignment import align_words
 from selfattn.evaluation.cost.decoding import disk_size, peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops
 from selfattn.evaluation.gates.model_gates import model_gates
-from selfattn.evaluation.gates.output_gates import floor_gate, output_gates
+from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
@@ -64,26 +64,26 @@ def ask_gates(
         *output_gates(texts, targets, [output.finished for output in outputs]),
         tests.seen.overlap,
     ]
-    reached = _published_floor(run, task, tests, texts, targets, share)
+    reached = _published_baseline(run, task, tests, texts, targets, share)
     return (*gates, *([reached] if reached else []), *([_overfitting(run, tests)] if thorough else []))
 
 
-def _published_floor(
+def _published_baseline(
     run: Run, task: Task, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
 ) -> Gate | None:
     """Ask for what others reached, where they did the same with a model of this kind."""
     training, data = run.config.training, run.config.data
-    floor = task.published(data).get(run.config.model.architecture)
-    if floor is None:
+    baseline = task.published(data).get(run.config.model.architecture)
+    if baseline is None:
         return None
-    metric = make_metric(floor.metric, task.language)
+    metric = make_metric(baseline.metric, task.language)
     passes = training.epochs if training.items_per_epoch is None else 1
     examples = round(tests.seen.pairs * passes * share)
     if share == 1 and training.max_steps is not None:  # how many pairs so many steps had is not known
         examples = 0
     distinct = min(tests.seen.pairs, examples) if "first" not in data else int(data["first"])
     value = metric.of(outputs, targets)
-    return floor_gate(floor, value, better=metric.better, examples=examples, distinct=distinct)
+    return baseline_gate(baseline, value, better=metric.better, examples=examples, distinct=distinct)
 
 
 def _overfitting(run: Run, tests: TestSet) -> Gate:

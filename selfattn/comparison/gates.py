@@ -8,7 +8,7 @@ from typing import Any
 
 from selfattn.comparison.planning.plan import Plan, Variant
 from selfattn.comparison.testing import Runs, Tested
-from selfattn.evaluation.gates.output_gates import floor_gate
+from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.models.sizing import body, spread
 from selfattn.results.gates import Gate
 from selfattn.results.record import BODIES_APART, Matching
@@ -30,7 +30,7 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
         trained: by how much they were trained, for each model its runs.
         plan: says what the models were sized for, what was tuned, what was declared to differ, and what others reached.
     """
-    models, floor = trained[plan.main], plan.floor
+    models, baseline = trained[plan.main], plan.baseline
     others = {variant: own for variant, own in trained.items() if variant != plan.main}
     found = [*_same(models), _same_training(models, plan, plan.main), _matched(models, plan.matching)]
     found += [
@@ -42,7 +42,7 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
         for run in runs:
-            stated = floor and floor_gate(floor, run.result.scores[floor.metric])
+            stated = baseline and baseline_gate(baseline, run.result.scores[baseline.metric])
             for gate in (*run.result.gates, *([stated] if stated else [])):
                 model = "" if gate.name in _OF_THE_DATA else name
                 by_gate.setdefault(gate.name, []).append(replace(gate, model=model, seed=run.seed))

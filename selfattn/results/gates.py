@@ -31,7 +31,7 @@ class Gate(Plain):
 
 
 @dataclass(frozen=True)
-class Floor(Plain):
+class Baseline(Plain):
     """What others reached on the same data: a model far below it is broken, not merely worse.
 
     Args:

@@ -30,7 +30,7 @@ from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
-from selfattn.results.gates import Floor
+from selfattn.results.gates import Baseline
 from selfattn.results.quality import Headline
 from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
@@ -89,7 +89,7 @@ class Task:
         has_words: whether targets are made of words, rare ones among them.
         decoding: how the outputs of a comparison are decoded; default greedily.
         language: of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown.
-        stated_floor: what others reached on the same data, as the user states it; default nothing.
+        stated_baseline: what others reached on the same data, as the user states it; default nothing.
         validated: how many of the metrics, from the first on, are measured at every validation.
 
     Args:
@@ -115,7 +115,7 @@ class Task:
     has_words: ClassVar[bool] = False
     decoding: DecodingOptions = GREEDY
     language: str = ""
-    stated_floor: Floor | None = None
+    stated_baseline: Baseline | None = None
     validated: int = 1
     _deciding: tuple[str, ...] = ()
 
@@ -257,7 +257,7 @@ class Task:
         """Say what test items have in common that are no further evidence beside each other; default their source."""
         return pair.source
 
-    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
+    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
         """Return what others reached, for each architecture; default nothing.
 
         Args:

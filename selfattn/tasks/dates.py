@@ -11,28 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from selfattn.errors import SettingError, UserError
-from selfattn.results.gates import Floor
 from selfattn.runs.task import RECIPE, HeldOut, Task
-from selfattn.tasks.subject import subject_of
+from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from selfattn.data.pairs import Pair
     from selfattn.data.splits import Splits
+    from selfattn.results.gates import Baseline
     from selfattn.results.record import Subject
 
 LOCALES = ("en_US",)
-
-# Three passes through nine tenths of the book's 50,000 pairs; later passes bring it to 1.
-_BOOK = Floor(
-    "exact_match",
-    0.95,
-    "Saito 2018, section 8.2: 0.999 by an RNN with attention after 135,000 pairs, 3 passes through the book's dates",
-    examples=135_000,
-    distinct=45_000,
-)
-# Nobody has published a Transformer on these pairs: beside it, the RNN's figure is a note.
-PUBLISHED: dict[str, Floor] = {"rnn with attention": _BOOK, "transformer": _BOOK}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +148,13 @@ class Dates(Task):
     @classmethod
     def subject(cls) -> Subject:
         """The Transformer against the RNN with attention."""
-        return subject_of(cls.name)
+        from importlib import resources
+
+        from selfattn.results.record import Subject
+        from selfattn.words.catalogue import own_words
+
+        words = own_words(resources.files("selfattn.tasks") / "words", cls.name)
+        return Subject(("transformer", "rnn-attention"), words)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -170,12 +165,12 @@ class Dates(Task):
         """Dates of one day repeat one another."""
         return pair.target
 
-    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
+    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
         """English dates, the book's or the embedded ones; with other locales, or without some years, it is another."""
         if settings.get("withheld_years"):
             return {}
         is_english = settings.get("locales") == list(LOCALES) or settings.get("split") == "book"
-        return PUBLISHED if is_english else {}
+        return baselines.DATES if is_english else {}
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
         """Choose the pairs to test a run on; of its own file, and of the book's, the test part."""

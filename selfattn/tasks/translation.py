@@ -15,14 +15,13 @@ from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.settings import changed, check
-from selfattn.tasks.floors import PUBLISHED, stated_floor
-from selfattn.tasks.subject import subject_of
+from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.results.gates import Floor
+    from selfattn.results.gates import Baseline
     from selfattn.results.record import Subject
     from selfattn.tokenizers.protocol import Tokenizer
 
@@ -152,12 +151,12 @@ class TranslationTests:
         gold: Word alignments to score attention against, as in `selfattn align --gold`.
         sentences: Tokenised sentence pairs that --gold aligns.
         base: First word index in --gold, 0 or 1. Default: detected.
-        floor: Published baseline as metric=value, such as bleu=30. Runs below it are reported.
-        floor_source: Source of the baseline, for the report.
+        baseline: Published baseline as metric=value, such as bleu=30. Runs below it are reported.
+        baseline_source: Source of the baseline, for the report.
     """
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Test": ("beam", "length_penalty", "gold", "sentences", "base", "floor", "floor_source")
+        "Test": ("beam", "length_penalty", "gold", "sentences", "base", "baseline", "baseline_source")
     }
 
     beam: int | None = None
@@ -165,8 +164,8 @@ class TranslationTests:
     gold: Path | None = None
     sentences: Path | None = None
     base: Literal[0, 1] | None = None
-    floor: str | None = None
-    floor_source: str | None = None
+    baseline: str | None = None
+    baseline_source: str | None = None
 
     def __post_init__(self) -> None:
         if self.gold is None and (self.sentences is not None or self.base is not None):
@@ -203,7 +202,7 @@ class Translation(Task):
             chosen_columns(options.columns)
         self._settings: Mapping[str, Any] = {}
         self.language = options.target
-        self.stated_floor = stated_floor(tests.floor, tests.floor_source, options.target)
+        self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
         self.validated = 1 if options.is_cldr else 2  # exact match, and of sentences BLEU
         # Greedily for phrases, by a beam for sentences, if nothing else is asked for.
         beam = tests.beam if tests.beam is not None else 1 if options.is_cldr else 5
@@ -299,7 +298,14 @@ class Translation(Task):
     @classmethod
     def subject(cls) -> Subject:
         """The Transformer against the RNN with attention."""
-        return subject_of(cls.name)
+        from importlib import resources
+
+        from selfattn.results.record import Subject
+        from selfattn.words.catalogue import own_words
+
+        return Subject(
+            ("transformer", "rnn-attention"), own_words(resources.files("selfattn.tasks") / "words", cls.name)
+        )
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -319,10 +325,10 @@ class Translation(Task):
 
         return read_gold(self.test_options.gold, sentences=self.test_options.sentences, base=self.test_options.base)
 
-    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Floor]:
+    def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
         """What others reached on the same test pairs, where they are known."""
         test = settings.get("parts", {}).get("test", {})
-        return PUBLISHED.get(test.get("sha256", ""), {})
+        return baselines.TRANSLATION.get(test.get("sha256", ""), {})
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
         """Choose the pairs to test a run on; of the file that it was trained on, the part that was held out."""

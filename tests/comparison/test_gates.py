@@ -12,7 +12,7 @@ import pytest
 from selfattn.comparison.gates import make_gates
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body
-from selfattn.results.gates import Floor, Gate
+from selfattn.results.gates import Baseline, Gate
 from selfattn.results.record import UNMATCHED, Matching, TuningTrial
 from selfattn.training.config import TrainingConfig
 
@@ -48,7 +48,7 @@ class Run:
 
 
 def plan(**changes: Any) -> Any:
-    usual = {"main": MAIN, "floor": None, "matching": UNMATCHED, "declared": (), "space": {}, "models": {}}
+    usual = {"main": MAIN, "baseline": None, "matching": UNMATCHED, "declared": (), "space": {}, "models": {}}
     return SimpleNamespace(**usual | changes)
 
 
@@ -111,9 +111,11 @@ def test_each_gate_of_a_model_that_did_not_pass_is_listed_and_of_those_that_did_
     ]
 
 
-def test_every_run_is_held_against_the_floor() -> None:
-    floor = Floor("exact_match", 0.6, "Smith")
-    found = [gate for gate in gates_of(Run("a"), Run("b", score=0.7), floor=floor) if gate.name == "published floor"]
+def test_every_run_is_held_against_the_baseline() -> None:
+    baseline = Baseline("exact_match", 0.6, "Smith")
+    found = [
+        gate for gate in gates_of(Run("a"), Run("b", score=0.7), baseline=baseline) if gate.name == "published baseline"
+    ]
     assert [(gate.model, gate.passed, gate.value) for gate in found] == [("a", False, 0.5), ("b", True, 0.7)]
 
 

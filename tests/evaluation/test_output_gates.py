@@ -14,8 +14,8 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.pair_files import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.evaluation.gates.output_gates import (
+    baseline_gate,
     endings,
-    floor_gate,
     output_gates,
     repetition,
     repetition_rate,
@@ -23,8 +23,8 @@ from selfattn.evaluation.gates.output_gates import (
 )
 from selfattn.evaluation.gates.overlap import overlap
 from selfattn.models.presets import PRESETS
-from selfattn.results.gates import Floor
-from selfattn.tasks.dates import PUBLISHED
+from selfattn.results.gates import Baseline
+from selfattn.tasks.baselines import DATES
 
 TARGETS = [pair.target for pair in DateSource(split="test").pairs(101)]
 
@@ -112,18 +112,18 @@ def test_gates_need_outputs_with_targets() -> None:
 # --- published figures ------------------------------------------------------------------------------------------------
 
 
-FLOOR = PUBLISHED["transformer"]
+BASELINE = DATES["transformer"]
 MUCH = {"examples": 2_000_000, "distinct": 2_000_000}
 
 
 def test_a_model_far_below_the_published_fails() -> None:
-    gate = floor_gate(FLOOR, 0.2, **MUCH)
+    gate = baseline_gate(BASELINE, 0.2, **MUCH)
     assert gate is not None
     assert not gate.passed
     assert "exact_match 0.2 after 2,000,000 training pairs, at least 0.95 expected (Saito 2018" in gate.reason
     assert "0.999" in gate.reason
     assert "135,000 pairs" in gate.reason
-    near = floor_gate(FLOOR, 0.96, **MUCH)
+    near = baseline_gate(BASELINE, 0.96, **MUCH)
     assert near is not None
     assert near.passed
 
@@ -140,29 +140,29 @@ def test_a_model_far_below_the_published_fails() -> None:
     ],
 )
 def test_a_model_trained_on_less_than_the_published_is_not_asked(examples: int, distinct: int, asked: bool) -> None:
-    gate = floor_gate(FLOOR, 0.0, examples=examples, distinct=distinct)
+    gate = baseline_gate(BASELINE, 0.0, examples=examples, distinct=distinct)
     assert (gate is not None) == asked
 
 
 def test_what_is_not_said_of_the_training_counts_as_none() -> None:
-    assert floor_gate(Floor("bleu", 38.0, "x", examples=1), 0.0) is None
-    assert floor_gate(Floor("bleu", 38.0, "x", distinct=1), 0.0) is None
+    assert baseline_gate(Baseline("bleu", 38.0, "x", examples=1), 0.0) is None
+    assert baseline_gate(Baseline("bleu", 38.0, "x", distinct=1), 0.0) is None
 
 
-def test_where_less_is_better_a_floor_is_held_from_above() -> None:
-    floor = Floor("ter", 40.0, "Smith 2026: 38")
-    low, high = (floor_gate(floor, value, better="lower") for value in (39.0, 41.0))
+def test_where_less_is_better_a_baseline_is_held_from_above() -> None:
+    baseline = Baseline("ter", 40.0, "Smith 2026: 38")
+    low, high = (baseline_gate(baseline, value, better="lower") for value in (39.0, 41.0))
     assert low is not None
     assert high is not None
     assert (low.passed, high.passed) == (True, False)
     assert high.reason == "ter 41, at most 40 expected (Smith 2026: 38)"
 
 
-def test_floors_are_asked_of_models_with_attention_and_name_their_source() -> None:
-    assert PUBLISHED.keys() == {"rnn with attention", "transformer"}
-    for floor in PUBLISHED.values():
-        assert floor.distinct <= floor.examples
-        assert "2018" in floor.source
+def test_baselines_are_asked_of_models_with_attention_and_name_their_source() -> None:
+    assert DATES.keys() == {"rnn with attention", "transformer"}
+    for baseline in DATES.values():
+        assert baseline.distinct <= baseline.examples
+        assert "2018" in baseline.source
 
 
 def test_kinds_of_presets() -> None:
@@ -241,10 +241,10 @@ def test_who_just_reaches_a_limit_passes() -> None:
         (variety(["a"] * 10, numbers[:10]), variety(["a"] * 11, numbers[:11])),
         (repetition(["0" * 10], ["2008-11-13"], above=known), repetition(["0" * 10], ["2008-11-13"], above=0.857)),
         (overlap(pairs[:1], pairs), overlap(pairs[:2], pairs)),
-        (floor_gate(Floor("bleu", 38.0, "x"), 38.0), floor_gate(Floor("bleu", 38.0, "x"), 37.9)),
+        (baseline_gate(Baseline("bleu", 38.0, "x"), 38.0), baseline_gate(Baseline("bleu", 38.0, "x"), 37.9)),
         (
-            floor_gate(Floor("ter", 38.0, "x"), 38.0, better="lower"),
-            floor_gate(Floor("ter", 38.0, "x"), 38.1, better="lower"),
+            baseline_gate(Baseline("ter", 38.0, "x"), 38.0, better="lower"),
+            baseline_gate(Baseline("ter", 38.0, "x"), 38.1, better="lower"),
         ),
     ):
         assert reached is not None

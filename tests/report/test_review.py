@@ -1,4 +1,4 @@
-"""What a reviewer would object to: floors that silence, perfect runs taken for proof, rates under a wrong name."""
+"""What a reviewer would object to: baselines that silence, perfect runs taken for proof, rates under a wrong name."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def said(record: Record, lang: str = "en") -> str:
     return " ".join(one.say(lang) for one in sentences).replace("\u00a0", " ")
 
 
-def test_a_model_under_a_floor_stays_in_the_verdict(rich: Record) -> None:
+def test_a_model_under_a_baseline_stays_in_the_verdict(rich: Record) -> None:
     """Of a Transformer that is truly worse, worse is what has to be said."""
-    below = Gate("published floor", False, "exact_match 0.9, at least 0.95 expected (an RNN)", model="transformer")
+    below = Gate("published baseline", False, "exact_match 0.9, at least 0.95 expected (an RNN)", model="transformer")
     record = dataclasses.replace(rich, gates=(*rich.gates, below, dataclasses.replace(below, seed=1)))
     assert (obstacles(record), set_aside(record)) == ((), ())
     assert verdict(record).lead == verdict(rich).lead

@@ -245,7 +245,7 @@ def test_every_obstacle_is_counted_and_a_gate_is_said_once_a_model(rich: Record)
     seeds = tuple(dataclasses.replace(gate, seed=1) for gate in gates)
     stopped = dataclasses.replace(rich, gates=gates + seeds)
     counted = [gate for gate in gates if gate.model in ("", "transformer", "rnn-attention")]
-    counted = [gate for gate in counted if gate.name != "published floor"]  # a note, no obstacle
+    counted = [gate for gate in counted if gate.name != "published baseline"]  # a note, no obstacle
     assert 4 < len(counted) < len(gates)
     assert len(obstacles(stopped)) == len(counted)
     assert f"{len(counted) - 4} more reasons stand below." in sentences(stopped)
@@ -253,7 +253,7 @@ def test_every_obstacle_is_counted_and_a_gate_is_said_once_a_model(rich: Record)
 
 def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> None:
     """Its gate is said in words, nothing is compared with it, and the others are compared as if it were not there."""
-    asked = [gate for gate in rich.gates if gate.name != "published floor"]  # which sets nobody aside
+    asked = [gate for gate in rich.gates if gate.name != "published baseline"]  # which sets nobody aside
     gates = tuple(dataclasses.replace(gate, passed=gate.model != "rnn-plain") for gate in asked)
     record = dataclasses.replace(rich, gates=gates)
     found, whole = verdict(record), verdict(rich)

@@ -19,7 +19,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.registry import check_plugins, is_name, loaded_plugins
-from selfattn.results.gates import Floor
+from selfattn.results.gates import Baseline
 from selfattn.results.protocol import Seal
 from selfattn.results.quality import Headline
 from selfattn.results.record import UNMATCHED, Matching, TuningTrial
@@ -109,7 +109,7 @@ class Plan(Plain):
         headline: what the verdict is about.
         matching: what the models were sized for.
         space: what tuning searches, setting by setting; empty where nothing is tuned.
-        floor: what others reached, where the user has said so.
+        baseline: what others reached, where the user has said so.
         declared: settings of the training in which runs differ on purpose; the report says so.
         tuned: whether the trials are done.
         threads: of each training, on which the bits of its weights may depend.
@@ -134,7 +134,7 @@ class Plan(Plain):
     headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
-    floor: Floor | None = None
+    baseline: Baseline | None = None
     declared: tuple[str, ...] = ()
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from selfattn.results.gates import Floor, Gate
+from selfattn.results.gates import Baseline, Gate
 from selfattn.results.quality import Better
 
 NGRAM = 4
@@ -118,8 +118,8 @@ def variety(outputs: Sequence[_Output], targets: Sequence[_Output], *, limit: fl
     return Gate("variety", different / expected >= limit, found, value=different / expected, limit=limit)
 
 
-def floor_gate(
-    floor: Floor, value: float, *, better: Better = "higher", examples: int = 0, distinct: int = 0
+def baseline_gate(
+    baseline: Baseline, value: float, *, better: Better = "higher", examples: int = 0, distinct: int = 0
 ) -> Gate | None:
     """Ask whether a model gets near what others reached: a broken training is no evidence.
 
@@ -127,8 +127,8 @@ def floor_gate(
     to learn from few examples.
 
     Args:
-        floor: what is expected.
-        value: of the metric that the floor names.
+        baseline: what is expected.
+        value: of the metric that the baseline names.
         better: which of two values is the better one; default the higher.
         examples: training pairs that the model saw, repetitions counted.
         distinct: how many of them were different.
@@ -137,17 +137,17 @@ def floor_gate(
         None where the model was trained on less.
 
     Example:
-        >>> floor_gate(Floor("bleu", 38.0, "Smith 2026: 41.2"), 12.5).reason
+        >>> baseline_gate(Baseline("bleu", 38.0, "Smith 2026: 41.2"), 12.5).reason
         'bleu 12.5, at least 38 expected (Smith 2026: 41.2)'
-        >>> floor_gate(Floor("bleu", 38.0, "Smith 2026: 41.2", examples=29_000), 12.5, examples=1_000) is None
+        >>> baseline_gate(Baseline("bleu", 38.0, "Smith 2026: 41.2", examples=29_000), 12.5, examples=1_000) is None
         True
     """
-    if examples < floor.examples or distinct < floor.distinct:
+    if examples < baseline.examples or distinct < baseline.distinct:
         return None
-    after = f" after {examples:,} training pairs" if floor.examples else ""
-    passed, bound = (value >= floor.value, "least") if better == "higher" else (value <= floor.value, "most")
-    found = f"{floor.metric} {value:.4g}{after}, at {bound} {floor.value:.4g} expected ({floor.source})"
-    return Gate("published floor", passed, found, value=value, limit=floor.value)
+    after = f" after {examples:,} training pairs" if baseline.examples else ""
+    passed, bound = (value >= baseline.value, "least") if better == "higher" else (value <= baseline.value, "most")
+    found = f"{baseline.metric} {value:.4g}{after}, at {bound} {baseline.value:.4g} expected ({baseline.source})"
+    return Gate("published baseline", passed, found, value=value, limit=baseline.value)
 
 
 def _check(outputs: Sequence[_Output], targets: Sequence[_Output]) -> None:

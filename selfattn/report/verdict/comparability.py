@@ -13,7 +13,7 @@ from selfattn.words.messages import Message, Said, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
-_FLOOR = "published floor"  # depends on the outcome that is asked for, so it is said and stops nothing
+_BASELINE = "published baseline"  # depends on the outcome that is asked for, so it is said and stops nothing
 
 
 def parameter_spread(models: tuple[Model, ...]) -> float:
@@ -47,14 +47,14 @@ def too_far_apart(record: Record) -> bool:
 
 
 def failed_gates(record: Record) -> tuple[Gate, ...]:
-    """Gates that did not pass, each once a model: the first seed that failed stands for the others; no floors."""
-    return tuple(gate for gate in _failed(record) if gate.name != _FLOOR)
+    """Gates that did not pass, each once a model: the first seed that failed stands for the others; no baselines."""
+    return tuple(gate for gate in _failed(record) if gate.name != _BASELINE)
 
 
-def below_floor(record: Record) -> tuple[Message, ...]:
+def below_baseline(record: Record) -> tuple[Message, ...]:
     """Which models stay under what others reached: a note, for who is worse is what was to be found out."""
-    below = [gate for gate in _failed(record) if gate.name == _FLOOR]
-    return tuple(message("verdict.floor", model=gate.model, reason=gate.reason) for gate in below)
+    below = [gate for gate in _failed(record) if gate.name == _BASELINE]
+    return tuple(message("verdict.baseline", model=gate.model, reason=gate.reason) for gate in below)
 
 
 def _failed(record: Record) -> tuple[Gate, ...]:

@@ -20,7 +20,7 @@ from selfattn.report.drawing.numbers import (
 )
 from selfattn.report.verdict.comparability import (
     badges,
-    below_floor,
+    below_baseline,
     comparable,
     obstacles,
     parameter_spread,
@@ -57,7 +57,7 @@ def verdict(record: Record) -> Verdict:
     asks, facts, source, stops = question(record), badges(record), origin(record), obstacles(record)
     if stops:
         figures = message("verdict.stopped.figures", scores=scores(record, ranked(record)), **_what(record))
-        notes = (*failures(record), *departures(record), *below_floor(record), _seed_sentence(record))
+        notes = (*failures(record), *departures(record), *below_baseline(record), _seed_sentence(record))
         rest = (*_listed(stops)[1:], figures, *notes)
         return Verdict(asks, message("verdict.stopped", reason=stops[0]), rest, True, (), facts, source)
     pair = judged_pair(record)
@@ -68,7 +68,7 @@ def verdict(record: Record) -> Verdict:
         same = relation(record, *pair).outcome is PairOutcome.SAME
         others += [*(_design_sentence(record, pair) if same else ()), *_saturated_sentence(record, pair)]
         others += [*open_budgets(record, pair), *_time_sentence(record, pair)]
-    others += [*below_floor(record), *([] if _several_seeds(record) else [_seed_sentence(record)])]
+    others += [*below_baseline(record), *([] if _several_seeds(record) else [_seed_sentence(record)])]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
     return Verdict(asks, lead, tuple(others), False, _listed(aside), facts, source)
 

@@ -1,6 +1,6 @@
-"""The project's own tasks come in through the door that a stranger's take; imported when the first is asked for.
+"""Register the built-in tasks; imported when the first task is looked up.
 
-They are registered here and not where they are made, so that `python -m tasks.dates` makes none of them twice.
+They are not registered where they are defined, because `python -m tasks.dates` would define one of them twice.
 """
 
 from __future__ import annotations

@@ -1,0 +1,76 @@
+"""Published baselines of the built-in tasks, and baselines that a user states."""
+
+from __future__ import annotations
+
+import math
+
+from selfattn.errors import SettingError
+from selfattn.results.gates import Baseline
+
+# Three passes through nine tenths of the book's 50,000 pairs. Nobody has published a Transformer on these pairs.
+_BOOK = Baseline(
+    "exact_match",
+    0.95,
+    "Saito 2018, section 8.2: 0.999 by an RNN with attention after 135,000 pairs, 3 passes through the book's dates",
+    examples=135_000,
+    distinct=45_000,
+)
+DATES: dict[str, Baseline] = {"rnn with attention": _BOOK, "transformer": _BOOK}
+
+_METRIC, _PASSES = "bleu_lowercased_tokenised", 40 * 28_000  # pairs of Multi30k before a run is compared with these
+_TREVETT = "Trevett, pytorch-seq2seq: {} on test2016 of Multi30k, lowercased and tokenised by spaCy"
+_WU = "Wu et al. 2021, Transformer-Tiny: 41.0 on test2016 with at most 8,000 updates on lowercased, tokenised text"
+# By the SHA-256 of the test pairs, so that the names of the files do not matter.
+TRANSLATION: dict[str, dict[str, Baseline]] = {
+    "8e62472e2e143ec73a97b7b84b5b125eb768005386a08ac87134850f43cc837b": {
+        "transformer": Baseline(_METRIC, 36.0, _WU, examples=_PASSES)
+    },
+    "3f997f6b718ac5f97bb4f95cd2f8fdf3ba385aa6fc012405961b192496ccb4b4": {
+        "rnn with attention": Baseline(
+            _METRIC, 28.3, _TREVETT.format("28.3 by a GRU with additive attention"), examples=_PASSES
+        ),
+        "transformer": Baseline(_METRIC, 36.5, _TREVETT.format("36.5 by a Transformer of 9 M"), examples=_PASSES),
+    },
+}
+
+
+def stated_baseline(text: str | None, source: str | None, language: str) -> Baseline | None:
+    """Read the options ``baseline`` and ``baseline_source`` of a comparison.
+
+    Args:
+        text: ``metric=value``; None for no baseline.
+        source: who reached what, on what.
+        language: of the targets; decides which metrics there are.
+
+    Returns:
+        The baseline, or None without `text`.
+
+    Raises:
+        SettingError: an unknown metric, a value out of its range, or one of the two options is missing.
+
+    Example:
+        >>> stated_baseline("bleu=38", "Smith 2026: 41.2", "de").value
+        38.0
+    """
+    if text is None:
+        if source is not None:
+            raise SettingError("`baseline_source`: give `baseline` metric=value as well")
+        return None
+    from selfattn.evaluation.metrics.exact import EXACT_MATCH
+    from selfattn.evaluation.metrics.metric import make_metric
+    from selfattn.evaluation.metrics.translation import translation_metrics
+
+    metrics = [make_metric(name, language) for name in (EXACT_MATCH, *translation_metrics(language))]
+    highest = {metric.name: 1.0 if metric.unit == "share" else 100.0 for metric in metrics if metric.better == "higher"}
+    name, equals, number = text.partition("=")
+    if not equals or name not in highest:
+        raise SettingError(f"`baseline` {text}: expected metric=value, the metric one of {', '.join(sorted(highest))}")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= highest[name]:
+        raise SettingError(f"`baseline` {text}: expected a number above 0 and at most {highest[name]:g}, got {number}")
+    if source is None or not source.strip():
+        raise SettingError("`baseline`: needs `baseline_source`: who reached what, on what")
+    return Baseline(name, value, " ".join(source.split()))
