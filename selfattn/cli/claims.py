@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,7 @@ def claims_commands(group: App) -> App:
     return group
 
 
-def list_claims(*, lang: Lang = SOURCE) -> None:
+def list_claims(*, lang: Lang = SOURCE) -> Iterable[str]:
     """Test what textbooks say about attention; each claim is a controlled experiment with a verdict.
 
     Without a command, list the claims: number, name, seconds of a quick and of a full run on two cores, sentence.
@@ -36,7 +37,7 @@ def list_claims(*, lang: Lang = SOURCE) -> None:
     width = max(map(len, CLAIMS))
     for number, (name, claim) in enumerate(CLAIMS.items(), 1):
         quick, full = claim.seconds
-        print(f"{number:>2}  {name:<{width}}  {quick:>4.0f} {full:>4.0f} s  {claim().say('sentence').say(lang)}")
+        yield f"{number:>2}  {name:<{width}}  {quick:>4.0f} {full:>4.0f} s  {claim().say('sentence').say(lang)}"
 
 
 def run(

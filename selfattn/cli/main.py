@@ -6,9 +6,10 @@ exit code 2, an interrupt one line and exit code 130. Unexpected errors keep the
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any
@@ -20,8 +21,8 @@ from selfattn.cli import runs
 from selfattn.cli.claims import claims_commands
 from selfattn.cli.options import BasicHelp, unwrapped
 from selfattn.cli.tasks import compare_command, mention, train_command
-from selfattn.cli.tokenizer_commands import inspect, train
-from selfattn.console import say
+from selfattn.cli.tokenizer import inspect, train
+from selfattn.console import say, visible
 from selfattn.errors import UserError, as_options
 from selfattn.files import writing
 from selfattn.registry import TASKS, load_plugin
@@ -95,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = rest[: rest.index("--")] if "--" in rest else rest
         if everything := _ALL in options:
             rest = ["--help" if word == _ALL else word for word in rest]
-        make_commands(rest, everything)(rest)
+        result = make_commands(rest, everything)(rest)
+        if result is not None:
+            _print(result)
         _flush()  # a broken pipe can still be caught here
     except UnusedCliTokensError as error:
         surplus = " ".join(error.unused_tokens or ())
@@ -184,6 +187,16 @@ def _refusal(error: Exception) -> str | None:
     if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
         return "out of memory; take smaller batches (`batch_size`, `max_tokens`), shorter texts or a smaller model"
     return None
+
+
+def _print(result: str | dict[str, Any] | Iterable[str]) -> None:
+    """Print what a command returned: a text, one JSON object, or lines; control characters are shown on a terminal."""
+    if sys.stdout is None:
+        raise UserError("standard output is closed; leave it open, or redirect it to a file")
+    if isinstance(result, dict):
+        result = json.dumps(result, indent=2, ensure_ascii=False)
+    text = result if isinstance(result, str) else "\n".join(result)
+    print(visible(text) if sys.stdout.isatty() else text)
 
 
 def _flush() -> None:

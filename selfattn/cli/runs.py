@@ -2,9 +2,8 @@
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
-import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -18,6 +17,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.words.catalogue import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
+Result: TypeAlias = dict[str, Any] | Iterable[str]
 Json: TypeAlias = Annotated[bool, Parameter("--json")]
 # Without --n-best, each input has one output line without a number in front.
 Decoding: Any = options_of(
@@ -27,13 +27,6 @@ Decoding: Any = options_of(
     basic=("beam", "sample", "n_best", "max_length"),
 )
 DEFAULT_DECODING = Decoding()
-
-
-def _print(result: dict[str, Any] | Iterable[str]) -> None:
-    """Print one JSON object, or lines; on a terminal, control characters are made visible."""
-    text = json.dumps(result, indent=2, ensure_ascii=False) if isinstance(result, dict) else "\n".join(result)
-    is_shown = sys.stdout is not None and sys.stdout.isatty()
-    print(visible(text) if is_shown else text)
 
 
 def report(
@@ -75,7 +68,7 @@ def evaluate(
     precision: WeightPrecision = "float32",
     lang: Lang = SOURCE,
     json_: Json = False,
-) -> None:
+) -> Result:
     """Test a run on unseen pairs, or a language model on a text by perplexity.
 
     Args:
@@ -94,7 +87,7 @@ def evaluate(
     from selfattn.runs.run import load
 
     result = evaluate_run(load(run, precision=precision), data, options, columns=chosen_columns(columns))
-    _print(result if json_ else evaluation_lines(result, lang))
+    return result if json_ else evaluation_lines(result, lang)
 
 
 def predict(
@@ -146,7 +139,7 @@ def score(
     columns: Names = (),
     precision: WeightPrecision = "float32",
     json_: Json = False,
-) -> None:
+) -> Result:
     """Print the log-probability of given targets, one line per pair.
 
     Each line has three columns, separated by tabs: log-probability of the target, its tokens with the end token, and
@@ -165,7 +158,7 @@ def score(
 
     loaded = load(run, precision=precision)
     scores = loaded.score(read_pairs(*data, columns=chosen_columns(columns)))
-    _print(score_summary(loaded, data, scores) if json_ else score_lines(scores))
+    return score_summary(loaded, data, scores) if json_ else score_lines(scores)
 
 
 def align(
@@ -182,7 +175,7 @@ def align(
     base: Literal[0, 1] | None = None,
     reverse: Path | None = None,
     json_: Json = False,
-) -> None:
+) -> Result:
     """Align targets with their sources by attention, or measure the alignment error rate.
 
     With --data: one line of links i-j per pair (Pharaoh format). Target token j is linked to the source token i with
@@ -210,13 +203,12 @@ def align(
         raise UserError("align: give --data to write links, or --gold to measure errors")
     if gold is None:
         pairs = read_pairs(*data, columns=chosen_columns(columns))
-        _print(align_lines(load(run), pairs, layer=layer, head=head, shift=shift))
-        return
+        return align_lines(load(run), pairs, layer=layer, head=head, shift=shift)
     if columns:
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
     gold_pairs = read_gold(gold, sentences=sentences, base=base)
     result = align_against_gold(load(run), gold_pairs, reverse=None if reverse is None else load(reverse))
-    _print(gold_json(result) if json_ else gold_lines(result))
+    return gold_json(result) if json_ else gold_lines(result)
 
 
 _WITH_DEPENDENCE = ("json", "html")  # forms that show which inputs the output depends on
@@ -232,7 +224,7 @@ def attention(
     head: MaybeWhole = None,
     all_heads: bool = False,
     format: Literal["text", "json", "html", "svg"] = "text",
-) -> None:
+) -> str | None:
     """Show what a model attends to while it writes the output for a text.
 
     Args:
@@ -262,19 +254,17 @@ def attention(
         console.print(title, markup=False, soft_wrap=True)
         source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
         console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
-    else:
-        _print([view.to(format, layer, head, every=all_heads).rstrip("\n")])
     if unknown := loaded.unknown([text]):
         say(unknown_line(unknown))
     if save is not None:
         say(f"saved as {save}")
+    return None if format == "text" else view.to(format, layer, head, every=all_heads).rstrip("\n")
 
 
-def models() -> None:
+def models() -> Iterable[str]:
     """List the named models with their sources."""
     width = max(map(len, PRESETS))
-    for name, preset in PRESETS.items():
-        print(f"{name:<{width}}  {preset.summary} ({preset.source})")
+    return [f"{name:<{width}}  {preset.summary} ({preset.source})" for name, preset in PRESETS.items()]
 
 
 def demo(
@@ -348,4 +338,15 @@ def push(
     say(f"hf://{name}: {load(run).push(name, private=private, test=test)}")
 
 
-COMMANDS = (report, evaluate, predict, score, align, attention, demo, export, push, models)
+COMMANDS: tuple[Callable[..., Any], ...] = (
+    report,
+    evaluate,
+    predict,
+    score,
+    align,
+    attention,
+    demo,
+    export,
+    push,
+    models,
+)

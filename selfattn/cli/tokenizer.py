@@ -1,128 +1,153 @@
-"""What ``selfattn tokenizer`` does: train a tokenizer from files, describe a tokenizer."""
+"""The commands of ``selfattn tokenizer``: train, inspect."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from selfattn.data.readers.lines import read_texts
-from selfattn.data.readers.pair_files import chosen_columns, read_pairs
-from selfattn.data.readers.records import format_of
+from cyclopts import Group, Parameter
+
+from selfattn.cli.options import Files, MaybeWhole, Names, Whole
 from selfattn.errors import UserError
 from selfattn.files import writing
-from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.inspection import describe
-from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
-from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.subword import SubwordTokenizer
-from selfattn.tokenizers.subword_training import SubwordSettings
 
 if TYPE_CHECKING:
-    from selfattn.cli.tokenizer_commands import InspectTokenizer, Side, TrainTokenizer
+    from selfattn.tokenizers.protocol import Tokenizer
 
-Texts: TypeAlias = "dict[Side, list[str]]"  # under "both" the texts of an unknown side
+TokenizerKind = Literal["characters", "unigram", "bpe"]
+Side = Literal["both", "source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
+Texts: TypeAlias = dict[Side, list[str]]  # under "both" the texts of an unknown side
+_MORE = Parameter(group=Group.create_ordered("More"))
 _DEFAULT_SIZE = 8000
-_MEASURED = 10_000  # texts that a new tokenizer is measured on
+_MEASURED, _EXAMPLES = 10_000, 5  # texts that a new tokenizer is measured on, and shown
 
 
-def train_tokenizer(data: Sequence[Path], options: TrainTokenizer) -> str:
-    """Train a tokenizer, save it, and describe it by at most 10,000 of the texts.
+def train(
+    *data: Path,
+    out: Path,
+    kind: TokenizerKind = "bpe",
+    vocab_size: MaybeWhole = None,
+    separate: bool = False,
+    columns: Annotated[Names, _MORE] = (),
+    coverage: Annotated[float, _MORE] = 1.0,
+    no_bytes: Annotated[bool, _MORE] = False,
+    keep_numbers: Annotated[bool, _MORE] = False,
+    symbols: Annotated[Names, _MORE] = (),
+    max_texts: Annotated[Whole, _MORE] = 1_000_000,
+    seed: Annotated[Whole, _MORE] = 0,
+) -> str:
+    """Train a tokenizer on files and describe it.
 
     Args:
-        data: files of pairs (TSV, CSV or JSON lines, which give both sides) or of one text a line, plain or .gz.
-        options: the settings.
-
-    Returns:
-        The description; where each side has a vocabulary, one for each.
-
-    Raises:
-        UserError: a file cannot be read, a setting is out of its range, the texts have too few pieces, or the output
-            directory holds a tokenizer already.
+        data: Files of pairs (TSV, CSV, JSON lines) or of one text per line, plain or .gz.
+        out: New directory for the tokenizer.
+        kind: Token type: characters, or subwords by unigram or BPE.
+        vocab_size: Vocabulary size, with special tokens and bytes. Default: 8,000, or fewer for few texts.
+        separate: Learn one vocabulary for the sources and one for the targets.
+        columns: Source and target column, by name or number, separated by a comma.
+        coverage: Share of the characters, by count, that become tokens; 0.98 to 1.
+        no_bytes: Map characters outside the vocabulary to <unk> instead of bytes.
+        keep_numbers: Allow numbers as one token. Default: one token per digit.
+        symbols: Texts that always are one token, separated by commas.
+        max_texts: Largest number of texts to learn from, drawn at random.
+        seed: Seed of that draw.
     """
-    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise UserError(f"{options.out}: is not empty; name a new directory")
-    texts = _read(data, options.columns, parallel=options.separate)
-    if options.separate and texts["both"]:
+    from selfattn.tokenizers.char import CharTokenizer
+    from selfattn.tokenizers.load import SeparateTokenizer
+    from selfattn.tokenizers.subword import SubwordTokenizer
+    from selfattn.tokenizers.subword_training import SubwordSettings
+
+    def trained(side: Side) -> "Tokenizer":
+        if kind == "characters":
+            return CharTokenizer.train(_of(texts, side))
+        size = _DEFAULT_SIZE if vocab_size is None else vocab_size
+        settings = SubwordSettings(kind, size, coverage, not no_bytes, not keep_numbers, symbols)
+        return SubwordTokenizer.train(
+            _of(texts, side), settings, clip=vocab_size is None, max_texts=max_texts, seed=seed
+        )
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out}: is not empty; name a new directory")
+    texts = _read(data, columns, parallel=separate)
+    if separate and texts["both"]:
         raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
-    sides: tuple[Side, ...] = SIDES if options.separate else ("both",)
-    trained = [_trained(_of(texts, side), options) for side in sides]
-    tokenizer = SeparateTokenizer(*trained) if options.separate else trained[0]
-    with writing(options.out, "choose another --out"):
-        tokenizer.save(options.out)
-    return _described(tokenizer, texts, "both", _MEASURED, 5)
+    tokenizer = SeparateTokenizer(trained("source"), trained("target")) if separate else trained("both")
+    with writing(out, "choose another --out"):
+        tokenizer.save(out)
+    return _described(tokenizer, texts, "both", _MEASURED, _EXAMPLES)
 
 
-def inspect_tokenizer(path: Path, options: InspectTokenizer) -> str:
-    """Describe a tokenizer by its coverage, its fertility, and the pieces and ids of some texts.
+def inspect(
+    path: Path,
+    /,
+    *,
+    data: Files = (),
+    columns: Names = (),
+    text: tuple[str, ...] = (),
+    side: Side = "both",
+    examples: Whole = _EXAMPLES,
+) -> str:
+    """Describe a tokenizer: coverage, tokens per word, and the pieces and ids of texts.
 
     Args:
-        path: a run directory, or a tokenizer's own.
-        options: the settings.
-
-    Returns:
-        The description; where each side has a vocabulary, one for each.
-
-    Raises:
-        UserError: there is no tokenizer, a file cannot be read, or there is no text to measure it on.
+        path: Run directory, or a tokenizer's directory.
+        data: Texts to measure on: files of pairs, or of one text per line, plain or .gz.
+        columns: Source and target column, by name or number, separated by a comma.
+        text: Text whose pieces to show. May be repeated.
+        side: Measure only the sources or the targets.
+        examples: Number of texts from the files to show, without --text.
     """
+    from selfattn.tokenizers.load import load_tokenizer
+
     tokenizer = load_tokenizer(path / "tokenizer" if (path / "tokenizer").is_dir() else path)
-    if not options.data and not options.text:
+    if not data and not text:
         raise UserError("tokenizer inspect: no text to measure it on; give --data FILE or --text TEXT")
-    separate = tokenizer.source is not tokenizer.target
-    texts = _read(options.data, options.columns, parallel=separate and options.side == "both")
-    if not options.data:
-        texts["both"] = list(options.text)
-    if options.side != "both":  # plain texts belong to the requested side
-        texts |= {options.side: [*texts["both"], *texts[options.side]], "both": []}
-    return _described(tokenizer, texts, options.side, None, options.examples, options.text)
-
-
-def _trained(texts: Sequence[str], options: TrainTokenizer) -> Tokenizer:
-    if options.kind == "characters":
-        return CharTokenizer.train(texts)
-    size, clip = _DEFAULT_SIZE if options.vocab_size is None else options.vocab_size, options.vocab_size is None
-    settings = SubwordSettings(
-        options.kind, size, options.coverage, not options.no_bytes, not options.keep_numbers, options.symbols
-    )
-    return SubwordTokenizer.train(texts, settings, clip=clip, max_texts=options.max_texts, seed=options.seed)
-
-
-def _has_pairs(path: Path) -> bool:
-    """Whether a file has pairs, and not one text a line (a text may have a ``_`` in it, as in the book's file)."""
-    return format_of(path) not in (None, "book")
+    is_separate = tokenizer.source is not tokenizer.target
+    texts = _read(data, columns, parallel=is_separate and side == "both")
+    if not data:
+        texts["both"] = list(text)
+    if side != "both":  # plain texts belong to the requested side
+        texts |= {side: [*texts["both"], *texts[side]], "both": []}
+    return _described(tokenizer, texts, side, None, examples, text)
 
 
 def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Texts:
     """Read files; of two parallel files the first is the source."""
-    columns, has_pairs = chosen_columns(names), any(map(_has_pairs, paths))
-    if columns is not None and not has_pairs:
+    from selfattn.data.readers.lines import read_texts
+    from selfattn.data.readers.pair_files import chosen_columns, read_pairs
+    from selfattn.data.readers.records import format_of
+
+    columns = chosen_columns(names)
+    has_pairs = {path: format_of(path) not in (None, "book") for path in paths}  # a text may contain the book's `_`
+    if columns is not None and not any(has_pairs.values()):
         raise UserError("--columns is for files of pairs: give one, or leave it out")
     texts: Texts = {"source": [], "target": [], "both": []}
-    is_parallel = parallel and len(paths) == 2 and not has_pairs
-    for place, path in enumerate(paths):
-        if _has_pairs(path):
+    is_parallel = parallel and len(paths) == 2 and not any(has_pairs.values())
+    for path, side in zip(paths, SIDES if is_parallel else itertools.repeat("both")):
+        if has_pairs[path]:
             pairs = read_pairs(path, columns=columns)
             texts["source"].extend(pair.source for pair in pairs)
             texts["target"].extend(pair.target for pair in pairs)
         else:
-            texts[SIDES[place] if is_parallel else "both"].extend(read_texts(path).lines)
+            texts[side].extend(read_texts(path).lines)
     return texts
 
 
 def _of(texts: Texts, side: Side) -> list[str]:
     """Return the texts of a side, or all of them."""
-    return list(itertools.chain.from_iterable(texts.values())) if side == "both" else texts[side]
+    return [text for part in texts.values() for text in part] if side == "both" else texts[side]
 
 
 def _described(
-    tokenizer: Tokenizer, texts: Texts, side: Side, most: int | None, examples: int, shown: Sequence[str] = ()
+    tokenizer: "Tokenizer", texts: Texts, side: Side, most: int | None, examples: int, shown: Sequence[str] = ()
 ) -> str:
     """Describe each vocabulary; show the pieces of the texts in `shown`, else of some texts that were measured."""
+    from selfattn.tokenizers.inspection import describe
 
-    def description(vocabulary: Tokenizer, measured: list[str]) -> str:
+    def description(vocabulary: "Tokenizer", measured: list[str]) -> str:
         return describe(vocabulary, _spread(measured, most), shown or _spread(measured, examples))
 
     if tokenizer.source is tokenizer.target:

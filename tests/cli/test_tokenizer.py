@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
-from selfattn.cli.tokenizer_commands import InspectTokenizer, TrainTokenizer, inspect, train
+from selfattn.cli.tokenizer import inspect, train
 from selfattn.errors import UserError
 from selfattn.tokenizers.load import load_tokenizer
 
@@ -29,64 +28,61 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("kind", ["characters", "unigram", "bpe"])
 def test_one_vocabulary_for_both_sides(kind: str, pairs: Path, tmp_path: Path) -> None:
-    options = TrainTokenizer(out=tmp_path / "out", kind=kind)  # type: ignore[arg-type]  # a str of parametrize
-    description = train_tokenizer([pairs], options)
+    description = train(pairs, out=tmp_path / "out", kind=kind)  # type: ignore[arg-type]  # a str of parametrize
     assert "24 texts, " in description
     assert "100.00 % of the characters\n" in description
-    assert inspect_tokenizer(tmp_path / "out", InspectTokenizer(data=(pairs,))) == description
-    source = inspect_tokenizer(tmp_path / "out", InspectTokenizer(data=(pairs,), side="source"))
+    assert inspect(tmp_path / "out", data=(pairs,)) == description
+    source = inspect(tmp_path / "out", data=(pairs,), side="source")
     assert f" {sum(map(len, SOURCE))} characters" in source
 
 
 def test_a_vocabulary_for_each_side(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> None:
     for name, data in (("one", [pairs]), ("two", list(sides))):
-        description = train_tokenizer(data, TrainTokenizer(out=tmp_path / name, separate=True))
+        description = train(*data, out=tmp_path / name, separate=True)
         assert description.startswith("source\nvocabulary ")
         assert "\n\ntarget\nvocabulary " in description
         tokenizer = load_tokenizer(tmp_path / name)
         assert tokenizer.source.unknown("the 탑") == {"탑": 1}
         assert tokenizer.target.unknown("the 탑") == {"t": 1, "h": 1, "e": 1}
-        assert inspect_tokenizer(tmp_path / name, InspectTokenizer(data=(pairs,))) == description
-        target = inspect_tokenizer(tmp_path / name, InspectTokenizer(text=("새 꽃",), side="target"))
+        assert inspect(tmp_path / name, data=(pairs,)) == description
+        target = inspect(tmp_path / name, text=("새 꽃",), side="target")
         assert "coverage    100.00 %" in target
         with pytest.raises(UserError, match="say --side source or --side target"):
-            inspect_tokenizer(tmp_path / name, InspectTokenizer(text=("새 꽃",)))
+            inspect(tmp_path / name, text=("새 꽃",))
 
 
 def test_a_run_directory_is_looked_into(pairs: Path, tmp_path: Path) -> None:
-    train_tokenizer([pairs], TrainTokenizer(out=tmp_path / "run" / "tokenizer"))
-    assert inspect_tokenizer(tmp_path / "run", InspectTokenizer(text=("a",))).startswith("vocabulary ")
+    train(pairs, out=tmp_path / "run" / "tokenizer")
+    assert inspect(tmp_path / "run", text=("a",)).startswith("vocabulary ")
 
 
 def test_the_settings_reach_the_vocabulary(pairs: Path, tmp_path: Path) -> None:
-    options = TrainTokenizer(out=tmp_path / "out", no_bytes=True, symbols=("<2ko>",), vocab_size=60, keep_numbers=True)
-    assert train_tokenizer([pairs], options).startswith("vocabulary  60 tokens\n")
+    options = {"no_bytes": True, "symbols": ("<2ko>",), "vocab_size": 60, "keep_numbers": True}
+    assert train(pairs, out=tmp_path / "out", **options).startswith("vocabulary  60 tokens\n")
     tokenizer = load_tokenizer(tmp_path / "out")
     assert tokenizer.pieces(tokenizer.encode("<2ko>é")) == ["␣", "<2ko>", "<unk>"]
 
 
-def test_pieces_and_ids_are_printed(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(pairs, options=TrainTokenizer(out=tmp_path / "out"))
-    assert capsys.readouterr().out.startswith("vocabulary ")
-    inspect(tmp_path / "out", InspectTokenizer(text=("the tower",), data=(pairs,)))
-    *_, pieces, ids = capsys.readouterr().out.splitlines()
+def test_pieces_and_ids_are_printed(pairs: Path, tmp_path: Path) -> None:
+    train(pairs, out=tmp_path / "out")
+    *_, pieces, ids = inspect(tmp_path / "out", text=("the tower",), data=(pairs,)).splitlines()
     assert "".join(pieces.split()[1:]) == "␣the␣tower"
     assert [int(number) for number in ids.split()[1:]] == load_tokenizer(tmp_path / "out").encode("the tower")
 
 
 def test_bad_input(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> None:
-    out = TrainTokenizer(out=tmp_path / "out")
+    out = tmp_path / "out"
     with pytest.raises(UserError, match="there is no text to train on"):
-        train_tokenizer([], out)
+        train(out=out)
     with pytest.raises(UserError, match="no such file"):
-        train_tokenizer([tmp_path / "none.txt"], out)
+        train(tmp_path / "none.txt", out=out)
     with pytest.raises(UserError, match="at most"):
-        train_tokenizer([pairs], TrainTokenizer(out=tmp_path / "out", vocab_size=9000))
+        train(pairs, out=out, vocab_size=9000)
     with pytest.raises(UserError, match="nothing says which texts are sources"):
-        train_tokenizer(sides[:1], TrainTokenizer(out=tmp_path / "out", separate=True))
-    assert not (tmp_path / "out").exists()
+        train(sides[0], out=out, separate=True)
+    assert not out.exists()
     with pytest.raises(UserError, match="is not empty"):
-        train_tokenizer([pairs], TrainTokenizer(out=tmp_path))
-    train_tokenizer([pairs], out)
+        train(pairs, out=tmp_path)
+    train(pairs, out=out)
     with pytest.raises(UserError, match="no text to measure it on"):
-        inspect_tokenizer(tmp_path / "out", InspectTokenizer())
+        inspect(out)

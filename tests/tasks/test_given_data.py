@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.tokenizer import inspect_tokenizer, train_tokenizer
-from selfattn.cli.tokenizer_commands import InspectTokenizer, TrainTokenizer
+from selfattn.cli.tokenizer import inspect, train
 from selfattn.data.corpus.components import loose
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -284,11 +283,11 @@ def test_tokenizers_are_made_of_the_same_files(tmp_path: Path) -> None:
             continue
         columns = ("en", "de") if "--columns" in given else ()
         files = tuple(path for path in given if isinstance(path, Path))
-        options = TrainTokenizer(out=tmp_path / f"of-{name}", columns=columns, separate=True)
-        cards.append(train_tokenizer(files, options))
-        assert inspect_tokenizer(options.out, InspectTokenizer(data=files, columns=columns)) == cards[-1]
+        out = tmp_path / f"of-{name}"
+        cards.append(train(*files, out=out, columns=columns, separate=True))
+        assert inspect(out, data=files, columns=columns) == cards[-1]
     files = tmp_path / "a.en", tmp_path / "a.de.gz"
-    assert inspect_tokenizer(options.out, InspectTokenizer(data=files)) == cards[0]
+    assert inspect(out, data=files) == cards[0]
     assert all(found == cards[0] for found in cards)
 
 

@@ -121,7 +121,7 @@ def test_examples_are_cut_by_seed_epoch_and_number_alone() -> None:
 def test_sentencepiece_is_loaded_where_it_is_needed_and_nowhere_else(tmp_path: Path) -> None:
     CharTokenizer("ab").save(tmp_path)
     code = (
-        "import sys, selfattn, selfattn.cli.tokenizer_commands\n"
+        "import sys, selfattn, selfattn.cli.tokenizer\n"
         "from selfattn.tokenizers.load import load_tokenizer\n"
         f"load_tokenizer({str(tmp_path)!r})\n"
         "assert not {'sentencepiece', 'torch'} & set(sys.modules)"
