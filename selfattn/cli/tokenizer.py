@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -126,7 +125,8 @@ def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Tex
         raise UserError("--columns is for files of pairs: give one, or leave it out")
     texts: Texts = {"source": [], "target": [], "both": []}
     is_parallel = parallel and len(paths) == 2 and not any(has_pairs.values())
-    for path, side in zip(paths, SIDES if is_parallel else itertools.repeat("both")):
+    sides: list[Side] = [*SIDES] if is_parallel else ["both"] * len(paths)
+    for path, side in zip(paths, sides, strict=True):
         if has_pairs[path]:
             pairs = read_pairs(path, columns=columns)
             texts["source"].extend(pair.source for pair in pairs)
