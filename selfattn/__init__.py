@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from selfattn.comparison.compare import compare
     from selfattn.decoding.options import DecodingOptions
     from selfattn.errors import UserError
+    from selfattn.integrations.explorer import explore
     from selfattn.integrations.transformers import watch
     from selfattn.models.build import build
     from selfattn.registry import register
@@ -33,6 +34,7 @@ _HOMES = {
     "selfattn.comparison.compare": ("compare",),
     "selfattn.decoding.options": ("DecodingOptions",),
     "selfattn.errors": ("UserError",),
+    "selfattn.integrations.explorer": ("explore",),
     "selfattn.integrations.transformers": ("watch",),
     "selfattn.models.build": ("build",),
     "selfattn.registry": ("register",),
@@ -50,6 +52,7 @@ __all__ = [  # classes first
     "attend",
     "build",
     "compare",
+    "explore",
     "load",
     "masks",
     "positions",

@@ -223,38 +223,47 @@ def attention(
     layer: MaybeWhole = None,
     head: MaybeWhole = None,
     all_heads: bool = False,
+    target: str | None = None,
     format: Literal["text", "json", "html", "svg"] = "text",
 ) -> str | None:
     """Show what a model attends to while it writes the output for a text.
 
     Args:
-        run: Run directory.
+        run: Run directory, or a Hugging Face model: a directory or hf://ORG/NAME.
         text: Input text.
         save: File to write: a picture (.svg), an interactive page (.html) or all weights (.json).
         layer: Layer, from 0. Default: the last.
         head: Head, from 0. Default: the mean of the layer's heads.
         all_heads: Draw every head of every layer.
+        target: Output text, for a Hugging Face encoder-decoder. Default: what it generates.
         format: Printed form: a map in characters, or the content of a --save file.
     """
     from rich.console import Console
 
     from selfattn.cli.stream import unknown_line
+    from selfattn.integrations.explorer import explore, foreign_model
     from selfattn.report.drawing.attention_text import attention_text
     from selfattn.runs.run import load
 
-    loaded = load(run)
-    dependence = format in _WITH_DEPENDENCE or (save is not None and save.suffix[1:] in _WITH_DEPENDENCE)
-    view = loaded.attention(text, dependence=dependence)
+    model = foreign_model(run)
+    loaded = None if model else load(run)
+    if loaded is not None:
+        if target is not None:
+            raise UserError("--target is for Hugging Face models: a run writes its own output; leave it out")
+        dependence = format in _WITH_DEPENDENCE or (save is not None and save.suffix[1:] in _WITH_DEPENDENCE)
+        view = loaded.attention(text, dependence=dependence)
+    elif model is not None:
+        view = explore(*model, text, target)
     picture = view.picture(layer, head).tolist()
     if save is not None:
         view.save(save, layer, head, every=all_heads)
     if format == "text":
         console = Console(highlight=False)
-        title = visible(f"{view.source} → {view.prediction}   ({view.caption(layer, head)})")
-        console.print(title, markup=False, soft_wrap=True)
-        source, target = all_visible(view.source_tokens), all_visible(view.target_tokens)
-        console.print(attention_text(picture, source, target, columns=min(console.width, 120)))
-    if unknown := loaded.unknown([text]):
+        said = f"{view.source} → {view.prediction}" if view.prediction else view.source
+        console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
+        columns, rows = all_visible(view.source_tokens), all_visible(view.target_tokens or view.source_tokens)
+        console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
+    if loaded is not None and (unknown := loaded.unknown([text])):
         say(unknown_line(unknown))
     if save is not None:
         say(f"saved as {save}")

@@ -141,7 +141,9 @@ class MultiheadAttention(nn.MultiheadAttention):
             TypeError: a mask is neither bool nor floating point.
         """
         # PyTorch's own check, so that a wrong call gets the message that its users know.
-        is_batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)
+        is_batched = F._mha_shape_check(  # type: ignore[attr-defined]  # not in PyTorch's stubs
+            query, key, value, key_padding_mask, attn_mask, self.num_heads
+        )
         if query.is_nested:
             return self._forward_nested(query, key, value, attn_mask, is_causal)
         if not is_batched:
@@ -246,7 +248,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         output, _ = self.forward(padded_query, padded_key, padded_value, hidden, False, attn_mask, is_causal=is_causal)
         rows = [row[:length] for row, length in zip(output, queries, strict=True)]
         if query.layout == torch.jagged:  # keep the query's own lengths, so that the two can be added
-            return torch.nested.nested_tensor_from_jagged(torch.cat(rows), query.offsets()), None
+            offsets = query.offsets()  # type: ignore[attr-defined]  # PyTorch has no types for it
+            return torch.nested.nested_tensor_from_jagged(torch.cat(rows), offsets), None
         return torch.nested.as_nested_tensor(rows), None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
@@ -23,7 +23,7 @@ _MOST = 290_000  # characters that a notebook keeps
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionView:
-    """The attention of a model while it wrote one output. Draws itself in a notebook.
+    """The attention of a model while it wrote one output, or read one text. Draws itself in a notebook.
 
     Attributes:
         source: the input.
@@ -31,12 +31,14 @@ class AttentionView:
         source_tokens: ``s`` of them, ``<eos>`` at the end.
         target_tokens: ``t`` of them, ``<eos>`` at the end.
         weights: from target to source, for each layer ``[h t s]``; ``weights[layer][head]`` has a row for each target
-            token, from the step that wrote it.
+            token, from the step that wrote it. Empty for a model that only reads: its maps are ``encoder_weights``.
         encoder_weights: self-attention in the encoder, for each layer ``[h s s]``; empty where there is none.
         decoder_weights: self-attention in the decoder, for each layer ``[h t t]``; empty where there is none.
         blocking: how far each step's distribution moves without a source token, ``[t s]``, 0 to 1; None if not asked.
         gradient: shares of the source tokens in gradient times input, ``[t s]``; None if not asked, or not to be had.
         model: what the model is called.
+        layers: numbers of the layers by kind of map (``cross``, ``encoder``, ``decoder``); default 0, 1, ...
+        heads: numbers of the heads; default 0, 1, ...
 
     Example:
         >>> import torch
@@ -60,14 +62,44 @@ class AttentionView:
     blocking: Tensor | None = None
     gradient: Tensor | None = None
     model: str = "model"
+    layers: Mapping[Kind, Sequence[int]] = field(default_factory=dict)
+    heads: Sequence[int] = ()
+
+    @property
+    def _shown(self) -> tuple[Kind, tuple[Tensor, ...], tuple[str, ...]]:
+        """The kind of maps that is drawn, its weights and the tokens of its rows; its columns are source tokens."""
+        if self.weights:
+            return "cross", self.weights, self.target_tokens
+        return "encoder", self.encoder_weights, self.source_tokens
+
+    def _layer(self, kind: Kind, place: int) -> int:
+        return self.layers[kind][place] if kind in self.layers else place
+
+    def _head(self, place: int) -> int:
+        return self.heads[place] if self.heads else place
 
     def __repr__(self) -> str:
-        layers, heads = len(self.weights), len(self.weights[0]) if self.weights else 0
+        _, weights, _ = self._shown
+        layers, heads = len(weights), len(weights[0]) if weights else 0
         counts = f"{layers} layer{'s' * (layers != 1)}, {heads} head{'s' * (heads != 1)}"
         return f"<AttentionView {self.prediction!r} ← {self.source!r}: {counts}>"
 
+    def _place(self, layer: int | None, head: int | None) -> tuple[int, int | None]:
+        """Return where a layer and a head lie in the weights that are drawn."""
+        kind, weights, _ = self._shown
+        if not weights:
+            raise UserError("no attention was kept")
+        layers = [self._layer(kind, place) for place in range(len(weights))]
+        if layer is not None and layer not in layers:
+            raise UserError(f"layer {layer}: the model has layers {layers[0]} to {layers[-1]}")
+        place = len(layers) - 1 if layer is None else layers.index(layer)
+        heads = [self._head(place) for place in range(len(weights[place]))]
+        if head is not None and head not in heads:
+            raise UserError(f"head {head}: the layer has heads {heads[0]} to {heads[-1]}")
+        return place, None if head is None else heads.index(head)
+
     def picture(self, layer: int | None = None, head: int | None = None) -> Tensor:
-        """Return the weights ``[t s]`` of one head, or the mean of a layer's heads.
+        """Return the weights ``[t s]`` of one head, or the mean of a layer's heads; ``[s s]`` without a target.
 
         Args:
             layer: counted from 0; default the last.
@@ -76,21 +108,21 @@ class AttentionView:
         Raises:
             UserError: there is no such layer or head.
         """
-        layers = len(self.weights)
-        if layer is not None and not 0 <= layer < layers:
-            raise UserError(f"layer {layer}: the model has layers 0 to {layers - 1}")
-        chosen = self.weights[-1 if layer is None else layer]
-        if head is None:
-            return chosen.mean(dim=0)
-        if not 0 <= head < len(chosen):
-            raise UserError(f"head {head}: the layer has heads 0 to {len(chosen) - 1}")
-        return chosen[head]
+        layer_place, head_place = self._place(layer, head)
+        heads = self._shown[1][layer_place]
+        return heads.mean(dim=0) if head_place is None else heads[head_place]
 
     def caption(self, layer: int | None = None, head: int | None = None) -> str:
         """Say in words what :meth:`picture` shows."""
-        number = len(self.weights) - 1 if layer is None else layer
-        heads = len(self.weights[number])
-        return f"layer {number}, " + (f"mean of {heads} heads" if head is None and heads > 1 else f"head {head or 0}")
+        place, _ = self._place(layer, head)
+        kind, weights, _ = self._shown
+        heads = len(weights[place])
+        which = (
+            f"mean of {heads} heads"
+            if head is None and heads > 1
+            else f"head {self._head(0) if head is None else head}"
+        )
+        return f"layer {self._layer(kind, place)}, {which}"
 
     def maps(self, kinds: Sequence[str] = KINDS) -> ModelAttention:
         """Return the weights of these kinds as plain figures, as `results.json` has them.
@@ -98,7 +130,7 @@ class AttentionView:
         Args:
             kinds: of ``cross``, ``encoder``, ``decoder``, ``blocking`` and ``gradient``; default all.
         """
-        found: dict[str, Sequence[Tensor]] = {
+        weights_by_kind: dict[Kind, Sequence[Tensor]] = {
             "cross": self.weights,
             "encoder": self.encoder_weights,
             "decoder": self.decoder_weights,
@@ -106,10 +138,15 @@ class AttentionView:
             "gradient": () if self.gradient is None else (self.gradient[None],),
         }
         maps = tuple(
-            AttentionMap(kind, layer, head, tuple(tuple(round(one, 4) for one in row) for row in weights.tolist()))
+            AttentionMap(
+                kind,
+                self._layer(kind, layer),
+                self._head(head),
+                tuple(tuple(round(weight, 4) for weight in row) for row in weights.tolist()),
+            )
             for kind in KINDS
             if kind in kinds
-            for layer, heads in enumerate(found[kind])
+            for layer, heads in enumerate(weights_by_kind[kind])
             for head, weights in enumerate(heads)
         )
         return ModelAttention(self.prediction, self.source_tokens, self.target_tokens, maps)
@@ -141,16 +178,23 @@ class AttentionView:
         """
         from selfattn.report.drawing.attention_svg import attention_svg, gallery_svg
 
-        tokens = self.source_tokens, self.target_tokens
+        kind, weights, rows = self._shown
+        tokens = self.source_tokens, rows
         if not every:
-            title = f"{self.source} → {self.prediction} ({self.caption(layer, head)})"
+            text = f"{self.source} → {self.prediction}" if self.prediction else self.source
+            title = f"{text} ({self.caption(layer, head)})"
             return attention_svg(self.picture(layer, head).tolist(), *tokens, title=title)
-        return gallery_svg(
-            [
-                [attention_svg(one.tolist(), *tokens, title=self.caption(k, head)) for head, one in enumerate(heads)]
-                for k, heads in enumerate(self.weights)
-            ]
-        )
+        pictures = []
+        for layer_place, heads in enumerate(weights):
+            layer = self._layer(kind, layer_place)
+            captions = [self.caption(layer, self._head(head_place)) for head_place in range(len(heads))]
+            pictures.append(
+                [
+                    attention_svg(map_.tolist(), *tokens, title=title)
+                    for map_, title in zip(heads, captions, strict=True)
+                ]
+            )
+        return gallery_svg(pictures)
 
     def to(self, form: str, layer: int | None = None, head: int | None = None, *, every: bool = False) -> str:
         """Return :meth:`to_svg`, :meth:`to_html` or :meth:`to_json`, by its name.
