@@ -1,6 +1,6 @@
-"""Clean corpora on disk: cleaned once from end to end, split, written as Arrow files, and mapped from then on.
+"""Clean corpora on disk: cleaned once, split, written as Arrow files, and mapped into memory from then on.
 
-The texts go from file to file; of each pair some 50 bytes stay in memory while the corpus is cleaned, and none after.
+While a corpus is cleaned, some 50 bytes of each pair stay in memory.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfattn import codec
-from selfattn.data.corpus.cleaning import CleaningOptions, clean_rows, median_ratio, unlikely
-from selfattn.data.corpus.cleaning_report import CleaningReport, CleaningStep, HoldOut, PartReport, SharedPairs, Tally
-from selfattn.data.corpus.components import components_of, digest, first_of_each, hold_out_components, numbered
+from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, median_ratio, unlikely
+from selfattn.data.corpus.components import components_of, digest, hold_out_components
 from selfattn.data.corpus.hub import quiet
 from selfattn.data.corpus.mapped import ArrowFile, MappedPairs, write_pairs
 from selfattn.data.corpus.sources import PairSource
 from selfattn.errors import SettingError, UserError
 
 HELD_OUT = ("valid", "test")
-_VERSION = 2  # of what lies in the cache; another one for every change of cleaning or of the split
+_VERSION = 3  # of the cache; changes with the cleaning and the split
 _RECORD = "corpus.json"
 
 
@@ -40,28 +39,30 @@ class CacheRecord(codec.Plain):
     """What lies in the cache beside the pairs of a clean corpus.
 
     Attributes:
-        report: what cleaning did.
-        parts: what was written of each part.
+        notes: what cleaning did, in lines.
+        parts: the files of the parts.
+        length_ratio: expected characters of target for one of source; None without that limit.
     """
 
-    report: CleaningReport
+    notes: tuple[str, ...]
     parts: dict[str, ArrowFile]
+    length_ratio: float | None = None
 
 
 def open_cached(
     settings: Mapping[str, Any], write: Callable[[Path], CacheRecord]
 ) -> tuple[dict[str, MappedPairs], CacheRecord]:
-    """Map a clean corpus from the cache of `datasets`; write it there first, if it is not there yet.
+    """Map a clean corpus from the cache of `datasets`; write it there first if it is missing.
 
     Args:
-        settings: what tells this corpus from any other, as values for JSON.
+        settings: values for JSON that identify the corpus.
         write: writes the parts into a folder; see `write_corpus`.
 
     Returns:
-        The pairs of each part, and what was written of them.
+        The pairs of each part, and the record.
 
     Raises:
-        UserError: a source cannot be read, nothing is left of a part, or the cache cannot be written or read.
+        UserError: a source cannot be read, a part is empty, or the cache cannot be written or read.
     """
     import datasets
 
@@ -73,15 +74,15 @@ def open_cached(
             _fill(folder, write)
         except OSError as error:
             raise UserError(
-                f"{cache}: cannot be written ({error.strerror or error}); set HF_DATASETS_CACHE to a folder with room"
+                f"{cache}: cannot be written ({error.strerror or error}); set HF_DATASETS_CACHE to a writable folder"
             ) from None
-    corpus = codec.read(CacheRecord, folder / _RECORD, advice="remove its folder, so that it is made again")
+    record = codec.read(CacheRecord, folder / _RECORD, advice="remove its folder, so that it is made again")
     with quiet():
-        return {name: MappedPairs.open(folder / f"{name}.arrow") for name in ("train", *HELD_OUT)}, corpus
+        return {name: MappedPairs.open(folder / f"{name}.arrow") for name in ("train", *HELD_OUT)}, record
 
 
 def _fill(folder: Path, write: Callable[[Path], CacheRecord]) -> None:
-    """Write the folder: first under another name, so that it is there with everything in it or not at all."""
+    """Write the folder under another name and rename it, so that it is complete or missing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
     try:
@@ -90,28 +91,33 @@ def _fill(folder: Path, write: Callable[[Path], CacheRecord]) -> None:
         try:
             beside.rename(folder)
         except OSError:
-            if not (folder / _RECORD).is_file():  # else another process was first, with the same
+            if not (folder / _RECORD).is_file():  # otherwise another process was first, with the same content
                 raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-class _PairFacts:
-    """What is remembered of each pair of a part: its line, and the lengths and the digests of its two texts."""
+class _Facts:
+    """What stays in memory of each pair of a part: its line, and the lengths and digests of its texts."""
 
     def __init__(self) -> None:
-        self.lines = array("Q")
-        self.lengths = array("I"), array("I")
-        self.digests = bytearray(), bytearray()
+        self._lines = array("Q")
+        self._lengths = array("I"), array("I")
+        self._digests = array("Q"), array("Q")
 
-    def of(self, pairs: Iterable[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
-        """Note the pairs that go through."""
+    def note(self, pairs: Iterable[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
+        """Note pairs as they pass."""
         for line, *texts in pairs:
-            self.lines.append(line)
+            self._lines.append(line)
             for side, text in enumerate(texts):
-                self.lengths[side].append(len(text))
-                self.digests[side].extend(digest(text))
+                self._lengths[side].append(len(text))
+                self._digests[side].append(digest(text))
             yield texts[0], texts[1]
+
+    def arrays(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64]]:
+        """Return lines [n], lengths [2 n] and digests [2 n]."""
+        lengths, digests = np.array(self._lengths, np.uint32), np.array(self._digests, np.uint64)
+        return np.array(self._lines, np.uint64), lengths, digests
 
 
 def write_corpus(
@@ -125,115 +131,102 @@ def write_corpus(
 
     Args:
         folder: gets ``train.arrow``, ``valid.arrow`` and ``test.arrow``.
-        sources: of ``"train"``, and of the held-out parts that are given.
+        sources: of ``"train"``, and of the held-out parts that the user named.
         options: what to clean.
-        held_out: how many pairs to hold out from train for each part that is not given; default None: a twentieth,
-            at most 2,000.
-        split_seed: decides which; default 0.
+        held_out: pairs to hold out from train for each missing part; default None: a twentieth, at most 2,000.
+        split_seed: of the held-out parts; default 0.
 
     Raises:
-        UserError: a source cannot be read, or nothing is left of a part.
+        UserError: a source cannot be read, or a part is empty.
     """
-    tallies = {name: Tally(source.label) for name, source in sources.items()}
-    facts = {name: _PairFacts() for name in sources}
+    tallies = {name: Tally(name, source.label) for name, source in sources.items()}
+    facts = {name: _Facts() for name in sources}
     written = {}
     for name, source in sources.items():
         rows = clean_rows(source.rows(), options, tallies[name], limited=name == "train")
-        written[name] = write_pairs(folder / f"{name}.arrow", facts[name].of(rows))
-        tallies[name].report(name, written[name].pairs).refuse_empty(source.label)
-    keep, expected, shared = _keep(facts, tallies["train"], options)
-    label = sources["train"].label
-    tallies["train"].report("train", int(keep.sum())).refuse_empty(label)
-    missing = [name for name in HELD_OUT if name not in sources]
-    split = None
+        written[name] = write_pairs(folder / f"{name}.arrow", facts[name].note(rows))
+        tallies[name].refuse_empty(written[name].pairs)
+    keep, expected, shared = _keep({name: fact.arrays() for name, fact in facts.items()}, tallies["train"], options)
+    tallies["train"].refuse_empty(int(keep.sum()))
+    missing, notes = [name for name in HELD_OUT if name not in sources], []
     if missing or not keep.all():
         stage = (folder / "train.arrow").rename(folder / "stage.arrow")
         parts = np.zeros(int(keep.sum()), dtype=np.int8)
         if missing:
             components = components_of(_texts(stage, keep))
-            parts = _hold_out(components, missing, held_out, split_seed, label)
+            parts = _hold_out(components, missing, held_out, split_seed, tallies["train"].label)
             sizes = np.bincount(components)
-            split = HoldOut(tuple(missing), split_seed, len(sizes), int(sizes.max()))
+            notes = [
+                f"{' and '.join(missing)}: held out of train by sentence (seed {split_seed}): {len(sizes):,} groups of "
+                f"pairs that share a source or a target, the largest of {sizes.max():,}, none divided"
+            ]
         for code, name in enumerate(["train", *missing]):
             chosen = keep.copy()
             chosen[keep] = parts == code
             written[name] = write_pairs(folder / f"{name}.arrow", _texts(stage, chosen))
         stage.unlink()
-    moved = tuple(CleaningStep(name, written[name].pairs) for name in missing)
-    reports = [tallies["train"].report("train", written["train"].pairs, moved)]
-    for name in HELD_OUT:
-        count = written[name].pairs
-        reports.append(tallies[name].report(name, count) if name in tallies else PartReport(name, count, count))
-    report = CleaningReport(
-        tuple(reports), tuple(shared.get(name, SharedPairs(name, 0, 0, 0)) for name in HELD_OUT), expected, split
-    )
-    return CacheRecord(report, dict(sorted(written.items())))
+    lines = tallies["train"].lines(written["train"].pairs, {name: written[name].pairs for name in missing})
+    lines += [line for name in sources if name != "train" for line in tallies[name].lines(written[name].pairs)]
+    if expected is not None:
+        shared.append(f"target length expected: {expected:.2f} characters for one of the source")
+    return CacheRecord((*lines, *notes, *shared), dict(sorted(written.items())), expected)
 
 
 def _keep(
-    facts: Mapping[str, _PairFacts], tally: Tally, options: CleaningOptions
-) -> tuple[NDArray[np.bool_], float | None, dict[str, SharedPairs]]:
-    """Mark the training pairs to keep, now that all are known.
+    facts: Mapping[str, tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint64]]],
+    tally: Tally,
+    options: CleaningOptions,
+) -> tuple[NDArray[np.bool_], float | None, list[str]]:
+    """Mark the training pairs to keep.
 
     Returns:
-        [n] the marks, the ratio of lengths that they were held against, and what the held-out parts share with them.
+        [n] the marks, the expected ratio of lengths, and lines on the pairs that the held-out parts share with train.
     """
-    train = facts["train"]
-    keep = np.ones(len(train.lines), dtype=np.bool_)
+    lines, lengths, digests = facts["train"]
+    keep, expected, notes = np.ones(len(lines), dtype=np.bool_), None, []
 
     def leave_out(step: str, bad: NDArray[np.bool_]) -> None:
         for row in np.flatnonzero(keep & bad).tolist():
-            tally.drop(step, train.lines[row])
+            tally.drop(step, int(lines[row]))
         keep[bad] = False
 
-    expected = None
     if options.max_ratio is not None:
-        source, target = (np.frombuffer(side, dtype=np.uint32) for side in train.lengths)
-        expected = options.length_ratio or median_ratio(source, target)
-        leave_out("length ratio", unlikely(source, target, expected, options.max_ratio))
-    numbers = _numbers(facts)
+        expected = options.length_ratio or median_ratio(*lengths)
+        leave_out("length ratio", unlikely(lengths[0], lengths[1], expected, options.max_ratio))
     if options.duplicates:
-        sources, targets = (side[keep] for side in numbers["train"])
-        repeated = np.zeros_like(keep)
-        repeated[keep] = ~first_of_each(sources * (int(targets.max(initial=0)) + 1) + targets)
+        rows = np.flatnonzero(keep)
+        first = np.unique(digests[:, rows], axis=1, return_index=True)[1]
+        repeated = keep.copy()
+        repeated[rows[first]] = False
         leave_out("duplicate", repeated)
-    held = {name: numbers[name] for name in HELD_OUT if name in numbers}
-    shared = {}
+    held = {name: facts[name][2] for name in HELD_OUT if name in facts}
     for name, sides in held.items():
-        known = [np.isin(own, train_side[keep]) for own, train_side in zip(sides, numbers["train"], strict=True)]
-        shared[name] = SharedPairs(name, *(int(side.sum()) for side in (*known, np.logical_or(*known))))
+        known = [np.isin(side, train[keep]) for side, train in zip(sides, digests, strict=True)]
+        source, target, either = (int(marks.sum()) for marks in (*known, known[0] | known[1]))
+        notes.append(f"{name}: {either:,} of its pairs shared with train ({source:,} by source, {target:,} by target)")
     if options.overlap and held:
-        sides_of_all = zip(numbers["train"], *held.values(), strict=True)
-        known = [np.isin(own, np.concatenate(others)) for own, *others in sides_of_all]
-        leave_out("shared with valid or test", np.logical_or(*known))
-    return keep, expected, shared
-
-
-def _numbers(facts: Mapping[str, _PairFacts]) -> dict[str, tuple[NDArray[np.int64], ...]]:
-    """Number the sources and the targets of all parts: the same text has the same number in every part."""
-    ends = np.cumsum([len(fact.lines) for fact in facts.values()])[:-1]
-    sides = (numbered(b"".join(fact.digests[side] for fact in facts.values())) for side in (0, 1))
-    return dict(zip(facts, zip(*(np.split(side, ends) for side in sides), strict=True), strict=True))
+        others = np.concatenate(list(held.values()), axis=1)
+        leave_out("shared with valid or test", np.isin(digests[0], others[0]) | np.isin(digests[1], others[1]))
+    return keep, expected, notes
 
 
 def _hold_out(
     components: NDArray[np.int64], missing: list[str], held_out: int | None, seed: int, label: str
 ) -> NDArray[np.int8]:
-    """Return for each pair that is kept its part: 0 for training, then the missing ones."""
-    kept = len(components)
-    arguments = " and ".join(f"`{name}`" for name in missing)
-    size = min(kept // 20, 2000) if held_out is None else held_out
+    """Return the part of each pair: 0 for training, then the missing parts."""
+    pairs, names = len(components), " and ".join(f"`{name}`" for name in missing)
+    size = min(pairs // 20, 2000) if held_out is None else held_out
     if not size:
         raise SettingError(
-            f"{label}: {kept:,} pairs are left after cleaning, too few to hold {' and '.join(missing)} out; "
-            f"give 20 or more, or files with {arguments}"
+            f"{label}: {pairs:,} pairs are left after cleaning, too few to hold {' and '.join(missing)} out; "
+            f"give 20 or more, or files with {names}"
         )
     parts = hold_out_components(components, (size,) * len(missing), seed)
     for code, name in enumerate(["train", *missing]):
         if not (parts == code).any():
             raise SettingError(
-                f"{label}: cannot hold {size:,} of {kept:,} pairs out for {name} so that no sentence is in two parts; "
-                f"give files with {arguments}, or another number with `held_out`"
+                f"{label}: cannot hold {size:,} of {pairs:,} pairs out for {name} so that no sentence is in two parts; "
+                f"give files with {names}, or another number with `held_out`"
             )
     return parts
 

@@ -1,8 +1,8 @@
-"""Cleaning of pairs: what is changed in a text, what is left out, and how often.
+"""Cleaning of pairs, and the counts of what was changed and left out.
 
-Changed, in each text: control characters, the Unicode form, spaces at the ends. Left out: what is broken, not UTF-8,
-empty or too long; and, when the whole corpus is known (`cache`), lengths that do not go together,
-repeated pairs and pairs shared with the held-out parts.
+Each text loses control characters and spaces at its ends and gets the Unicode form NFC. Pairs that are broken, not
+UTF-8, empty or too long are left out; once all pairs are known (`cache`), so are unlikely lengths, repeated pairs and
+pairs shared with the held-out parts.
 """
 
 from __future__ import annotations
@@ -10,51 +10,46 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import overload
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfattn.data.corpus.cleaning_report import Tally
 from selfattn.data.readers.records import BadRecord, RawPair
+from selfattn.errors import UserError
 
-# Line ends, tabs and separators part words, so that a space stands for each; the other control characters (and the
-# byte order mark, which files put together leave in the middle) are taken out.
+# Line ends, tabs and separators become spaces; other control characters and byte order marks are removed.
 _BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
-_SURROGATES = re.compile("[\ud800-\udfff]")  # what bytes that are not UTF-8 were decoded to, or a broken \u escape
+_SURROGATES = re.compile("[\ud800-\udfff]")  # bytes that are not UTF-8, or a broken \u escape
 _SPACES = re.compile("[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 
-Lengths = NDArray[np.uint32]
+Lengths = NDArray[np.integer[Any]] | int
 
-_SHORT = 10.0  # characters added to both lengths before they are compared, for chance rules the ratio of short texts
+_SHORT = 10.0  # characters added to both lengths before they are compared: ratios of short texts vary by chance
+_PLACES = 3  # places named for each step
 
 
 @dataclass(frozen=True)
 class CleaningOptions:
-    """What to clean. Valid and test are never shortened by a limit: their scores must be those of the whole files.
+    """What to clean. No limit applies to valid and test, so that scores are those of the complete files.
 
-    Args:
-        nfc: put texts into Unicode's form NFC; default True. Korean jamo that were taken apart (as some file systems
-            do) become syllables again. Not NFKC: that one also changes what is seen (``½`` to ``1⁄2``, ``ﾊ`` to
-            ``ハ``, full-width ``Ａ`` to ``A``, the compatibility jamo of ``ㅋㅋ`` to others), and no output could be
-            compared with its reference any more.
-        spaces: write every space as the plain one, and runs of them as one; default False: a no-break space belongs
-            to the text (French punctuation), a tokenizer may do as it likes.
+    Attributes:
+        nfc: put texts into Unicode's form NFC; default True. (NFKC would change visible characters, such as ``½``.)
+        spaces: write every space as the plain one, and runs of spaces as one; default False.
         max_characters: longest text of either side in a training pair; default 1,000; None for no limit.
-        max_ratio: how many times longer or shorter than the source lets expect a training pair's target may be;
-            default 3; None for no limit. See `unlikely`. (In the captions of Multi30k and the short sentences of
-            Tatoeba, in English with French, German, Japanese and Korean, no good pair is beyond 2.9.)
-        length_ratio: characters of target to expect for one of source; default None: the median of the training
-            pairs. (Texts in Korean, Japanese or Chinese have about half or a third as many characters as in English.)
-        duplicates: leave training pairs out that were there before, character by character; default True.
-        overlap: leave training pairs out whose source or target a valid or test pair has; default True. What is
-            shared is counted in any case.
+        max_ratio: how many times longer or shorter than expected the target of a training pair may be; default 3;
+            None for no limit. See `unlikely`.
+        length_ratio: expected characters of target for one of source; default None: the median of the training pairs.
+        duplicates: leave out repeated training pairs; default True.
+        overlap: leave out training pairs whose source or target stands in valid or test; default True.
 
     Raises:
-        ValueError: a limit is not positive, or `max_ratio` below 1.
+        ValueError: a limit is not positive, or `max_ratio` is below 1.
     """
 
     nfc: bool = True
@@ -75,12 +70,83 @@ class CleaningOptions:
             raise ValueError(f"length_ratio must be positive, got {self.length_ratio}")
 
 
+class Tally:
+    """Counts of what cleaning did to one part, with the first places of each step.
+
+    Args:
+        part: ``"train"``, ``"valid"`` or ``"test"``.
+        label: start of the places, such as the file's name.
+
+    Attributes:
+        read: lines or records read.
+        dropped: number of lines left out by each step; a line counts for the first step only.
+        changed: number of kept pairs changed by each step.
+
+    Example:
+        >>> tally = Tally("train", "a.tsv")
+        >>> tally.read = 2
+        >>> tally.drop("empty", 2, "target")
+        >>> print("\\n".join(tally.lines(kept=1)))
+        train: 2 read, 1 kept, 1 left out
+          left out, empty: 1 (a.tsv:2 target)
+    """
+
+    def __init__(self, part: str, label: str) -> None:
+        self.part, self.label, self.read = part, label, 0
+        self.dropped: Counter[str] = Counter()
+        self.changed: Counter[str] = Counter()
+        self._places: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+
+    def drop(self, step: str, line: int, detail: str = "", *, count: int = 1) -> None:
+        """Count lines that a step leaves out, from this line on."""
+        self.dropped[step] += count
+        self._note("left out", step, line, detail)
+
+    def change(self, step: str, line: int) -> None:
+        """Count a pair that a step changes."""
+        self.changed[step] += 1
+        self._note("changed", step, line)
+
+    def _note(self, what: str, step: str, line: int, detail: str = "") -> None:
+        if len(places := self._places[what, step]) < _PLACES:
+            places.append(f"{self.label}:{line} {detail}".rstrip())
+
+    def lines(self, kept: int, moved: Mapping[str, int] = MappingProxyType({})) -> list[str]:
+        """Return the counts as text.
+
+        Args:
+            kept: pairs in the part now.
+            moved: pairs that were held out of this part, by part; default none.
+        """
+        parts = "".join(f", {count:,} moved to {name}" for name, count in moved.items())
+        lines = [f"{self.part}: {self.read:,} read, {kept:,} kept, {self.dropped.total():,} left out{parts}"]
+        for what, steps in (("left out", self.dropped), ("changed", self.changed)):
+            for step, count in steps.items():
+                places = self._places[what, step]
+                more = "; ..." if count > len(places) else ""
+                lines.append(f"  {what}, {step}: {count:,} ({'; '.join(places)}{more})")
+        return lines
+
+    def refuse_empty(self, kept: int) -> None:
+        """Raise where no pair is left.
+
+        Raises:
+            UserError: with the counts and the first place.
+        """
+        if not kept:
+            steps = ", ".join(f"{step} {count:,}" for step, count in self.dropped.items()) or "there was none"
+            first = "; first: " + self._places["left out", next(iter(self.dropped))][0] if self.dropped else ""
+            raise UserError(
+                f"{self.label}: no pair is left for {self.part} after cleaning ({steps}{first}); correct the file"
+            )
+
+
 def clean_text(text: str, options: CleaningOptions | None = None) -> str:
-    r"""Clean one text; a clean one stays as it is.
+    r"""Clean one text; a clean text stays as it is.
 
     Args:
         text: any text.
-        options: of which `nfc` and `spaces` count here; default `CleaningOptions()`.
+        options: only `nfc` and `spaces` apply; default `CleaningOptions()`.
 
     Example:
         >>> clean_text(" 한\x00국\t어 ")
@@ -94,16 +160,16 @@ def clean_text(text: str, options: CleaningOptions | None = None) -> str:
 def clean_rows(
     rows: Iterable[RawPair | BadRecord], options: CleaningOptions, tally: Tally, *, limited: bool
 ) -> Iterator[tuple[int, str, str]]:
-    """Clean pairs one by one; what is left out or changed is noted in the tally.
+    """Clean pairs one by one, and count in the tally what is left out or changed.
 
     Args:
         rows: as read.
         options: what to clean.
-        tally: where to note.
-        limited: whether `max_characters` holds; it does for training pairs.
+        tally: of the part.
+        limited: whether `max_characters` applies, as it does for training pairs.
 
     Returns:
-        Line, source and target of each pair that is kept, in their order.
+        Line, source and target of each kept pair, in order.
     """
     for row in rows:
         if isinstance(row, BadRecord):
@@ -111,14 +177,14 @@ def clean_rows(
             tally.drop("broken", row.line, row.reason, count=row.lines)
             continue
         tally.read += 1
-        if found := _sides(_SURROGATES.search, row.source, row.target):
-            tally.drop("invalid UTF-8", row.line, found)
+        if sides := _sides(_SURROGATES.search, row.source, row.target):
+            tally.drop("invalid UTF-8", row.line, sides)
             continue
         source, changed_source = _cleaned(row.source, options)
         target, changed_target = _cleaned(row.target, options)
         longest = max(len(source), len(target))
-        if found := _sides(_is_blank, source, target):
-            tally.drop("empty", row.line, found)
+        if sides := _sides(_is_blank, source, target):
+            tally.drop("empty", row.line, sides)
         elif limited and options.max_characters and longest > options.max_characters:
             tally.drop("too long", row.line, f"{longest:,} characters")
         else:
@@ -127,36 +193,30 @@ def clean_rows(
             yield row.line, source, target
 
 
-@overload
-def unlikely(source: int, target: int, expected: float, limit: float) -> bool: ...
-@overload
-def unlikely(source: Lengths, target: Lengths, expected: float, limit: float) -> NDArray[np.bool_]: ...
-
-
-def unlikely(source: int | Lengths, target: int | Lengths, expected: float, limit: float) -> bool | NDArray[np.bool_]:
+def unlikely(source: Lengths, target: Lengths, expected: float, limit: float) -> NDArray[np.bool_]:
     """Tell whether a target is more than `limit` times longer, or shorter, than its source lets expect.
 
-    10 characters are added to both before they are compared, so that "Hi." may become "안녕하세요.".
+    10 characters are added to both lengths first, so that "Hi." may become "안녕하세요.".
 
     Args:
-        source: characters of the source, of one pair or [n] of many.
-        target: characters of the target.
-        expected: characters of target to expect for one of source, such as the corpus' `median_ratio`.
+        source: [n] characters of each source, or a number.
+        target: [n] characters of each target, or a number.
+        expected: characters of target for one of source, such as the `median_ratio`.
         limit: at least 1.
 
     Example:
-        >>> unlikely(30, 5, expected=0.5, limit=4), unlikely(30, 91, expected=0.5, limit=4)
-        (False, True)
+        >>> unlikely(np.array([30, 30]), np.array([5, 91]), expected=0.5, limit=4).tolist()
+        [False, True]
     """
-    wanted, found = expected * source + _SHORT, target + _SHORT
-    return (found > limit * wanted) | (wanted > limit * found)
+    expected_target, actual = expected * np.asarray(source) + _SHORT, np.asarray(target) + _SHORT
+    return (actual > limit * expected_target) | (expected_target > limit * actual)
 
 
-def median_ratio(source: Lengths, target: Lengths) -> float:
-    """Return the median of target length over source length: bad pairs, if fewer than half, cannot move it far.
+def median_ratio(source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> float:
+    """Return the median of target length over source length, which a few bad pairs cannot move far.
 
     Args:
-        source: [n] characters of each source, at least one pair and no zero.
+        source: [n] characters of each source; at least one pair, no zero.
         target: [n] characters of each target.
 
     Example:
@@ -185,7 +245,7 @@ def _cleaned(text: str, options: CleaningOptions) -> tuple[str, tuple[str, ...]]
 
 
 def _is_blank(text: str) -> bool:
-    """Whether a clean text has nothing but spaces and characters of formatting (such as the zero-width space)."""
+    """Whether a clean text has only spaces and formatting characters (such as the zero-width space)."""
     if text.isascii():
         return not text
     return all(character.isspace() or unicodedata.category(character) == "Cf" for character in text)

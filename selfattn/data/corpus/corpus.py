@@ -14,7 +14,6 @@ from typing import Any
 from selfattn.codec import encode
 from selfattn.data.corpus.cache import HELD_OUT, open_cached, write_corpus
 from selfattn.data.corpus.cleaning import CleaningOptions
-from selfattn.data.corpus.cleaning_report import CleaningReport
 from selfattn.data.corpus.hub import HubCorpus, hub_sources
 from selfattn.data.corpus.sources import CorpusFiles, file_sources
 from selfattn.data.corpus.stream import PairStream, open_stream
@@ -37,14 +36,14 @@ class CleanCorpus:
         train: pairs for training, mapped into memory; or a stream, which can be gone through again and again.
         valid: pairs for validation.
         test: pairs for the test.
-        report: what cleaning did. A stream tells what became of train itself, once it is at its end (`report`).
+        notes: what cleaning did, in lines; for a stream, to valid and test.
         settings: where the pairs come from and what was done to them, as values for JSON.
     """
 
     train: Sequence[Pair] | PairStream
     valid: Sequence[Pair]
     test: Sequence[Pair]
-    report: CleaningReport
+    notes: Sequence[str]
     settings: dict[str, Any]
 
 
@@ -95,17 +94,16 @@ def read_corpus(
             raise SettingError(
                 f"nothing can be held out from a stream: give {' and '.join(missing)} too, or leave `streaming` out"
             )
-        train, held, report = open_stream(sources, options)
-        settings["length_ratio"] = report.length_ratio
-        return CleanCorpus(train, held["valid"], held["test"], report, settings)
+        train, held, notes = open_stream(sources, options)
+        settings["length_ratio"] = train.length_ratio
+        return CleanCorpus(train, held["valid"], held["test"], notes, settings)
     if len(sources) < 3:
         settings["held_out"] = held_out
     if split_seed:
         settings["split_seed"] = split_seed
-    parts, cached = open_cached(settings, lambda folder: write_corpus(folder, sources, options, held_out, split_seed))
-    report = cached.report
-    settings |= {"length_ratio": report.length_ratio, "parts": encode(cached.parts)}
-    return CleanCorpus(parts["train"], parts["valid"], parts["test"], report, settings)
+    parts, record = open_cached(settings, lambda folder: write_corpus(folder, sources, options, held_out, split_seed))
+    settings |= {"length_ratio": record.length_ratio, "parts": encode(record.parts)}
+    return CleanCorpus(parts["train"], parts["valid"], parts["test"], record.notes, settings)
 
 
 class CorpusPairs(Splits):
@@ -119,7 +117,7 @@ class CorpusPairs(Splits):
 
     def __init__(self, parts: CleanCorpus, languages: tuple[str, str], seed: int) -> None:
         where = {"kind": "corpus", "source_language": languages[0], "target_language": languages[1]}
-        super().__init__(where | parts.settings, f"{_name(parts.settings)}, test part", parts.report.lines())
+        super().__init__(where | parts.settings, f"{_name(parts.settings)}, test part", parts.notes)
         self.parts, self.seed = parts, seed
 
     def sample(self) -> Sequence[Pair]:
