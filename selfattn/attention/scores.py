@@ -2,8 +2,7 @@
 
 Each is a small module ``forward(query [b h i e], key [b h j e']) -> scores [b h i j]`` that works in any role and for
 any number of heads (its weights are shared by the heads). A score that is a dot product of projected vectors also says
-so through :meth:`Score.as_dot`, and then takes the fused path. A score comes in by its name through
-``@register.score``, these here as a stranger's.
+so through :meth:`Score.as_dot`, and then takes the fused path. Scores are registered by name with ``@register.score``.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from selfattn.attention.blocks import summed_tanh
 from selfattn.registry import SCORES, build_part, register
 
-# Elements of [b h i j a] that the additive family holds at a time (float32: 64 MiB); more goes in blocks.
-BLOCK_ELEMENTS = 2**24
+# Elements of [b h i j a] that additive scores hold at a time (64 MiB of float32); more goes in blocks that fit a cache.
+BLOCK_ELEMENTS, CACHED_ELEMENTS = 2**24, 2**20
 
 
 class Score(nn.Module, ABC):
@@ -235,6 +234,44 @@ class Location(Score):
                 f"build it with max_length={j} or more"
             )
         return torch.nn.functional.linear(query, self.proj.weight[:j])
+
+
+def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> Tensor:
+    """Return ``sum_a v_a tanh(query_ia + key_ja)`` within a bound on memory.
+
+    Written out, the tanh is a tensor ``[b h i j a]``: 8 GiB for 64 pairs of 512 tokens at width 128. Where it is
+    larger than the bound, it is computed in blocks, and again in the backward pass.
+
+    Args:
+        query: ``[b h i a]``.
+        key: ``[b h j a]``.
+        v: ``[a]``.
+        block_elements: elements of ``[b h i j a]`` that may exist at once. At least one query's ``[j a]`` exists.
+
+    Returns:
+        ``[b h i j]``.
+
+    Example:
+        >>> query, key = torch.zeros(1, 1, 1, 2), torch.tensor([[[[0.0, 0.0], [9.0, -9.0]]]])
+        >>> summed_tanh(query, key, torch.tensor([3.0, 1.0]), block_elements=2).round().tolist()
+        [[[[0.0, 2.0]]]]
+    """
+
+    def block(query: Tensor, key: Tensor, v: Tensor) -> Tensor:
+        return (query.unsqueeze(-2) + key.unsqueeze(-3)).tanh_() @ v
+
+    if query.numel() * key.shape[-2] <= block_elements:
+        return block(query, key, v)
+    wide = torch.promote_types(query.dtype, torch.float32)  # the gradients of many blocks are summed
+    left, right, v = query.flatten(0, 1).to(wide), key.flatten(0, 1).to(wide), v.to(wide)
+    rows = min(block_elements, CACHED_ELEMENTS) // right[0].numel() or 1
+    heads = min(block_elements, CACHED_ELEMENTS) // (min(rows, query.shape[-2]) * right[0].numel()) or 1
+    scores: list[Tensor] = []
+    for q, k in zip(torch.split(left, heads), torch.split(right, heads), strict=True):
+        parts = torch.split(q, rows, dim=1)
+        blocks = [checkpoint(block, part, k, v, use_reentrant=False, preserve_rng_state=False) for part in parts]
+        scores.append(torch.cat(blocks, dim=1))
+    return torch.cat(scores).view(*query.shape[:-1], key.shape[-2]).to(query.dtype)
 
 
 def make_score(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -191,6 +191,51 @@ class TransformerBlock(nn.Module):
 
     def _join(self, x: Tensor, part: Tensor, norm: nn.Module) -> Tensor:
         x = x + self.dropout(part)
-        if not self.norm_first:
-            x = norm(x)
-        return x
+        return x if self.norm_first else norm(x)
+
+
+class StackOutput(NamedTuple):
+    """What a stack of blocks returns; see :class:`BlockOutput`.
+
+    Attributes:
+        x: ``[b i d]``, after the last norm.
+        caches: by layer.
+        self_weights: by layer; empty where not asked for.
+        cross_weights: by layer; empty where not asked for, or without cross-attention.
+    """
+
+    x: Tensor
+    caches: tuple[Cache, ...]
+    self_weights: tuple[Tensor, ...]
+    cross_weights: tuple[Tensor, ...]
+
+
+def run_stack(
+    layers: nn.ModuleList,
+    norm: nn.Module | None,
+    x: Tensor,
+    *,
+    caches: Sequence[Cache | None] | None = None,
+    memory: Sequence[KeyValue] | None = None,
+    **shared: Any,
+) -> StackOutput:
+    """Run blocks one after the other, and the norm behind them.
+
+    Args:
+        layers: the blocks.
+        norm: after the last block; None for none.
+        x: ``[b i d]``.
+        caches: of earlier positions, by layer; default none.
+        memory: of the cross-attention, by layer; default none.
+        shared: what every block gets, see :meth:`TransformerBlock.forward`.
+    """
+    nothing, outputs = (None,) * len(layers), list[BlockOutput]()
+    for layer, cache, projected in zip(layers, caches or nothing, memory or nothing, strict=True):
+        outputs.append(layer(x, cache=cache, memory=projected, **shared))
+        x = outputs[-1].x
+    return StackOutput(
+        x if norm is None else norm(x),
+        tuple(output.cache for output in outputs),
+        tuple(output.self_weights for output in outputs if output.self_weights is not None),
+        tuple(output.cross_weights for output in outputs if output.cross_weights is not None),
+    )

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from selfattn.attention import Additive, Concat, MultiHeadAttention, attend
-from selfattn.attention.blocks import summed_tanh
+from selfattn.attention.scores import summed_tanh
 
 
 class Memory(TorchDispatchMode):
@@ -92,21 +92,19 @@ def test_a_block_that_is_one_of_many_has_a_million_elements_and_is_written_anew(
     with Memory(ignore=(query, key, v)) as memory:
         scores = summed_tanh(query, key, v, block_elements=2**21 - 1)
     assert memory.largest == 4 * 2**20
-    assert memory.peak < 1.5 * memory.largest
+    assert memory.peak < 2.1 * memory.largest
     close(scores, (query.unsqueeze(-2) + key.unsqueeze(-3)).tanh() @ v)
 
 
-def test_only_what_is_kept_whole_can_be_differentiated_twice() -> None:
+def test_blocks_can_be_differentiated_twice() -> None:
     query, key, v = (torch.randn(1, 2, length, 3, requires_grad=True) for length in (5, 7, 1))
 
-    def second(block_elements: int) -> None:
+    def second(block_elements: int) -> Tensor:
         scores = summed_tanh(query, key, v.flatten()[:3], block_elements)
         (first,) = torch.autograd.grad(scores.sum(), query, create_graph=True)
-        first.sum().backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        return torch.autograd.grad(first.sum(), key)[0]
 
-    second(2 * 5 * 7 * 3)
-    with pytest.raises(NotImplementedError, match="can be differentiated once"):
-        second(2 * 5 * 7 * 3 - 1)
+    torch.testing.assert_close(second(7), second(2 * 5 * 7 * 3))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

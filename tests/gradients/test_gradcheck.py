@@ -104,12 +104,6 @@ def test_what_is_not_in_blocks_can_be_differentiated_twice() -> None:
     assert gradgradcheck(lambda query, key: attend(query, key, key, score=score).output, [query, key])
 
 
-def test_what_is_in_blocks_says_that_it_cannot() -> None:
-    query, key, score = leaf(1, 1, 2, 2), leaf(1, 1, 3, 2), Additive(2, block_elements=6)
-    with pytest.raises(NotImplementedError, match="differentiated once"):
-        torch.autograd.grad(score(query, key).sum(), query, create_graph=True)
-
-
 POSITIONS: dict[str, Callable[[], AttentionPosition | None]] = {
     "none": lambda: None,
     "rotary": lambda: Rotary(2),

@@ -149,7 +149,7 @@ def permuted(zoo: Any, config: ModelConfig) -> tuple[Tensor, Tensor, Tensor, Ten
     with torch.no_grad():
         logits = [model(x, case.target, source_mask=case.source_mask) for x in (case.source, source)]
         if isinstance(config, DecoderOnlyConfig):
-            states = [model.encode(x, case.source_mask).caches[1].value[:, 0] for x in (case.source, source)]
+            states = [model.encode(x, case.source_mask).caches[1].entries.value[:, 0] for x in (case.source, source)]
         else:
             states = [model.encode(x, case.source_mask).states for x in (case.source, source)]
     moved = states[0].take_along_dim(order[..., None], dim=1)

@@ -43,7 +43,7 @@ class Skipless(nn.Module):
         super().__init__()
         self.block = block
 
-    def forward(self, x: Tensor, *, mask: Mask | None = None, need_weights: bool = False) -> BlockOutput:
+    def forward(self, x: Tensor, *, mask: Mask | None = None, **unused: Any) -> BlockOutput:
         """Run the parts on ``[b i d]``; weights are not asked for."""
         block, h = self.block, self.block.self_attn_norm(x)
         context = block.self_attn.project_context(h)

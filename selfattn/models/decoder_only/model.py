@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, all_real
 from selfattn.layers import TokenEmbedding, TransformerBlock
+from selfattn.layers.transformer import StackOutput, run_stack
 from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memory, Seq2Seq
 
 
@@ -77,8 +78,8 @@ class DecoderOnly(Seq2Seq):
         """Read the sources and keep keys and values of every layer."""
         positions = _positions(source_mask)
         mask = None if all_real(source_mask) else source_mask
-        _, caches, _ = self._read(source, mask, positions, prefix=source.shape[1])
-        return PrefixMemory(caches, mask, positions)
+        read = self._read(source, mask, positions, prefix=source.shape[1])
+        return PrefixMemory(read.caches, mask, positions)
 
     def start(self, memory: Memory) -> PrefixState:
         """Go on from the source."""
@@ -97,22 +98,19 @@ class DecoderOnly(Seq2Seq):
             new = new + state.mask.sum(dim=1, keepdim=True)
             mask = torch.cat([state.mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
         positions = torch.cat([state.positions, new], dim=1)
-        x, caches, weights = self._read(
-            tokens, mask, positions, caches=state.caches, sees_itself=True, need_weights=need_weights
-        )
-        return Decoded(x, self.output, weights), PrefixState(caches, mask, positions)
+        read = self._read(tokens, mask, positions, caches=state.caches, sees_itself=True, need_weights=need_weights)
+        return Decoded(read.x, self.output, read.self_weights), PrefixState(read.caches, mask, positions)
 
     def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded:
         """Read source and target in one pass."""
-        x, _, _ = self._read_pair(source, target_in, source_mask)
-        return Decoded(x[:, source.shape[1] :], self.output)
+        return Decoded(self._read_pair(source, target_in, source_mask).x[:, source.shape[1] :], self.output)
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
         """Return all weights, cut into source to source, target to target, and target to source.
 
         The rows of the last two sum to one only together: a target token attends to both in one distribution.
         """
-        _, _, weights = self._read_pair(source, target_in, source_mask, need_weights=True)
+        weights = self._read_pair(source, target_in, source_mask, need_weights=True).self_weights
         s = source.shape[1]
         return AttentionMaps(
             encoder=tuple(w[:, :, :s, :s] for w in weights),
@@ -122,7 +120,7 @@ class DecoderOnly(Seq2Seq):
 
     def _read_pair(
         self, source: Tensor, target_in: Tensor, source_mask: Tensor, *, need_weights: bool = False
-    ) -> tuple[Tensor, tuple[Cache, ...], tuple[Tensor, ...]]:
+    ) -> StackOutput:
         mask = torch.cat([source_mask, torch.ones_like(target_in, dtype=torch.bool)], dim=1)
         tokens, positions = torch.cat([source, target_in], dim=1), _positions(mask)
         hiding = None if all_real(source_mask) else mask
@@ -138,7 +136,7 @@ class DecoderOnly(Seq2Seq):
         prefix: int = 0,
         sees_itself: bool = False,
         need_weights: bool = False,
-    ) -> tuple[Tensor, tuple[Cache, ...], tuple[Tensor, ...]]:
+    ) -> StackOutput:
         """Read ``tokens [b i]``, the last of the keys that ``mask [b j]`` and ``positions [b j]`` describe.
 
         Without a mask all keys are real. ``sees_itself`` says that all of ``tokens`` are.
@@ -154,22 +152,15 @@ class DecoderOnly(Seq2Seq):
             # What stands at padding sees the row's first token, where that is real.
             is_safe = sees_itself or mask is None or all_real(mask[:, 0])
             attention = Mask.safe(allowed) if is_safe else Mask(allowed)
-        new_caches: list[Cache] = []
-        weights: list[Tensor] = []
-        for number, layer in enumerate(self.layers):
-            x, cache, layer_weights, _ = layer(
-                x,
-                cache=None if caches is None else caches[number],
-                mask=attention,
-                positions=new_positions,
-                need_weights=need_weights,
-            )
-            new_caches.append(cache)
-            if layer_weights is not None:
-                weights.append(layer_weights)
-        if self.norm is not None:
-            x = self.norm(x)
-        return x, tuple(new_caches), tuple(weights)
+        return run_stack(
+            self.layers,
+            self.norm,
+            x,
+            caches=caches,
+            mask=attention,
+            positions=new_positions,
+            need_weights=need_weights,
+        )
 
     def _allowed(self, query_positions: Tensor, key_positions: Tensor, key_mask: Tensor | None, prefix: int) -> Tensor:
         """Which keys each query may see, ``[b i j]``: real ones, not after it, not too far back; a free prefix."""

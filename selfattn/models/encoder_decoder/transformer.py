@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from selfattn.attention import KeyValue, sliding_window_mask
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.layers import TokenEmbedding, TransformerBlock
+from selfattn.layers.transformer import run_stack
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
 from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory
 
@@ -39,14 +41,12 @@ class TransformerEncoder(Encoder):
         x = self.embed(source)
         if mask.allowed is not None:
             x = x.masked_fill(~source_mask[..., None], 0.0)  # what stands at padding is felt nowhere
-        weights: list[Tensor] = []
-        for layer in self.layers:
-            x, _, self_weights, _ = layer(x, mask=mask, need_weights=need_weights)
-            if self_weights is not None:
-                weights.append(self_weights)
-        if self.norm is not None:
-            x = self.norm(x)
-        return EncoderMemory(x, source_mask, weights=tuple(weights))
+        read = run_stack(self.layers, self.norm, x, mask=mask, need_weights=need_weights)
+        return EncoderMemory(read.x, source_mask, weights=read.self_weights)
+
+    def blocks(self) -> list[TransformerBlock]:
+        """Return the blocks, typed."""
+        return cast(list[TransformerBlock], list(self.layers))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class TransformerDecoder(Decoder):
 
     def blocks(self) -> list[TransformerBlock]:
         """Return the blocks, typed."""
-        return [layer for layer in self.layers if isinstance(layer, TransformerBlock)]
+        return cast(list[TransformerBlock], list(self.layers))
 
     def forward(
         self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
@@ -112,25 +112,16 @@ class TransformerDecoder(Decoder):
         mask = Mask(causal=True)
         if self.window is not None:  # every token sees itself
             mask = Mask.safe(sliding_window_mask(tokens.shape[1], total, self.window, device=x.device))
-        caches: list[Cache] = []
-        self_weights: list[Tensor] = []
-        cross_weights: list[Tensor] = []
-        for layer, cache, memory in zip(self.blocks(), state.caches, state.memory, strict=True):
-            read = layer(
-                x,
-                cache=cache,
-                mask=mask,
-                positions=positions,
-                memory=memory,
-                memory_mask=state.memory_mask,
-                need_weights=need_weights,
-            )
-            x = read.x
-            caches.append(read.cache)
-            if need_weights:
-                self_weights.append(read.self_weights)
-                cross_weights.append(read.cross_weights)
-        if self.norm is not None:
-            x = self.norm(x)
-        new_state = replace(state, caches=tuple(caches))
-        return Decoded(x, self.output, tuple(self_weights), tuple(cross_weights)), new_state
+        read = run_stack(
+            self.layers,
+            self.norm,
+            x,
+            caches=state.caches,
+            memory=state.memory,
+            mask=mask,
+            positions=positions,
+            memory_mask=state.memory_mask,
+            need_weights=need_weights,
+        )
+        decoded = Decoded(read.x, self.output, read.self_weights, read.cross_weights)
+        return decoded, replace(state, caches=read.caches)

@@ -1,0 +1,447 @@
+"""PyTorch's ``nn.MultiheadAttention``, Transformer layers and ``nn.Transformer`` to our modules and back.
+
+Both sides compute the same and differ in how they are called. PyTorch's masks have the opposite sense (True = hidden).
+Its weights come averaged over the heads unless ``average_attn_weights=False``, its inputs are time first unless
+``batch_first=True``, and a query that may attend to nothing gives NaN there and 0 here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from selfattn.attention import MultiHeadAttention, ScaledDot
+from selfattn.layers import Activation, FeedForward, TokenEmbedding, TransformerBlock
+from selfattn.layers.transformer import FUNCTIONS
+from selfattn.models.encoder_decoder.model import EncoderDecoder
+from selfattn.models.encoder_decoder.transformer import TransformerDecoder, TransformerEncoder
+
+M = TypeVar("M", bound=nn.Module)
+TorchLayer = TypeVar("TorchLayer", nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+
+# The parts of a block that are the same modules there: our name to theirs, and the norms in the order of their numbers.
+_FEED_FORWARD = {"feed_forward.fc1": "linear1", "feed_forward.fc2": "linear2"}
+_ENCODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "feed_forward_norm": "norm2"}
+_DECODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "cross_attn_norm": "norm2", "feed_forward_norm": "norm3"}
+# Functions, and modules without settings of their own, that are one of our activations.
+_ACTIVATIONS: dict[Any, Activation] = {
+    **{torch.relu: "relu", F.relu: "relu", F.gelu: "gelu", F.silu: "silu"},
+    **{nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"},
+}
+
+
+def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
+    """Make the layer that computes what ``module`` computes, with a copy of its weights.
+
+    Args:
+        module: with or without biases; ``kdim`` and ``vdim`` may differ from ``embed_dim``, not from each other.
+
+    Returns:
+        A layer in the same dtype, on the same device, in the same mode (training or evaluation).
+
+    Raises:
+        TypeError: ``module`` is of a class derived from ``nn.MultiheadAttention``.
+        ValueError: it has no counterpart here: keys and values of different width, ``add_bias_kv``,
+            ``add_zero_attn``, or a dropout of 1.
+
+    Example:
+        >>> theirs = nn.MultiheadAttention(6, 3, batch_first=True)
+        >>> ours = attention_from_torch(theirs)
+        >>> x = torch.randn(2, 5, 6)
+        >>> torch.allclose(ours(x).output, theirs(x, x, x)[0], atol=1e-6)
+        True
+    """
+    where = "attention_from_torch"
+    _expect(module, nn.MultiheadAttention, where)
+    for name, given in (("add_bias_kv", module.bias_k is not None), ("add_zero_attn", module.add_zero_attn)):
+        if given:
+            raise ValueError(f"{where}: {name}=True has no counterpart: there is no layer with keys of its own")
+    if module.kdim != module.vdim:
+        raise ValueError(
+            f"{where}: kdim={module.kdim} and vdim={module.vdim} differ; keys and values are made of one context here"
+        )
+    weights: dict[str, Tensor] = {}
+    for name, tensor in module.state_dict().items():
+        if name.startswith("in_proj_"):  # of query, key and value, one below the other
+            kind = name.removeprefix("in_proj_")
+            weights |= {f"{part}_proj.{kind}": rows for part, rows in zip("qkv", tensor.chunk(3), strict=True)}
+        else:
+            weights[name.replace("_proj_weight", "_proj.weight")] = tensor
+    ours = _filled(
+        lambda: MultiHeadAttention(
+            module.embed_dim,
+            module.kdim,
+            num_heads=module.num_heads,
+            bias=module.in_proj_bias is not None,
+            dropout=module.dropout,
+        ),
+        weights,
+    )
+    return ours.train(module.training)
+
+
+def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
+    """Make the ``nn.MultiheadAttention`` that computes what ``layer`` computes, with a copy of its weights.
+
+    Args:
+        layer: with projections, as many key-value heads as heads, the scaled dot score and no positions.
+
+    Returns:
+        A module with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
+
+    Raises:
+        TypeError: a projection is no linear layer.
+        ValueError: the layer has something that PyTorch's has not; the message says what.
+
+    Example:
+        >>> attention_to_torch(MultiHeadAttention(6, num_heads=3)).in_proj_weight.shape
+        torch.Size([18, 6])
+    """
+    _check_attention(layer)
+    weights = layer.state_dict()
+    dim, context_dim = (weights[f"{part}_proj.weight"].shape[1] for part in "qk")
+    has_bias = "q_proj.bias" in weights
+    for kind in ["weight"] * (context_dim == dim) + ["bias"] * has_bias:
+        weights[f"in_proj_{kind}"] = torch.cat([weights.pop(f"{part}_proj.{kind}") for part in "qkv"])
+    weights = {name if name.startswith(("in_", "out_")) else name.replace(".", "_"): w for name, w in weights.items()}
+    theirs = _filled(
+        lambda: nn.MultiheadAttention(
+            dim,
+            layer.num_heads,
+            dropout=layer.dropout,
+            bias=has_bias,
+            kdim=context_dim,
+            vdim=context_dim,
+            batch_first=True,
+        ),
+        weights,
+    )
+    return theirs.train(layer.training)
+
+
+def _check_attention(layer: MultiHeadAttention) -> None:
+    where = "attention_to_torch"
+    if not layer.project:
+        raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
+    for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
+        _expect(part, nn.Linear, where)
+    for differs, what in (
+        (layer.num_kv_heads != layer.num_heads, f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads"),
+        (type(layer.score) is not ScaledDot, f"the score {type(layer.score).__name__}"),
+        (layer.position is not None, f"positions ({type(layer.position).__name__})"),
+        (layer.q_norm is not None, "qk_norm=True"),
+        (
+            layer.q_proj.out_features != layer.q_proj.in_features,
+            f"heads that are together {layer.q_proj.out_features} wide for a width of {layer.q_proj.in_features}",
+        ),
+    ):
+        if differs:
+            raise ValueError(f"{where}: nn.MultiheadAttention cannot hold {what}")
+
+
+def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBlock:
+    """Make the block that computes what ``layer`` computes, with a copy of its weights.
+
+    Args:
+        layer: pre- or post-norm, with relu, gelu or silu, with or without biases, any epsilon.
+
+    Returns:
+        A block without cross-attention, in the same dtype, on the same device, in the same mode. Masks have the
+        opposite sense (``mask=key_mask(~src_key_padding_mask)``); inputs are always batch first.
+
+    Raises:
+        TypeError: ``layer``, or the attention in it, is of a derived class; a norm is no layer norm.
+        ValueError: another activation; two dropouts where a block has one; and what
+            :func:`~selfattn.convert.torch_modules.attention_from_torch` raises.
+
+    Example:
+        >>> theirs = nn.TransformerEncoderLayer(6, 3, dim_feedforward=11, batch_first=True).eval()
+        >>> x = torch.randn(2, 5, 6)
+        >>> torch.allclose(encoder_layer_from_torch(theirs)(x).x, theirs(x), atol=1e-5)
+        True
+    """
+    return _block(layer, nn.TransformerEncoderLayer, _ENCODER, "encoder_layer_from_torch")
+
+
+def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBlock:
+    """Make the block that computes what ``layer`` computes, with a copy of its weights.
+
+    Args:
+        layer: as for :func:`encoder_layer_from_torch`.
+
+    Returns:
+        A block with cross-attention, in the same dtype, on the same device, in the same mode. PyTorch's layer is
+        causal only where it is given a mask that is; here ``causal=True`` says so.
+
+    Raises:
+        TypeError: as for :func:`encoder_layer_from_torch`.
+        ValueError: likewise.
+
+    Example:
+        >>> theirs = nn.TransformerDecoderLayer(6, 3, dim_feedforward=11, batch_first=True).eval()
+        >>> x, memory = torch.randn(2, 5, 6), torch.randn(2, 7, 6)
+        >>> ours = decoder_layer_from_torch(theirs)
+        >>> torch.allclose(ours(x, memory=ours.project_memory(memory)).x, theirs(x, memory), atol=1e-5)
+        True
+    """
+    return _block(layer, nn.TransformerDecoderLayer, _DECODER, "decoder_layer_from_torch")
+
+
+def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLayer:
+    """Make the ``nn.TransformerEncoderLayer`` that computes what ``block`` computes, with a copy of its weights.
+
+    Args:
+        block: without cross-attention; layer norms; relu, gelu or silu; plain attention.
+
+    Returns:
+        A layer with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
+
+    Raises:
+        ValueError: the block has something that PyTorch's has not; the message says what.
+
+    Example:
+        >>> from selfattn.attention import MultiHeadAttention
+        >>> block = TransformerBlock(6, self_attn=MultiHeadAttention(6, num_heads=3), feed_forward=FeedForward(6, 11))
+        >>> encoder_layer_to_torch(block).linear1
+        Linear(in_features=6, out_features=11, bias=True)
+    """
+    where = "encoder_layer_to_torch"
+    if block.cross_attn is not None:
+        raise ValueError(f"{where}: this block has cross-attention; use decoder_layer_to_torch")
+    return _layer(nn.TransformerEncoderLayer, block, _ENCODER, where)
+
+
+def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLayer:
+    """Make the ``nn.TransformerDecoderLayer`` that computes what ``block`` computes, with a copy of its weights.
+
+    Args:
+        block: with cross-attention to a memory of its own width; otherwise as for :func:`encoder_layer_to_torch`.
+
+    Returns:
+        A layer with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
+
+    Raises:
+        ValueError: the block has something that PyTorch's has not; the message says what.
+
+    Example:
+        >>> from selfattn.attention import MultiHeadAttention
+        >>> block = TransformerBlock(
+        ...     6,
+        ...     self_attn=MultiHeadAttention(6, num_heads=3),
+        ...     cross_attn=MultiHeadAttention(6, num_heads=3),
+        ...     feed_forward=FeedForward(6, 11),
+        ... )
+        >>> decoder_layer_to_torch(block).multihead_attn.num_heads
+        3
+    """
+    where = "decoder_layer_to_torch"
+    if block.cross_attn is None:
+        raise ValueError(f"{where}: this block has no cross-attention; use encoder_layer_to_torch")
+    theirs = _layer(nn.TransformerDecoderLayer, block, _DECODER, where)
+    if theirs.multihead_attn.kdim != theirs.multihead_attn.embed_dim:
+        raise ValueError(
+            f"{where}: nn.TransformerDecoderLayer has one width, but the block is "
+            f"{theirs.multihead_attn.embed_dim} wide and its memory {theirs.multihead_attn.kdim}"
+        )
+    return theirs
+
+
+def _block(layer: TorchLayer, kind: type[TorchLayer], parts: dict[str, str], where: str) -> TransformerBlock:
+    """Make the block; beside each numbered norm there is a dropout of that number."""
+    _expect(layer, kind, where)
+    dropouts = {getattr(layer, name.replace("norm", "dropout")).p for name in parts.values() if "norm" in name}
+    if len(dropouts) > 1:
+        raise ValueError(
+            f"{where}: a block drops the outputs of its parts with one probability, got {sorted(dropouts)}"
+        )
+    dim, ffn_dim = layer.linear1.in_features, layer.linear1.out_features
+    activation, cross_attn = _activation(layer.activation, where), getattr(layer, "multihead_attn", None)
+    with torch.device("meta"):
+        feed_forward = FeedForward(dim, ffn_dim, activation=activation, dropout=layer.dropout.p)
+    block = TransformerBlock(
+        dim,
+        self_attn=attention_from_torch(layer.self_attn),
+        cross_attn=None if cross_attn is None else attention_from_torch(cross_attn),
+        feed_forward=feed_forward,
+        norm_first=layer.norm_first,
+        dropout=dropouts.pop(),
+    )
+    _copy_parts(layer, block, {theirs: ours for ours, theirs in parts.items()}, where)
+    return block.train(layer.training)
+
+
+def _layer(kind: type[TorchLayer], block: TransformerBlock, parts: dict[str, str], where: str) -> TorchLayer:
+    """Make PyTorch's layer."""
+    feed_forward = block.feed_forward
+    if feed_forward.activation == "swiglu":
+        raise ValueError(f"{where}: nn.{kind.__name__} has no gate, and this block's activation is swiglu")
+    self_attn = attention_to_torch(block.self_attn)
+    cross_attn = None if block.cross_attn is None else attention_to_torch(block.cross_attn)
+    biases = {"self_attn": self_attn.in_proj_bias is not None, "feed_forward": feed_forward.fc1.bias is not None}
+    if cross_attn is not None:
+        biases["cross_attn"] = cross_attn.in_proj_bias is not None
+    if len(set(biases.values())) > 1:
+        raise ValueError(f"{where}: nn.{kind.__name__} has biases everywhere or nowhere, this block has: {biases}")
+    with torch.device("meta"):
+        theirs = kind(
+            self_attn.embed_dim,
+            self_attn.num_heads,
+            feed_forward.fc1.out_features,
+            dropout=block.dropout.p,
+            activation=FUNCTIONS[feed_forward.activation],
+            batch_first=True,
+            norm_first=block.norm_first,
+        )
+    theirs.self_attn = self_attn
+    if cross_attn is not None:
+        theirs.multihead_attn = cross_attn
+    theirs.dropout.p = feed_forward.dropout.p
+    _copy_parts(block, theirs, parts, where)
+    return theirs.train(block.training)
+
+
+def _activation(function: object, where: str) -> Activation:
+    """Name an activation function or module."""
+    is_exact = getattr(function, "approximate", "none") == "none"
+    for known, name in _ACTIVATIONS.items():
+        if function is known or (is_exact and isinstance(known, type) and isinstance(function, known)):
+            return name
+    raise ValueError(f"{where}: the activation {function} has no counterpart; known: relu, gelu, silu")
+
+
+def transformer_from_torch(
+    module: nn.Transformer, *, source: TokenEmbedding, target: TokenEmbedding, output: nn.Linear
+) -> EncoderDecoder:
+    """Make the model that computes what ``module`` computes between its embeddings and its output layer.
+
+    Args:
+        module: its weights are copied.
+        source: embeds source tokens; becomes a part of the model as it is, and may be ``target``.
+        target: embeds target tokens; likewise.
+        output: maps vectors to logits; likewise.
+
+    Returns:
+        The model, in the mode of ``module``. Its target is always causal, as ``module``'s is with
+        ``tgt_mask=generate_square_subsequent_mask(t)``; ``source_mask`` is the reverse of both
+        ``src_key_padding_mask`` and ``memory_key_padding_mask``.
+
+    Raises:
+        TypeError: ``module`` or a part of it is of a derived class.
+        ValueError: an embedding or the output layer has another width than ``module``; and what
+            :func:`~selfattn.convert.torch_modules.decoder_layer_from_torch` raises.
+
+    Example:
+        >>> theirs = nn.Transformer(6, 2, 1, 1, dim_feedforward=11, batch_first=True).eval()
+        >>> tokens, output = nn.Embedding(13, 6), nn.Linear(6, 13)
+        >>> embed = TokenEmbedding(tokens)
+        >>> ours = transformer_from_torch(theirs, source=embed, target=embed, output=output)
+        >>> ids, start = torch.tensor([[5, 7]]), torch.tensor([[1]])
+        >>> logits = ours(ids, start, source_mask=torch.ones(1, 2, dtype=torch.bool))
+        >>> torch.allclose(logits, output(theirs(tokens(ids), tokens(start))), atol=1e-5)
+        True
+    """
+    where = "transformer_from_torch"
+    _expect(module, nn.Transformer, where)
+    encoder = _expect(module.encoder, nn.TransformerEncoder, f"{where}: encoder")
+    decoder = _expect(module.decoder, nn.TransformerDecoder, f"{where}: decoder")
+    for name, width in (
+        ("source", source.tokens.embedding_dim),
+        ("target", target.tokens.embedding_dim),
+        ("output", output.in_features),
+    ):
+        if width != module.d_model:
+            raise ValueError(f"{where}: {name} has width {width}, but d_model is {module.d_model}")
+    encoder_layers = [encoder_layer_from_torch(layer) for layer in encoder.layers]
+    decoder_layers = [decoder_layer_from_torch(layer) for layer in decoder.layers]
+    encoder_norm = _copied_norm(encoder.norm, f"{where}: encoder.norm")
+    decoder_norm = _copied_norm(decoder.norm, f"{where}: decoder.norm")
+    model = EncoderDecoder(
+        TransformerEncoder(source, encoder_layers, norm=encoder_norm),
+        TransformerDecoder(target, decoder_layers, output, norm=decoder_norm),
+    )
+    return model.train(module.training)
+
+
+def transformer_to_torch(model: EncoderDecoder) -> nn.Transformer:
+    """Make the ``nn.Transformer`` that computes what ``model`` computes between its embeddings and its output layer.
+
+    Those stay where they are: ``model.encoder.embed``, ``model.decoder.embed`` and ``model.decoder.output``.
+
+    Args:
+        model: a Transformer encoder and decoder of one width, of blocks that PyTorch has too; its weights are copied.
+
+    Returns:
+        A module with ``batch_first=True``, in the same dtype, on the same device, in the same mode. Its two stacks
+        have a last norm where the model has one.
+
+    Raises:
+        ValueError: the model has something that PyTorch's has not; the message says what.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=13, pad_id=0, seed=0)
+        >>> transformer_to_torch(model).d_model
+        96
+    """
+    where = "transformer_to_torch"
+    encoder, decoder = model.encoder, model.decoder
+    if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
+        raise ValueError(
+            f"{where}: expected a Transformer encoder and decoder, "
+            f"got {type(encoder).__name__} and {type(decoder).__name__}"
+        )
+    if decoder.window is not None:
+        raise ValueError(f"{where}: nn.Transformer has no sliding window, and this decoder has one of {decoder.window}")
+    encoder_layers = [encoder_layer_to_torch(block) for block in encoder.blocks()]
+    decoder_layers = [decoder_layer_to_torch(block) for block in decoder.blocks()]
+    dim, num_heads = decoder_layers[0].self_attn.embed_dim, decoder_layers[0].self_attn.num_heads
+    # The constructor draws first values for whatever it is given, so it is given empty stacks on no device at all.
+    with torch.device("meta"):
+        theirs = nn.Transformer(
+            dim,
+            num_heads,
+            custom_encoder=nn.TransformerEncoder(
+                nn.TransformerEncoderLayer(dim, num_heads, 1, batch_first=True), 1, enable_nested_tensor=False
+            ),
+            custom_decoder=nn.TransformerDecoder(nn.TransformerDecoderLayer(dim, num_heads, 1, batch_first=True), 1),
+            batch_first=True,
+        )
+    for stack, layers, norm, name in (
+        (theirs.encoder, encoder_layers, encoder.norm, "encoder.norm"),
+        (theirs.decoder, decoder_layers, decoder.norm, "decoder.norm"),
+    ):
+        stack.layers, stack.num_layers = nn.ModuleList(layers), len(layers)
+        stack.norm = _copied_norm(norm, f"{where}: {name}")
+    return theirs.train(model.training)
+
+
+def _filled(make: Callable[[], M], weights: Mapping[str, Tensor]) -> M:
+    """Make a module with copies of these weights; no first values are drawn, so no random generator moves."""
+    with torch.device("meta"):
+        module = make()
+    module.load_state_dict({name: tensor.detach().clone() for name, tensor in weights.items()}, assign=True)
+    return module
+
+
+def _copy_parts(source: nn.Module, target: nn.Module, names: Mapping[str, str], where: str) -> None:
+    """Put copies of parts of ``source``, by path, in their places in ``target``: with an epsilon, without a bias."""
+    for part, place in names.items():
+        kind = type(target.get_submodule(place))
+        target.set_submodule(place, copy.deepcopy(_expect(source.get_submodule(part), kind, f"{where}: {part}")))
+
+
+def _copied_norm(norm: nn.Module | None, where: str) -> nn.LayerNorm | None:
+    return None if norm is None else copy.deepcopy(_expect(norm, nn.LayerNorm, where))
+
+
+def _expect(module: nn.Module | None, kind: type[M], where: str) -> M:
+    """Return the module if it is of exactly this class: a subclass may compute anything."""
+    if type(module) is not kind:
+        raise TypeError(f"{where}: expected {kind.__name__} itself, got {type(module).__name__}")
+    return module
