@@ -227,7 +227,7 @@ class _Shown:
         yield Facts(tuple(facts), wide=True)
         if result.failed:
             yield Paragraph(words("failed.head"))
-            yield Items(result.failed, "bad")
+            yield Items(result.failed)
         if judgement:
             yield from map(self.own, self.pictures())
             yield self.contrasts(judgement)

@@ -30,7 +30,12 @@ DEFAULT_DECODING = Decoding()
 
 
 def report(
-    *runs: Path, out: Path, lang: Lang = SOURCE, declared: Names = (), figures: Names = (), tables: Names = ()
+    *runs: Path,
+    out: Path,
+    lang: Lang = SOURCE,
+    declared: Names = (),
+    figures: Path | None = None,
+    tables: Path | None = None,
 ) -> None:
     """Write the report of a comparison again, or of runs from several comparisons. Nothing is trained.
 
@@ -39,21 +44,24 @@ def report(
         out: Directory for the report.
         lang: Language of the report and of the printed summary.
         declared: Training settings in which the runs differ on purpose, separated by commas.
-        figures: Also write every chart as svg, pdf or svg,pdf.
-        tables: Also write every table as csv, tex or csv,tex.
+        figures: Directory for every chart as SVG, PNG and PDF.
+        tables: Directory for every table as CSV.
     """
     from rich.console import Console
 
     from selfattn.comparison.again import report as make_report
-    from selfattn.report.render.paper import check_forms, write_paper
+    from selfattn.report.render.figures import write_figures, write_tables
     from selfattn.report.render.terminal import print_summary
 
-    check_forms(figures, tables)
     if not runs:
         raise UserError("report: name a comparison, or tested runs")
     record, files = make_report(runs, out, lang, declared)
-    if written := write_paper(record, out, figures, tables, lang):
-        say(f"{len(written)} files in {written[0].parent}")
+    for folder, write in ((figures, write_figures), (tables, write_tables)):
+        if folder is not None:
+            written = write(record, folder, lang)
+            say(f"{len(written)} files in {folder}")
+            if write is write_figures and not any(path.suffix == ".png" for path in written):
+                say("PNG and PDF need CairoSVG: pip install 'selfattn[figures]'")
     print_summary(record, Console(highlight=False), files.html, lang)
 
 

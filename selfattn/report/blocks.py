@@ -1,7 +1,7 @@
-"""Blocks: what a section of the report is made of, as plain data that every renderer draws.
+"""Blocks: the parts of a report's section as plain data that every renderer draws.
 
-A section is a class with a title and a method that makes blocks of a record. It comes in by name, with
-``@register.section("parameters")`` above it:
+A section is a class with a title and a method that returns the blocks it shows of a record. It is registered by
+name, with ``@register.section("parameters")`` above it:
 
 >>> from selfattn.words.messages import phrase
 >>> class Parameters:
@@ -19,23 +19,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from selfattn.report.drawing.numbers import NONE
+from selfattn.report.drawing.numbers import NONE, interval_text, mean_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.results.attention import AttentionExample
-from selfattn.results.quality import Estimate
+from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import Record
 from selfattn.words.messages import Message, Said, message
 
 
 class Section(Protocol):
-    """A part of the report. One that names another section's key as `after` stands there, else at the end."""
+    """A part of the report. `after` may name another section's key; without it the section stands at the end."""
 
     @property
     def title(self) -> Said:
-        """Its heading."""
+        """The heading."""
 
     def blocks(self, record: Record) -> Sequence[Block]:
-        """What it shows of a record; nothing where it is to be left out."""
+        """Return what the section shows of a record; nothing leaves it out."""
 
 
 # text
@@ -54,13 +54,13 @@ class Paragraph:
     def __init__(
         self, *sentences: Said | None, note: bool = False, code: str = "", link: tuple[Said, str] | None = None
     ) -> None:
-        self.sentences = tuple(one for one in sentences if one)
+        self.sentences = tuple(sentence for sentence in sentences if sentence)
         self.note, self.code, self.link = note, code, link
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading below that of the section, under an identifier, with something in smaller print beside it."""
+    """A heading below that of the section, with its identifier and smaller text beside it."""
 
     text: Said
     id: str = ""
@@ -69,24 +69,23 @@ class Heading:
 
 @dataclass(frozen=True)
 class Items:
-    """A list: `words` explains, `gaps` is small print, `bad` is no good news, `runs` is code."""
+    """A list; `note` is small print."""
 
     items: tuple[Said, ...]
-    style: Literal["words", "gaps", "bad", "runs"] = "words"
+    note: bool = False
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names with what is said of them; with `models` the names are those of models, with `wide` sentences follow."""
+    """Names with their values; `wide` values are sentences."""
 
     facts: tuple[tuple[Said, Cell], ...]
-    models: bool = False
     wide: bool = False
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text to be copied as it is, under an identifier and a name."""
+    """Text to be copied as it is, with an identifier and a name."""
 
     text: str
     id: str
@@ -95,7 +94,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Folded:
-    """Blocks that a reader of the page unfolds, under an identifier."""
+    """Blocks that a reader of the page unfolds, with an identifier."""
 
     title: Said
     id: str
@@ -114,12 +113,12 @@ class Badge:
 class Verdict:
     """The question and its answer.
 
-    Args:
-        question: which the comparison asks.
+    Attributes:
+        question: what the comparison asks.
         lead: the answer in one sentence.
-        others: what belongs to it: the test, cost, what attention is worth, and what is not said.
+        others: the sentences that belong to the answer.
         stopped: whether the models are not comparable.
-        aside: what is said of models that are left out because they did not pass a gate of their own.
+        aside: why models are left out of the comparison.
         badges: facts that decide how far the answer can be believed.
         origin: where the record comes from.
     """
@@ -137,11 +136,27 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Noted:
-    """Text with a note that the page shows on hover, such as why nothing was measured."""
+class Styled:
+    """The text of a cell with what belongs to it.
 
-    text: str
-    note: Said
+    Attributes:
+        text: the text.
+        small: smaller text after it, such as an interval.
+        note: what the page shows on hover, such as why nothing was measured.
+        strong: whether the text stands out from the small one.
+        quoted: whether the text is data, in whatever script and direction.
+    """
+
+    text: Said
+    small: Said = ""
+    note: Said = ""
+    strong: bool = False
+    quoted: bool = False
+
+
+def quality_cell(estimate: Estimate | None, kind: Unit = "share") -> Styled:
+    """Return a mean and its interval as a cell."""
+    return Styled(mean_text(estimate, kind), interval_text(estimate, kind) if estimate else NONE, strong=True)
 
 
 @dataclass(frozen=True)
@@ -153,23 +168,6 @@ class Linked:
 
 
 @dataclass(frozen=True)
-class Quality:
-    """A mean and its interval, as text."""
-
-    mean: str
-    interval: str
-
-
-@dataclass(frozen=True)
-class Stacked:
-    """Text with a small one after it; `quoted` text is data, in whatever script and direction."""
-
-    text: Said | Quality
-    small: Said = ""
-    quoted: bool = False
-
-
-@dataclass(frozen=True)
 class Strip:
     """Means with their intervals by model, drawn on the axis of their column."""
 
@@ -177,39 +175,32 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A drawing in characters, all as wide as each other."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class MarkedAnswer:
-    """What a model said, None if it was not asked, drawn in pieces that the target shows to be right or wrong."""
+    """A model's output, None if there is none; the page marks where it differs from the target."""
 
     text: str | None
     target: str
 
     @property
     def marked(self) -> str:
-        """The answer behind a sign that says whether it is right."""
+        """The output behind a sign that says whether it is right."""
         return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
-Cell = Said | Noted | Linked | Stacked | Quality | Strip | Drawn | MarkedAnswer
+Cell = Said | Styled | Linked | Strip | MarkedAnswer
 
 
 @dataclass(frozen=True)
 class Column:
     """The head of a column.
 
-    Args:
-        head: what stands in it.
-        numeric: whether its cells are figures.
+    Attributes:
+        head: its text.
+        numeric: whether the cells are numbers.
         model: whether the head is the name of a model, which gets its sign.
         small: a second line of the head.
         label: the head in a word or two, for Markdown and for narrow pages; default the head.
-        axis: of its strips, drawn in place of the head.
+        axis: of the strips in this column, drawn in place of the head.
     """
 
     head: Said
@@ -222,7 +213,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row. The first cell is its head; `model` is whose row it is; `tone` says that it is no good news."""
+    """A row. The first cell is its head; `model` names the model of the row; `tone` marks bad news."""
 
     cells: tuple[Cell, ...]
     model: str = ""
@@ -231,15 +222,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; one without rows is not shown.
+    """A table; a table without rows is not shown.
 
-    Args:
+    Attributes:
         name: an identifier, unlike that of any other table of the report.
         columns: the heads.
-        rows: one cell a column.
-        style: `summary` (the table of the first screen), `formats` (parts of the test), `differences` (answers side
+        rows: with a cell for each column.
+        style: `summary` (the table of the first screen), `formats` (parts of the test), `differences` (outputs side
             by side), `dense` (low rows), or plain.
-        shown: rows that are shown before the others are folded away; default all.
+        shown: rows above the fold; default all.
     """
 
     name: str
@@ -250,7 +241,7 @@ class Table:
 
 
 def model_table(name: str, heads: Iterable[Said], rows: Iterable[tuple[str, Iterable[Cell]]], words: int = 0) -> Table:
-    """A table with a row for each model: its name, then figures.
+    """Return a table with a row for each model.
 
     Args:
         name: of the table.
@@ -268,7 +259,7 @@ def model_table(name: str, heads: Iterable[Said], rows: Iterable[tuple[str, Iter
 
 @dataclass(frozen=True)
 class Spot:
-    """A place on a line, and how far its band goes."""
+    """A point of a line with the ends of its band."""
 
     x: float
     y: float
@@ -278,12 +269,12 @@ class Spot:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A line of a chart; one that has the name of a model has its sign.
+    """A line of a chart; a line with the name of a model has the model's sign.
 
-    Args:
+    Attributes:
         name: of the line.
-        spots: its places, from left to right.
-        label: what it is called, in a legend below the chart, where that is not its name.
+        spots: its points, from left to right.
+        label: its name in a legend below the chart, where the name itself should not be shown.
     """
 
     name: str
@@ -295,16 +286,16 @@ class ChartLine:
 class Chart:
     """Lines with bands.
 
-    Args:
+    Attributes:
         name: an identifier, unlike that of any other chart of the report.
         caption: what is drawn.
         lines: those without a spot are left out.
-        scale: the axis of what is drawn.
-        unit: what stands on the other axis.
-        show: how an amount of it is written.
-        choice: what the reader chooses it by, where it is one of several.
-        across: the other axis, where it does not go from 0 to the last spot.
-        height: what stands on the axis of `scale`, where the caption does not say it.
+        scale: the vertical axis.
+        unit: of the horizontal axis.
+        show: returns a value of the horizontal axis as text.
+        choice: the name by which the reader chooses this chart, where it is one of several.
+        across: the horizontal axis, where it does not go from 0 to the last spot.
+        height: the name of the vertical axis, where the caption does not say it.
     """
 
     name: str
@@ -312,7 +303,6 @@ class Chart:
     lines: tuple[ChartLine, ...]
     scale: Scale
     unit: Said
-    #: How an amount of it is written.
     show: Callable[[float], str] = "{:g}".format
     choice: Said = ""
     across: Scale | None = None
@@ -321,7 +311,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Charts:
-    """Charts of which the page shows one at a time, under an identifier, with what it is that the reader chooses."""
+    """Charts of which the page shows one at a time, with an identifier and a name for the choice."""
 
     name: str
     chooser: Said

@@ -77,10 +77,10 @@ def contents(record: Record) -> tuple[Part, ...]:
     Raises:
         UserError: a section that is not the project's does not make its blocks.
     """
-    order: list[str] = []
+    order = [key for key in SECTIONS if not getattr(SECTIONS[key], "after", "")]
     for key in SECTIONS:
-        after = getattr(SECTIONS[key], "after", "")
-        order.insert(order.index(after) + 1 if after in order else len(order), key)
+        if after := getattr(SECTIONS[key], "after", ""):
+            order.insert(order.index(after) + 1 if after in order else len(order), key)
     return tuple(part for part in (_part(record, key) for key in order) if part.blocks)
 
 

@@ -1,8 +1,8 @@
-"""A report section as a plugin: how far the runs of a model lie apart, as a table and a chart."""
+"""A plugin's section: how far the runs of a model lie apart, as a table and a chart."""
 
 from selfattn.registry import register
-from selfattn.report.blocks import Chart, ChartLine, Column, Paragraph, Quality, Row, Spot, Strip, Table
-from selfattn.report.drawing.numbers import interval_text, mean_text, value_text
+from selfattn.report.blocks import Chart, ChartLine, Column, Paragraph, Row, Spot, Strip, Table, quality_cell
+from selfattn.report.drawing.numbers import value_text
 from selfattn.report.verdict.ranking import quality, ranked, record_scale
 from selfattn.words.messages import phrase
 
@@ -29,7 +29,7 @@ class SeedSpread:
             Row(
                 (
                     model.name,
-                    Quality(mean_text(found, kind), interval_text(found, kind)),
+                    quality_cell(found, kind),
                     Strip(((model.name, found),)),
                     value_text(max(found.runs) - min(found.runs), kind),
                 ),

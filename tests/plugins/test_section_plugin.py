@@ -71,7 +71,7 @@ def test_every_form_shows_table_and_chart(record: Record, lang: str, title: str)
         spread = max(model.metrics["exact_match"].runs) - min(model.metrics["exact_match"].runs)
         table, chart = (line for line in markdown.splitlines() if line.startswith(f"| {model.name} |"))
         assert table.endswith(f"| {100 * spread:.2f}\u00a0% |")
-        assert re.search("`[▁▂▃▄▅▆▇█·]+`", chart)
+        assert chart.count("%") == len(model.seeds)
         assert model.name in printed_section
 
 

@@ -75,7 +75,7 @@ def test_a_comparison_begun_and_gone_on_with(cli: Cli, tmp_path: Path) -> None:
     loaded = selfattn.load(out / "runs" / "a-seed0")  # may be held by a user's program
     (out / "runs" / "b-seed0" / "test.json").unlink()
     assert cli(*options, "--out", out, "--resume").code == 0
-    assert cli("report", out, "--out", out, "--figures", "svg", "--tables", "csv,tex").code == 0
+    assert cli("report", out, "--out", out, "--figures", out / "figures", "--tables", out / "tables").code == 0
     assert loaded.predict(["1 May 1999"])
     assert refused_names(tmp_path) == []
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import runpy
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,15 +18,12 @@ from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.tokens import width
 from selfattn.report.render.markdown import plain, render_markdown
 from selfattn.report.render.terminal import print_summary
-from selfattn.report.sections.statistics import pair_table
-from selfattn.report.verdict.comparability import matched_statement
 from selfattn.report.verdict.ranking import quality
 from selfattn.report.verdict.verdict import question, verdict
-from selfattn.report.write import results_json, write_report
+from selfattn.report.write import write_report
 from selfattn.results.reading import read_record, record_from_dict
 from selfattn.results.record import Record
 from selfattn.words.catalogue import LANGS
-from selfattn.words.messages import Message
 
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 
@@ -57,24 +51,6 @@ def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tm
     assert sorted(p.name for p in first.html.parent.iterdir()) == ["report.html", "report.md", "results.json"]
 
 
-def test_bytes_do_not_hang_on_the_process_that_writes_them(tmp_path: Path) -> None:
-    results = write_report(record_from_dict(RECORDS["rich"]()), tmp_path / "here", "ko").results
-    code = (
-        "import sys; from selfattn.report.write import write_report; "
-        "from selfattn.results.reading import read_record; "
-        "write_report(read_record(sys.argv[1]), sys.argv[2], 'ko')"
-    )
-    for seed in ("1", "2"):
-        there = tmp_path / seed
-        subprocess.run(
-            [sys.executable, "-c", code, str(results), str(there)],
-            check=True,
-            env=os.environ | {"PYTHONHASHSEED": seed},
-        )
-        for path in there.iterdir():
-            assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
-
-
 @pytest.mark.parametrize("lang", LANGS)
 def test_all_three_say_why_models_are_not_comparable(tmp_path: Path, lang: str) -> None:
     record = record_from_dict(RECORDS["gate_failed"]())
@@ -83,22 +59,6 @@ def test_all_three_say_why_models_are_not_comparable(tmp_path: Path, lang: str) 
     assert lead in files.html.read_text(encoding="utf-8")
     assert lead in files.markdown.read_text(encoding="utf-8").replace("\\", "")
     assert " ".join(lead.split()) in " ".join(printed(record, lang).split())
-
-
-@pytest.mark.parametrize("name", ["rich", "translation", "one_seed"])
-def test_markdown_and_terminal_hold_every_test_of_a_pair(name: str) -> None:
-    record = record_from_dict(RECORDS[name]())
-    document, text = render_markdown(record), " ".join(printed(record).split())
-    for test in pair_table(record, record.headline.metric).rows:
-        first, second, difference, p, p_holm, word = test.cells
-        said = word.say("en") if isinstance(word, Message) else word
-        assert (
-            f"| {first} | {second} | {plain(str(difference))} | {plain(str(p))} | {plain(str(p_holm))} | {said} |"
-            in document
-        )
-        assert " ".join(f"{first} − {second}: {difference}, p {p_holm}, {said}".split()) in text
-    assert matched_statement(record).say("en") in document
-    assert matched_statement(record).say("en") in text
 
 
 def test_a_report_that_cannot_be_finished_leaves_the_old_one(
@@ -121,19 +81,6 @@ def test_a_directory_that_is_a_file_is_one_line(dates: Record, tmp_path: Path) -
     (tmp_path / "out").write_text("taken", encoding="utf-8")
     with pytest.raises(UserError, match=r"out: cannot be written \(.*\); make room, or give another directory"):
         write_report(dates, tmp_path / "out")
-
-
-def test_files_have_the_permissions_of_any_other_file(dates: Record, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.touch()
-    mode = os.stat(write_report(dates, tmp_path).html).st_mode
-    assert mode == os.stat(other).st_mode
-
-
-def test_results_keep_rows_of_figures_on_one_line(dates: Record) -> None:
-    text = results_json(dates)
-    assert max(map(len, text.splitlines())) < 400
-    assert '"exact_match": {"mean"' in text
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -175,9 +122,7 @@ def test_plain_text_is_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize(
-    "name", ["dates", "three_seeds", "one_model", "many_models", "rich", "gate_failed", "translation", "one_seed"]
-)
+@pytest.mark.parametrize("name", ["dates", "one_model", "many_models", "gate_failed", "translation"])
 def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
     record = record_from_dict(RECORDS[name]())
     text = printed(record, lang)

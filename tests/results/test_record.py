@@ -169,7 +169,7 @@ def test_files_that_cannot_be_read_name_themselves(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
-    record = dataclasses.replace(record_from_dict(RECORDS["dates"]()), buckets=())
+    record = dataclasses.replace(record_from_dict(RECORDS["dates"]()), buckets=(), pairs=())
     point = dataclasses.replace(record.models[0].curves[0].points[0], train_loss=float("nan"))
     curve = dataclasses.replace(record.models[0].curves[0], points=(point,))
     model = dataclasses.replace(record.models[0], curves=(curve,))

@@ -71,12 +71,14 @@ def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
     return f"[{max(low, Decimal(0).quantize(low))},{_NBSP}{min(high, Decimal(100).quantize(high))}]"
 
 
+def score_text(estimate: Estimate | None, kind: Unit = "share") -> str:
+    """The mean with its sign: "99.96 %"; "–" when there is none."""
+    return mean_text(estimate, kind) + (f"{_NBSP}%" if estimate and kind == "share" else "")
+
+
 def estimate_text(estimate: Estimate | None, kind: Unit = "share") -> str:
-    """Mean, sign and interval, which never stand apart: "99.96 % [99.91, 100.00]"."""
-    if estimate is None:
-        return NONE
-    sign = f"{_NBSP}%" if kind == "share" else ""
-    return f"{mean_text(estimate, kind)}{sign}{_NBSP}{interval_text(estimate, kind)}"
+    """Mean, sign and interval: "99.96 % [99.91, 100.00]"."""
+    return NONE if estimate is None else f"{score_text(estimate, kind)}{_NBSP}{interval_text(estimate, kind)}"
 
 
 def difference_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-COLOURS = 7  # the page's style sheet names them --m0 to --m6, for light and for dark
+INKS = ("#0072b2", "#d55e00", "#009067", "#b8598f", "#a87400", "#2a86bd", "#333a42")  # on white; --m0 to --m6 in CSS
+COLOURS = len(INKS)
 ANSI = ("blue", "red", "green", "magenta", "yellow", "cyan", "white")
 _PATHS = {
     "circle": "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z",
@@ -31,6 +32,11 @@ class Sign:
     def path(self) -> str:
         """The shape as SVG path data around (0, 0), about 10 px wide."""
         return _PATHS[self.shape]
+
+    @property
+    def ink(self) -> str:
+        """The colour on white."""
+        return INKS[self.colour]
 
     @property
     def glyph(self) -> str:

@@ -1,4 +1,4 @@
-"""The report as Markdown: the same words and figures as the page, for places that show no HTML."""
+"""Render a report as Markdown: the words and numbers of the page for places that show no HTML."""
 
 from __future__ import annotations
 
@@ -19,21 +19,13 @@ _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,
 
 
 def render_markdown(record: Record, lang: str = SOURCE) -> str:
-    """Render a record as Markdown (GitHub's tables); the same record gives the same text.
-
-    Args:
-        record: the comparison.
-        lang: the language of the text.
-
-    Returns:
-        The document.
-    """
+    """Render a comparison as Markdown with GitHub's tables; the same record gives the same text."""
     return markdown_of(document(record), lang)
 
 
 def markdown_of(shown: Document, lang: str = SOURCE) -> str:
-    """Render a page as Markdown; the same one gives the same text."""
-    page = _Page(lang, Signs(shown.names))
+    """Render a document as Markdown; the same document gives the same text."""
+    page = MarkdownPage(lang, Signs(shown.names))
     texts = [page.all([shown.verdict, *shown.first])]
     for part in shown.parts:
         page.nested = False
@@ -44,46 +36,63 @@ def markdown_of(shown: Document, lang: str = SOURCE) -> str:
 
 
 def table_cells(block: b.Table, lang: str, signs: Signs) -> list[list[str]]:
-    """A table as text without markup, its heads first; columns that are drawn are left out."""
-    page = _Page(lang, signs, escape=lambda text: " ".join(text.split()))
-    kinds = b.Strip | b.Drawn
-    shown = [k for k in range(len(block.columns)) if not any(isinstance(row.cells[k], kinds) for row in block.rows)]
-    heads = [page.say(block.columns[k].label or block.columns[k].head) for k in shown]
-    return [heads, *([page.cell(row.cells[k]) for k in shown] for row in block.rows)]
+    """Return a table as text without markup, its heads first; columns that are drawn are left out."""
+    page = MarkdownPage(lang, signs, escape=lambda text: " ".join(text.split()))
+    columns = [k for k, column in enumerate(block.columns) if column.axis is None]
+    heads = [page.say(block.columns[k].label or block.columns[k].head) for k in columns]
+    return [heads, *([page.cell(row.cells[k]) for k in columns] for row in block.rows)]
 
 
 def markdown_blocks(blocks: Iterable[b.Block], lang: str = SOURCE) -> list[str]:
     """Render blocks that name no model, each by itself."""
-    return [_Page(lang, Signs(())).draw(block) for block in blocks]
+    return [MarkdownPage(lang, Signs(())).draw(block) for block in blocks]
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is, in one line.
+    """Escape text so that Markdown shows it as it is, in one line.
 
     Example:
         >>> print(plain("a|b *c* <d>"))
         a\\|b \\*c\\* \\<d\\>
     """
-    return _SPECIAL.sub(lambda found: "\\" + found[0], " ".join(text.splitlines()))
+    return _SPECIAL.sub(lambda special: "\\" + special[0], " ".join(text.splitlines()))
 
 
-class _Page:
-    """Blocks as Markdown in one language; the level of headings grows inside what the page folds away."""
+class MarkdownPage:
+    """Draws blocks as Markdown in one language.
 
-    def __init__(self, lang: str, signs: Signs, level: int = 3, escape: Callable[[str], str] = plain) -> None:
+    Args:
+        lang: the language.
+        signs: of the models.
+        level: of headings; it grows inside what the page folds away.
+        escape: makes a text safe.
+        between: what stands between a text of a cell and the small one after it.
+        quote: what stands around what is drawn in characters.
+    """
+
+    def __init__(
+        self,
+        lang: str,
+        signs: Signs,
+        level: int = 3,
+        escape: Callable[[str], str] = plain,
+        between: str = ", ",
+        quote: str = "`",
+    ) -> None:
         self.lang, self.signs, self.level, self.escape = lang, signs, level, escape
+        self.between, self.quote = between, quote
         self.nested = False  # below a heading of the section: what is folded away stands one level lower
 
     def all(self, blocks: Iterable[b.Block]) -> str:
-        """Blocks one below the other; those that show nothing are left out."""
+        """Draw blocks one below the other; those that show nothing are left out."""
         return "\n\n".join(filter(None, map(self.draw, blocks)))
 
     def say(self, text: Said) -> str:
-        """Escaped text."""
+        """Return escaped text."""
         return self.escape(said(text, self.lang))
 
     def draw(self, block: b.Block) -> str:
-        """One block."""
+        """Draw one block."""
         match block:
             case b.Paragraph():
                 parts = [*map(self.say, block.sentences), *([plain(block.code)] if block.code else [])]
@@ -92,18 +101,16 @@ class _Page:
                 return " ".join(parts)
             case b.Heading():
                 self.nested = True
-                head = f"{'#' * self.level} {self.say(block.text)}"
-                return f"{head}\n\n{self.say(block.aside)}" if block.aside else head
+                return "\n\n".join(filter(None, (f"{'#' * self.level} {self.say(block.text)}", self.say(block.aside))))
             case b.Items():
-                return "\n".join(f"- {self.say(one)}" for one in block.items)
+                return "\n".join(f"- {self.say(item)}" for item in block.items)
             case b.Facts():
-                mark = "**" if block.models else ""
-                return "\n".join(f"- {mark}{self.say(name)}{mark}: {self.cell(one)}" for name, one in block.facts)
+                return "\n".join(f"- {self.say(name)}: {self.cell(value)}" for name, value in block.facts)
             case b.Code():
                 fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
                 return f"{fence}\n{block.text}\n{fence}"
             case b.Folded():
-                inner = _Page(self.lang, self.signs, self.level + self.nested)
+                inner = MarkdownPage(self.lang, self.signs, self.level + self.nested)
                 return inner.all([b.Heading(block.title), *block.blocks])
             case b.Verdict():
                 return self.verdict(block)
@@ -118,7 +125,7 @@ class _Page:
                 return self.say(message("markdown.maps"))
 
     def verdict(self, block: b.Verdict) -> str:
-        """The question, the answer, the badges and where the record comes from."""
+        """Draw the question, the answer, the badges and where the record comes from."""
         texts = (
             f"# {self.say(block.question)}",
             f"**{self.say(block.lead)}**",
@@ -130,9 +137,9 @@ class _Page:
         return "\n\n".join(filter(None, texts))
 
     def table(self, block: b.Table) -> str:
-        """A table. Strips of several models, which would take several lines, are left out."""
-        cells = [(k, one) for row in block.rows for k, one in enumerate(row.cells)]
-        several = {k for k, one in cells if isinstance(one, b.Strip) and len(one.entries) > 1}
+        """Draw a table without the strips of several models, which would take several lines."""
+        cells = [(k, cell) for row in block.rows for k, cell in enumerate(row.cells)]
+        several = {k for k, cell in cells if isinstance(cell, b.Strip) and len(cell.entries) > 1}
         shown = [k for k in range(len(block.columns)) if k not in several]
         columns = [block.columns[k] for k in shown]
         rules = ["---:" if column.numeric and column.axis is None else "---" for column in columns]
@@ -140,25 +147,21 @@ class _Page:
         return "\n".join(f"| {' | '.join(line)} |" for line in [map(self.head, columns), rules, *body])
 
     def head(self, column: b.Column) -> str:
-        """The head of a column."""
+        """Draw the head of a column."""
         return self.say(column.label or column.head) if column.axis is None else f"`{axis_text(column.axis)}`"
 
     def cell(self, cell: b.Cell, axis: Scale | None = None) -> str:
-        """What stands in a cell."""
+        """Draw what stands in a cell."""
         match cell:
-            case b.Quality():
-                return self.say(f"{cell.mean} {cell.interval}")
-            case b.Noted() | b.Linked():
+            case b.Styled():
+                text, small = self.say(cell.text), self.say(cell.small)
+                between = " " if cell.strong or small.startswith("(") else self.between
+                return text + between + small if small else text
+            case b.Linked():
                 return self.say(cell.text)
-            case b.Stacked():
-                small = self.say(cell.small)
-                between = " " if small.startswith("(") else ", "
-                return self.cell(cell.text) + (between + small if small else "")
             case b.MarkedAnswer():
                 return self.say(cell.marked)
-            case b.Drawn():
-                return f"`{cell.text}`"
             case b.Strip():
-                drawn = (strip_text(axis or Scale(), self.signs[name], one)[0] for name, one in cell.entries)
-                return " ".join(f"`{one}`" for one in drawn)
+                drawn = (strip_text(axis or Scale(), self.signs[name], mean) for name, mean in cell.entries)
+                return (" " if self.quote else "\n").join(f"{self.quote}{strip}{self.quote}" for strip in drawn)
         return self.say(cell)

@@ -1,7 +1,6 @@
-"""The project's own sections, in the order of the page; they come in by the same door as a stranger's."""
+"""The project's sections, in the order of the page; they are registered as those of plugins are."""
 
 from importlib import import_module
 
-_UNTIL_COST = ("limits", "budgets", "learning", "attention", "items", "statistics", "cost")
-for _name in (*_UNTIL_COST, "alignment", "fairness", "reproduce"):
+for _name in ("first_screen", "budgets", "learning", "attention", "items", "statistics", "cost", "fairness"):
     import_module(f"{__name__}.{_name}")

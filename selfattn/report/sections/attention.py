@@ -1,19 +1,33 @@
-"""Attention: which source tokens each model looks at while it writes."""
+"""Attention: which source tokens each model looks at, and how that agrees with the gold alignment."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from selfattn.registry import register
-from selfattn.report.blocks import AttentionExplorer, Block, Paragraph, Quality, model_table
-from selfattn.report.drawing.numbers import NONE
+from selfattn.report.blocks import (
+    AttentionExplorer,
+    Block,
+    Cell,
+    Column,
+    Folded,
+    Paragraph,
+    Row,
+    Styled,
+    Table,
+    model_table,
+)
+from selfattn.report.drawing.numbers import NONE, share_text
 from selfattn.report.verdict.ranking import ranked
+from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.results.quality import Estimate
 from selfattn.results.record import Record
 from selfattn.words.messages import Message, message
 
 DEMO = "demo.html"  # beside the report, where the models can run in a page
 _AGREEMENT = ("blocking", "gradient", "between")
+_ALIGNMENT = ("gold_share", "aer", "shifted_gold_share", "shifted_aer", "entropy", "eos_share")
 
 
 @register.section("attention")
@@ -23,8 +37,8 @@ class AttentionSection:
     title = message("head.attention")
 
     def blocks(self, record: Record) -> tuple[Block, ...]:
-        """The maps, and which models have none."""
-        shown = {name for one in record.attention.examples for name, found in one.models.items() if found.maps}
+        """Return the maps, and which models have none."""
+        shown = {name for one in record.attention.examples for name, model in one.models.items() if model.maps}
         names = tuple(model.name for model in ranked(record) if model.name in shown)
         if not names:
             return (Paragraph(message("attention.nothing"), without_maps(record)),)
@@ -34,24 +48,93 @@ class AttentionSection:
 
 
 def _agreement(record: Record) -> tuple[Block, ...]:
-    """How far attention agrees with what outputs depend on: a line for each model of which it is known."""
-    found = [(model.name, model.agreement) for model in ranked(record) if model.agreement]
-    if not found:
+    """Return how far attention agrees with what outputs depend on, for each model that was asked."""
+    agreements = [(model.name, model.agreement) for model in ranked(record) if model.agreement]
+    if not agreements:
         return ()
-    rows = [(name, [_correlation(getattr(one, key)) for key in _AGREEMENT]) for name, one in found]
-    text = message("agreement.text", items=found[0][1].items, seed=record.models[0].seeds[0])
+    rows = [(name, [_correlation(getattr(one, key)) for key in _AGREEMENT]) for name, one in agreements]
+    text = message("agreement.text", items=agreements[0][1].items, seed=record.models[0].seeds[0])
     return Paragraph(text), model_table("agreement", [message(f"agreement.{key}") for key in _AGREEMENT], rows)
 
 
-def _correlation(estimate: Estimate | None) -> Quality | str:
-    """Two decimals, the ends of the interval rounded outward."""
+def _correlation(estimate: Estimate | None) -> Cell:
+    """Return two decimals, the ends of the interval rounded outward."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
     low, high = math.floor(100 * estimate.low) / 100, math.ceil(100 * estimate.high) / 100
-    return Quality(f"{estimate.mean:.2f}", f"[{low:.2f},\u00a0{high:.2f}]")
+    return Styled(f"{estimate.mean:.2f}", f"[{low:.2f},\u00a0{high:.2f}]", strong=True)
 
 
 def without_maps(record: Record) -> Message | None:
-    """The sentence that names the models that have no attention to show."""
+    """Name the models that have no attention to show."""
     names = [model.name for model in record.models if not model.attention]
     return message("attention.none", names=", ".join(names)) if names else None
+
+
+@register.section("alignment")
+class Alignment:
+    """Attention against the gold alignment: best head and mean of heads of all models, then every head."""
+
+    title = message("head.alignment")
+    after = "cost"
+
+    def blocks(self, record: Record) -> tuple[Block, ...]:
+        """Return one table for all models, and folded away the heads of each."""
+        measured = [(model.name, model.alignment) for model in ranked(record) if model.alignment]
+        if not measured:
+            return ()
+        rows = [Row((name, which, *_row(head)), name) for name, one in measured for which, head in _chosen(one)]
+        diagonal = next((one.diagonal_aer for _, one in measured if one.diagonal_aer is not None), None)
+        if diagonal is not None:  # the same for every model
+            rows.append(Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
+        spans = any(head.gold_share is not None for _, one in measured for head in one.heads)
+        columns = (Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
+        note = message("alignment.note", error=message("alignment.error.spans" if spans else "alignment.error.links"))
+        return (
+            Paragraph(message("alignment.text", seed=record.models[0].seeds[0])),
+            Table("alignment", columns, tuple(rows)),
+            Paragraph(note, without_maps(record), note=True),
+            *(_all_heads(*one, f"heads-{k}", spans) for k, one in enumerate(measured) if len(one[1].heads) > 1),
+        )
+
+
+def _all_heads(name: str, alignment: ModelAlignment, table: str, spans: bool) -> Folded:
+    rows = tuple(Row((_at("alignment.one", head), *_row(head))) for head in alignment.heads)
+    return Folded(message("alignment.all", model=name), table, (Table(table, _columns("alignment.head", spans), rows),))
+
+
+def _chosen(alignment: ModelAlignment) -> list[tuple[Message, HeadAlignment]]:
+    """Return the best head, then the mean of each layer that has more than one."""
+    if len(alignment.heads) == 1:
+        return [(message("alignment.only"), alignment.heads[0])]
+    by_place = {(head.layer, head.head): head for head in alignment.heads}
+    writes, reads = (by_place[place] if place else None for place in (alignment.best, alignment.best_shifted))
+    best = [(_at("alignment.best", writes), writes)] if writes else []
+    if reads and reads is writes:
+        best = [(_at("alignment.best.both", writes), writes)]
+    elif reads:  # each with the values of the step that it was chosen for
+        best = [(text, replace(head, shifted_gold_share=None, shifted_aer=None)) for text, head in best]
+        best.append((_at("alignment.best.shifted", reads), replace(reads, gold_share=None, aer=None)))
+    layers = [head.layer for head in alignment.heads]
+    return best + [(_at("alignment.mean", mean), mean) for mean in alignment.means if layers.count(mean.layer) > 1]
+
+
+def _at(key: str, head: HeadAlignment) -> Message:
+    return message(key, layer=head.layer, head=head.head or 0)
+
+
+def _columns(which: str, spans: bool) -> tuple[Column, ...]:
+    """Return the heads; against spans, which have no sure links, the error rate is called one minus precision."""
+    names = [f"{name}.spans" if spans and name.endswith("aer") else name for name in _ALIGNMENT]
+    return (Column(message(which), numeric=False), *(Column(message(f"alignment.{name}")) for name in names))
+
+
+def _row(head: HeadAlignment) -> tuple[str, ...]:
+    return tuple(_entropy(head) if name == "entropy" else share_text(getattr(head, name)) for name in _ALIGNMENT)
+
+
+def _entropy(head: HeadAlignment) -> str:
+    if head.entropy is None:
+        return share_text(head.entropy_share)
+    part = "" if head.entropy_share is None else f"\u00a0({share_text(head.entropy_share, 0)})"
+    return f"{head.entropy:.2f}{part}"

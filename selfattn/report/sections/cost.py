@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from selfattn.registry import register
-from selfattn.report.blocks import Block, Cell, Column, Heading, Noted, Paragraph, Row, Table, model_table
+from selfattn.report.blocks import Block, Cell, Column, Heading, Paragraph, Row, Styled, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, compact, measure_text, share_text
 from selfattn.report.sections.first_screen import TIMES
 from selfattn.report.verdict.ranking import ranked
@@ -50,18 +50,18 @@ def _cell(model: Model, name: str) -> Cell:
         text = share_text(model.cost.peak_share)
     else:
         text = compact(getattr(model.cost, name), "B" if name.endswith("bytes") else "")
-    return text if text != NONE else Noted(text, model.not_measured.get(name) or message("reason.none"))
+    return text if text != NONE else Styled(text, note=model.not_measured.get(name) or message("reason.none"))
 
 
 def _decoding(record: Record) -> Table:
     """By method, batch and length, for each model the time to the first token and for each further one."""
     order = [model for model in ranked(record) if model.cost.decoding]
     methods = list(dict.fromkeys(one.method for model in order for one in model.cost.decoding))
-    found = {(m.name, _key(one)): one for m in order for one in m.cost.decoding}
+    times = {(model.name, _key(one)): one for model in order for one in model.cost.decoding}
     columns = tuple(Column(message(f"decoding.{name}"), numeric=name != "method") for name in _HEADS)
     columns += tuple(Column(model.name, model=True) for model in order)
-    keys = sorted({key for _, key in found}, key=lambda key: (methods.index(key[0]), *key[1:]))
-    rows = (Row((*map(str, key), *(_time(found.get((model.name, key))) for model in order))) for key in keys)
+    keys = sorted({key for _, key in times}, key=lambda key: (methods.index(key[0]), *key[1:]))
+    rows = (Row((*map(str, key), *(_time(times.get((model.name, key))) for model in order))) for key in keys)
     return Table("decoding", columns, tuple(rows), shown=12)
 
 

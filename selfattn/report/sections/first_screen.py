@@ -1,99 +1,114 @@
-"""The first screen: question, answer and badges, and one row a model; a shorter one for 80 columns."""
+"""The first screen: question, answer, badges and a row for each model; and how far the answer goes."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
-from selfattn.report.blocks import Block, Cell, Column, Items, Noted, Paragraph, Quality, Row, Stacked, Strip, Table
-from selfattn.report.drawing.numbers import NONE, amount, compact, interval_text, mean_text, p_text
+from selfattn.registry import register
+from selfattn.report import blocks as b
+from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
 from selfattn.report.sections.statistics import interval_note, pair_table
 from selfattn.report.verdict.comparability import comparable, obstacles
-from selfattn.report.verdict.names import headline_name, headline_unit, metric_name
-from selfattn.report.verdict.ranking import quality, ranked, record_scale, relation
+from selfattn.report.verdict.ranking import (
+    headline_name,
+    headline_unit,
+    named,
+    pair_test,
+    quality,
+    ranked,
+    record_scale,
+)
 from selfattn.report.verdict.verdict import LISTED, best_of, limits, standing, verdict
 from selfattn.results.cost import MeanOverRuns, Timing
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, Said, message
 
 TIMES = tuple(field.name for field in fields(Timing))
-_PAIRS = 10  # of models, with their tests; in 80 columns, more are in the report
+_PAIRS = 10  # pairs of models in the terminal; the report has all
 
 
-def first_screen(record: Record) -> tuple[Block, ...]:
-    """Everything of the first screen."""
+@register.section("limits")
+class Limits:
+    """How far the answer goes."""
+
+    title = message("head.limits")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """Return a sentence each; nothing where there is no answer."""
+        return (b.Items(limits(record)),) if limits(record) else ()
+
+
+def first_screen(record: Record) -> tuple[b.Block, ...]:
+    """Return everything of the first screen."""
     nines = message("note.nines") if record_scale(record).floor else None
-    note = Paragraph(interval_note(record), nines, standing_note(record), note=True)
-    return verdict(record), summary(record), note, Items(gaps(record), "gaps")
+    note = b.Paragraph(interval_note(record), nines, message("note.standing"), note=True)
+    return verdict(record), summary(record), note, b.Items(gaps(record), note=True)
 
 
-def brief(record: Record) -> tuple[Block, ...]:
-    """The same in 80 columns, with the tests of the headline metric and every obstacle."""
-    tests = _pairs(record)
-    note = Paragraph(interval_note(record), standing_note(record), note=True)
+def brief(record: Record) -> tuple[b.Block, ...]:
+    """Return the same in 80 columns, with the tests of the headline metric and every obstacle."""
+    tests, open_points = _pairs(record), limits(record)
     return (
         verdict(record),
         narrow_summary(record),
-        note,
-        Paragraph(message("terminal.pairs") if tests else None),
-        Items(tests),
-        Paragraph(message("terminal.limits") if limits(record) else None),
-        Items(limits(record)),
-        Items(obstacles(record)[LISTED:], "bad"),
-        Items(gaps(record), "gaps"),
+        b.Paragraph(interval_note(record), message("note.standing"), note=True),
+        b.Paragraph(message("terminal.pairs") if tests else None),
+        b.Items(tests),
+        b.Paragraph(message("terminal.limits") if open_points else None),
+        b.Items(open_points),
+        b.Items(obstacles(record)[LISTED:]),
+        b.Items(gaps(record), note=True),
     )
 
 
-def summary(record: Record) -> Table:
-    """One row a model, the best mean first."""
+def summary(record: Record) -> b.Table:
+    """Return a row for each model, the best mean first."""
     metric, unit, times = headline_name(record), headline_unit(record), record.times
     short = message("col.quality", metric=metric, unit=unit)
     columns = (
-        Column(message("col.model"), numeric=False),
-        Column(metric, small=message("col.interval", unit=unit), label=short),
-        Column(message("col.strip", metric=metric), axis=record_scale(record)),
-        Column(message("col.standing" if record.headline.better == "higher" else "col.standing.low"), numeric=False),
-        Column(message("col.parameters")),
-        Column(message("col.flops"), small=message("unit.flops"), label=message("short.flops")),
-        Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"short.train.{times}")),
-        Column(message("col.predict"), small="ms", label=message("short.predict")),
+        b.Column(message("col.model"), numeric=False),
+        b.Column(metric, small=message("col.interval", unit=unit), label=short),
+        b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
+        b.Column(message("col.standing" if record.headline.better == "higher" else "col.standing.low"), numeric=False),
+        b.Column(message("col.parameters")),
+        b.Column(message("col.flops"), small=message("unit.flops"), label=message("short.flops")),
+        b.Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"short.train.{times}")),
+        b.Column(message("col.predict"), small="ms", label=message("short.predict")),
     )
-    return Table("summary", columns, tuple(Row(_cells(record, one), one.name) for one in ranked(record)), "summary")
+    return b.Table("summary", columns, tuple(b.Row(_cells(record, one), one.name) for one in ranked(record)), "summary")
 
 
-def _cells(record: Record, model: Model) -> tuple[Cell, ...]:
-    best = best_of(record)
-    test = None if model is best or not comparable(record, model, best) else relation(record, model, best).test
+def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
+    best, score = best_of(record), quality(record, model)
+    is_judged = score is not None and model is not best and comparable(record, model, best)
+    test = pair_test(record, model, best) if is_judged else None
     return (
         model.name,
-        _quality(record, model),
-        Strip(((model.name, quality(record, model)),)),
-        Stacked(standing(record, model), f"p\u00a0{p_text(test.p_holm)}" if test else ""),
-        Noted(compact(model.parameters), f"{model.parameters:,}"),
+        b.quality_cell(score, record.headline.kind),
+        b.Strip(((model.name, score),)),
+        b.Styled(standing(record, model), f"p\u00a0{p_text(test.p_holm)}" if test else ""),
+        b.Styled(compact(model.parameters), note=f"{model.parameters:,}"),
         compact(model.cost.training_flops_per_token),
         _mean(model.timing.train_seconds),
         _mean(model.timing.predict_ms),
     )
 
 
-def narrow_summary(record: Record) -> Table:
-    """The same table in 80 columns."""
+def narrow_summary(record: Record) -> b.Table:
+    """Return the same table in 80 columns."""
     columns = (
-        Column(message("col.model"), numeric=False),
-        Column(message("col.quality", metric=headline_name(record), unit=headline_unit(record)), numeric=False),
-        Column("", axis=record_scale(record)),
-        *(Column(message(f"terminal.{name}")) for name in ("parameters", "train", "predict")),
+        b.Column(message("col.model"), numeric=False),
+        b.Column(message("col.quality", metric=headline_name(record), unit=headline_unit(record)), numeric=False),
+        b.Column("", axis=record_scale(record)),
+        *(b.Column(message(f"terminal.{name}")) for name in ("parameters", "train", "predict")),
     )
     rows = []
     for model in ranked(record):
-        name, _, strip, _, parameters, _, *times = _cells(record, model)
-        mean = Stacked(_quality(record, model), standing(record, model))
-        rows.append(Row((name, mean, strip, parameters, *times), model.name))
-    return Table("summary", columns, tuple(rows), "summary")
-
-
-def _quality(record: Record, model: Model) -> Quality:
-    kind, estimate = record.headline.kind, quality(record, model)
-    return Quality(mean_text(estimate, kind), interval_text(estimate, kind) if estimate else NONE)
+        name, score, strip, _, parameters, _, *times = _cells(record, model)
+        assert isinstance(score, b.Styled)
+        mean = b.Styled(f"{score.text} {score.small}", standing(record, model))
+        rows.append(b.Row((name, mean, strip, parameters, *times), model.name))
+    return b.Table("summary", columns, tuple(rows), "summary")
 
 
 def _mean(measure: MeanOverRuns | None) -> str:
@@ -101,10 +116,10 @@ def _mean(measure: MeanOverRuns | None) -> str:
 
 
 def _pairs(record: Record) -> tuple[Message, ...]:
-    """The tests of the headline metric, a line each."""
+    """Return the tests of the headline metric, a line each."""
     rows, lines = pair_table(record, record.headline.metric).rows, []
     for row in rows[:_PAIRS]:
-        first, second, difference, _, p, word = (one for one in row.cells if isinstance(one, str | Message))
+        first, second, difference, _, p, word = (cell for cell in row.cells if isinstance(cell, str | Message))
         lines.append(message("terminal.pair", first=first, second=second, difference=difference, p=p, word=word))
     if len(rows) > _PAIRS:
         lines.append(message("terminal.pairs.more", count=len(rows) - _PAIRS))
@@ -112,8 +127,8 @@ def _pairs(record: Record) -> tuple[Message, ...]:
 
 
 def gaps(record: Record) -> tuple[Message, ...]:
-    """Every figure of the first screen that the record does not hold, with the reason that it gives."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Return every value of the first screen that the record does not hold, with the reason it gives."""
+    models_without: dict[tuple[str, str], list[str]] = {}
     metric = record.headline.metric
     for model in record.models:
         missing = [] if quality(record, model) else [metric]
@@ -123,16 +138,10 @@ def gaps(record: Record) -> tuple[Message, ...]:
         if not any(point.valid is not None for curve in model.curves for point in curve.points):
             missing.append("curves")
         for name in missing:
-            found.setdefault((name, model.not_measured.get(name, "")), []).append(model.name)
+            models_without.setdefault((name, model.not_measured.get(name, "")), []).append(model.name)
     sentences = []
-    for (name, reason), names in found.items():
-        all_of_them = len(names) == len(record.models) > 1
-        models: Said = message("gap.all") if all_of_them else ", ".join(names)
-        what = metric_name(record, name) if name == metric else message(f"what.{name}")
+    for (name, reason), names in models_without.items():
+        models: Said = message("gap.all") if len(names) == len(record.models) > 1 else ", ".join(names)
+        what = named(record, "metric", name) if name == metric else message(f"what.{name}")
         sentences.append(message("gap", models=models, what=what, reason=reason or message("reason.none")))
     return tuple(sentences)
-
-
-def standing_note(record: Record) -> Message:
-    """What the words of the table mean."""
-    return message("note.standing.tests" if record.pairs else "note.standing")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from selfattn.registry import register
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.report.verdict.names import metric_name, named
-from selfattn.report.verdict.ranking import ranked, record_scale
+from selfattn.report.verdict.ranking import named, ranked, record_scale
 from selfattn.results.quality import Bucket, BucketGroup
 from selfattn.results.record import Record
 from selfattn.words.messages import message
@@ -21,13 +19,13 @@ class Buckets:
 
     def blocks(self, record: Record) -> tuple[b.Block, ...]:
         """A table a division; models stand with the best mean first."""
-        found: list[b.Block] = []
+        blocks: list[b.Block] = []
         for k, group in enumerate(group for group in record.buckets if group.buckets):
-            metric, unit = metric_name(record, group.metric), message(f"unit.{group.kind}")
+            metric, unit = named(record, "metric", group.metric), message(f"unit.{group.kind}")
             measured = message("col.quality", metric=metric, unit=unit)
-            found.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
-            found += [b.Paragraph(group.note, note=True), _table(record, group, f"bucket-{k}")]
-        return (b.Paragraph(message("buckets.text")), *found) if found else ()
+            blocks.append(b.Heading(named(record, "bucket", group.name), f"bucket-{k}", measured))
+            blocks += [b.Paragraph(group.note, note=True), _table(record, group, f"bucket-{k}")]
+        return (b.Paragraph(message("buckets.text")), *blocks) if blocks else ()
 
 
 def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
@@ -36,7 +34,7 @@ def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
     columns = (
         b.Column(message("col.part"), numeric=False),
         b.Column(message("col.items")),
-        b.Column(message("col.strip", metric=metric_name(record, group.metric)), axis=_scale(record, group)),
+        b.Column(message("col.strip", metric=named(record, "metric", group.metric)), axis=_scale(record, group)),
         *(b.Column(name, model=True) for name in names),
     )
     return b.Table(name, columns, tuple(_row(bucket, names, group) for bucket in group.buckets), "formats")
@@ -44,8 +42,7 @@ def _table(record: Record, group: BucketGroup, name: str) -> b.Table:
 
 def _row(bucket: Bucket, names: list[str], group: BucketGroup) -> b.Row:
     entries = tuple((name, bucket.models.get(name)) for name in names)
-    kind = group.kind
-    means = (b.Quality(mean_text(one, kind), interval_text(one, kind) if one else "") for _, one in entries)
+    means = (b.quality_cell(score, group.kind) for _, score in entries)
     return b.Row((bucket.name, f"{bucket.items:,}", b.Strip(entries), *means))
 
 
@@ -53,8 +50,8 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
     """The axis of the headline metric where the parts are of that metric, else one of their own."""
     if group.metric == record.headline.metric:
         return record_scale(record)
-    found = [estimate for bucket in group.buckets for estimate in bucket.models.values()]
-    best = max((one.high if one.high is not None else one.mean for one in found), default=None)
+    scores = [score for bucket in group.buckets for score in bucket.models.values()]
+    best = max((score.mean if score.high is None else score.high for score in scores), default=None)
     return quality_scale(best, 0, group.kind)
 
 
@@ -74,12 +71,12 @@ class Differences:
         rows = tuple(
             b.Row(
                 (
-                    b.Stacked(one.source, one.format, quoted=True),
-                    b.Stacked(one.target, quoted=True),
-                    *(b.MarkedAnswer(one.predictions.get(name), one.target) for name in names),
+                    b.Styled(item.source, item.format, quoted=True),
+                    b.Styled(item.target, quoted=True),
+                    *(b.MarkedAnswer(item.predictions.get(name), item.target) for name in names),
                 )
             )
-            for one in record.differences
+            for item in record.differences
         )
         text = message("differences.text", count=len(rows))
         return b.Paragraph(text), b.Table("differences", columns, rows, "differences", shown=12)

@@ -12,8 +12,7 @@ from selfattn.registry import register
 from selfattn.report.blocks import Block, Chart, ChartLine, Charts, Paragraph, Spot
 from selfattn.report.drawing.charts import MOST_BANDS
 from selfattn.report.drawing.numbers import amount, compact
-from selfattn.report.verdict.names import headline_name, headline_unit
-from selfattn.report.verdict.ranking import record_scale
+from selfattn.report.verdict.ranking import headline_name, headline_unit, record_scale
 from selfattn.results.quality import Curve, Point, Unit
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, message

@@ -1,4 +1,4 @@
-"""Statistics: the test of every pair of models on every metric, what was measured besides, what the words mean."""
+"""Statistics: the test of every pair of models on every metric, further metrics, and what the words mean."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
 from selfattn.report.verdict.comparability import comparable
-from selfattn.report.verdict.names import metric_kind, metric_name
-from selfattn.report.verdict.ranking import OUTCOMES, ranked
+from selfattn.report.verdict.ranking import OUTCOMES, metric_kind, named, ranked
 from selfattn.results.pairs import PairTest
 from selfattn.results.quality import Estimate
 from selfattn.results.record import Record
@@ -19,26 +18,28 @@ class Statistics:
     """What the verdict rests on."""
 
     title = message("head.statistics")
+    after = "differences"
 
     def blocks(self, record: Record) -> tuple[Block, ...]:
-        """Tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
-        found: list[Block] = [Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
+        """Return the tests of pairs by metric, the headline's first; further metrics; the meaning of the words."""
+        blocks: list[Block] = [Paragraph(method_note(record), link=(message("statistics.link"), "#words"))]
         for metric in dict.fromkeys([record.headline.metric, *(test.metric for test in record.pairs)]):
             table = pair_table(record, metric)
             if table.rows:
-                found += [Heading(message("statistics.metric", metric=metric_name(record, metric)), table.name), table]
+                head = message("statistics.metric", metric=named(record, "metric", metric))
+                blocks += [Heading(head, table.name), table]
         if record.headline.signature:
-            found.append(Paragraph(message("statistics.signature"), note=True, code=record.headline.signature))
+            blocks.append(Paragraph(message("statistics.signature"), note=True, code=record.headline.signature))
         further = further_table(record)
         if further.rows:
             note = Paragraph(message("further.note"), note=True)
-            found += [Heading(message("head.further"), "further"), further, note]
+            blocks += [Heading(message("head.further"), "further"), further, note]
         words = tuple(message(f"statistics.mean.{key}") for key in ("interval", "few", "better", "same"))
-        return *found, Heading(message("statistics.link"), "words"), Items(words)
+        return *blocks, Heading(message("statistics.link"), "words"), Items(words)
 
 
 def pair_table(record: Record, metric: str) -> Table:
-    """The tests of all pairs on a metric; the model with the better mean stands first."""
+    """Return the tests of all pairs on a metric; the model with the better mean stands first."""
     place = {model.name: k for k, model in enumerate(ranked(record))}
     tests = [test for test in record.pairs if test.metric == metric]
     tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
@@ -53,28 +54,28 @@ def _pair(record: Record, test: PairTest) -> Row:
     difference = difference_text(test, metric_kind(record, test.metric) or "points")
     p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
     models = (model for model in record.models if model.name in (test.first, test.second))
-    key = f"word.{OUTCOMES[test.word].value}" if comparable(record, *models) else "standing.stopped"
-    word = message(key)
+    word = message(f"standing.{OUTCOMES[test.word]}" if comparable(record, *models) else "standing.stopped")
     if any(other.primary for other in record.pairs):
         word = message("word.primary" if test.primary else "word.exploratory", word=word)
     return Row((test.first, test.second, difference, p, p_holm, word), test.first)
 
 
 def method_note(record: Record) -> Message:
-    """How pairs were tested, in one sentence, and what the intervals are."""
+    """Return how pairs were tested, in one sentence, and what the intervals are."""
     pairs = sum(test.metric == record.pairs[0].metric for test in record.pairs) if record.pairs else 0
+    intervals = interval_note(record) or ""
     primary = next((test for test in record.pairs if test.primary), None)
     if primary and pairs > 1:
-        names, rest = {"first": primary.first, "second": primary.second}, pairs - 1
-        return message("statistics.method.primary", **names, count=rest, intervals=interval_note(record))
+        names = {"first": primary.first, "second": primary.second}
+        return message("statistics.method.primary", **names, count=pairs - 1, intervals=intervals)
     key = "statistics.none" if not pairs else "statistics.method.alone" if pairs == 1 else "statistics.method"
-    return message(key, count=pairs, intervals=interval_note(record))
+    return message(key, count=pairs, intervals=intervals)
 
 
-def interval_note(record: Record) -> Message:
-    """What the intervals of the report are."""
+def interval_note(record: Record) -> Message | None:
+    """Return what the intervals of the report are; None where they are not recorded."""
     if record.interval is None:
-        return message("note.interval.none")
+        return None
     over = message("over.items" if record.interval.over == "items" else "over.seeds")
     method = message(f"interval.{record.interval.method}")
     if record.interval.repeated:
@@ -83,16 +84,16 @@ def interval_note(record: Record) -> Message:
 
 
 def further_table(record: Record) -> Table:
-    """What was measured beside the headline metric."""
+    """Return what was measured beside the headline metric."""
     names = dict.fromkeys(name for model in record.models for name in model.metrics)
     names.pop(record.headline.metric, None)
     models = ranked(record) if names else ()
     rows = ((model.name, [_measured(record, name, model.metrics.get(name)) for name in names]) for model in models)
-    return model_table("further", (metric_name(record, name) for name in names), rows)
+    return model_table("further", (named(record, "metric", name) for name in names), rows)
 
 
 def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
-    """With its interval, or the range of the runs where there is none."""
+    """Return a value with its interval, or the range of the runs where there is none."""
     kind = metric_kind(record, name)
     if estimate is None:
         return NONE

@@ -1,0 +1,107 @@
+"""Write the charts and tables of a report as files of their own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from selfattn.files import write_atomically, writing
+from selfattn.report.blocks import Block, Chart, Charts, Folded, Table
+from selfattn.report.contents import document
+from selfattn.report.drawing.charts import curves, label_margin
+from selfattn.report.drawing.palette import Signs
+from selfattn.report.pages import picture
+from selfattn.report.render.markdown import table_cells
+from selfattn.results.record import Record
+from selfattn.words.catalogue import SOURCE
+from selfattn.words.messages import said
+
+# CairoSVG uses the first family alone, so the first one has the letters of the language.
+_FONTS = {"ko": "'Noto Sans CJK KR', 'Noto Sans KR', 'Malgun Gothic', 'Apple SD Gothic Neo', sans-serif"}
+
+
+def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
+    """Write every chart of a report as SVG, and as PNG and PDF where CairoSVG is installed.
+
+    Args:
+        record: the comparison.
+        out: the directory; made where it is not there.
+        lang: the language of the words.
+
+    Returns:
+        The files.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    page = document(record)
+    signs, files = Signs(page.names), {}
+    for block in _inside([*page.first, *(block for part in page.parts for block in part.blocks)]):
+        if isinstance(block, Chart):
+            svg = chart_svg(block, signs, lang)
+            files[out / f"{block.name}.svg"] = svg.encode()
+            try:
+                import cairosvg
+            except (ImportError, OSError):  # OSError: the package is there, the cairo library is not
+                continue
+            files[out / f"{block.name}.png"] = cairosvg.svg2png(svg.encode(), scale=2)
+            files[out / f"{block.name}.pdf"] = cairosvg.svg2pdf(svg.encode())
+    return _write(files)
+
+
+def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
+    """Write every table of a report as CSV; the arguments are those of :func:`write_figures`.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    page = document(record)
+    signs, files = Signs(page.names), {}
+    for block in _inside([*page.first, *(block for part in page.parts for block in part.blocks)]):
+        if isinstance(block, Table) and block.rows:
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(table_cells(block, lang, signs))
+            files[out / f"{block.name}.csv"] = text.getvalue().encode()
+    return _write(files)
+
+
+def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
+    """Draw a chart as a picture of its own on a white page."""
+    drawn = curves(chart, signs)
+    assert drawn is not None
+    return picture(
+        "chart",
+        drawn=drawn,
+        caption=said(chart.caption, lang),
+        above=said(chart.height, lang),
+        unit=said(chart.unit, lang),
+        titles=[said(line.title, lang) for line in drawn.lines],
+        margin=label_margin(chart.lines),
+        font=_FONTS.get(lang, "system-ui, sans-serif"),
+    )
+
+
+def _inside(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield all charts that have a line and all tables, also those that are folded away."""
+    for block in blocks:
+        if isinstance(block, Charts):
+            yield from _inside(block.charts)
+        elif isinstance(block, Folded):
+            yield from _inside(block.blocks)
+        elif not isinstance(block, Chart) or any(line.spots for line in block.lines):
+            yield block
+
+
+def _write(files: dict[Path, bytes]) -> list[Path]:
+    for path, data in files.items():
+        with writing(path, "choose another place"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, partial(_save, data))
+    return list(files)
+
+
+def _save(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
