@@ -1,4 +1,4 @@
-"""A plugin's section: how far the runs of a model lie apart, as a table and a chart."""
+"""A report section as a plugin: how far the runs of a model lie apart, as a table and a chart."""
 
 from selfattn.registry import register
 from selfattn.report.blocks import Chart, ChartLine, Column, Paragraph, Row, Spot, Strip, Table, quality_cell
