@@ -148,7 +148,7 @@ def test_bands_cover_the_runs_of_their_model(browser: Any) -> None:
 
 def test_a_verdict_that_was_stopped_is_red_and_keeps_its_figures(browser: Any) -> None:
     browser.open("gate_failed")
-    assert browser.text("#verdict").startswith("Not comparable: transformer did not pass the sanity gate “causal”")
+    assert browser.text("#verdict").startswith("Not comparable: transformer did not pass the gate “causal”")
     red, green, blue = (
         int(part) for part in re.findall(r"\d+", browser.one("#verdict").value_of_css_property("color"))[:3]
     )

@@ -66,7 +66,7 @@ def test_report_and_record_have_the_body_and_the_gate_holds_it(tmp_path: Path, m
     given: dict[str, Any] = {"models": ("rnn-attention", "transformer"), "quick": True, "test_items": 10}
     record, files = compare("dates", out=tmp_path / "out", **given, **training)
     assert [model.parameters_body for model in record.models] == [165_888, 175_040]
-    assert ("note", "bodies, without any axis over the vocabulary, differ by up to 5.5 %") in [
+    assert ("note", "parameters without vocabulary: up to 5.5 % apart") in [
         (badge.kind, badge.text.say("en")) for badge in badges(record)
     ]
     assert "165,888" in files.markdown.read_text()
@@ -80,7 +80,7 @@ def test_report_and_record_have_the_body_and_the_gate_holds_it(tmp_path: Path, m
     assert [gate.name for gate in again.gates if not gate.passed and not gate.model] == ["matched budgets"]
     apart = replace(record.models[0], parameters_body=80_000)
     kinds = {badge.text.say("en"): badge.kind for badge in badges(replace(record, models=(apart, record.models[1])))}
-    assert kinds["bodies, without any axis over the vocabulary, differ by up to 119 %"] == "bad"
+    assert kinds["parameters without vocabulary: up to 119 % apart"] == "bad"
 
 
 def test_both_passes_of_r_drop_are_counted(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_what_is_declared_may_differ_and_is_said(runs: dict[str, Path], tmp_path
     assert gate(record).reason == "all runs had the same settings of the training; epochs, lr differs as declared"
     assert record.settings["declared"] == ["lr", "epochs"]
     assert "--declared lr,epochs" in record.command
-    assert "trained differently, as declared: lr, epochs" in files.markdown.read_text()
+    assert "trained differently on purpose: lr, epochs" in files.markdown.read_text()
     with pytest.raises(UserError, match="`declared` rate: not a setting of the training; choose of seed, epochs, "):
         report(pair, tmp_path / "none", declared=("rate",))
     with pytest.raises(UserError, match="`declared`: the runs of one comparison"):
