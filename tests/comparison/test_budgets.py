@@ -365,7 +365,7 @@ def with_differences(record: Record, *found: tuple[float, float, float]) -> Reco
 
 @pytest.mark.parametrize(
     ("unit", "said"),
-    [("steps", "a share of 3,125 steps."), ("examples", "a share of 2,500 distinct training pairs, always for 1,250 steps")],
+    [("steps", "a share of 3,125 steps."), ("examples", "a share of 2,500 distinct training pairs, always")],
 )
 def test_shares_are_said_to_be_of_the_whole_training(made: Path, unit: Any, said: str) -> None:
     """Also where the largest share is not all of it."""
