@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.measure import ROOT, Bench, Row, spread, told
 from benchmarks.page import page
 
-GROUPS = ("processes", "training", "decoding", "attention", "program")
+GROUPS = ("processes", "training", "decoding", "attention", "integrations", "program")
 NAMED = ("torch", "numpy", "transformers", "x-transformers", "ctranslate2", "joeynmt", "yoyodyne")
 
 
