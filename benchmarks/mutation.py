@@ -57,7 +57,10 @@ GROUPS = {
         "properties/test_attention_layer_laws.py",
         "models/test_build.py",
     ),
-    ("training/objective", "training/optim", "training/checkpoints"): ("training", "runs/test_resume.py"),
+    ("training/objective", "training/optimizer.py", "training/weights.py", "training/checkpoint.py"): (
+        "training",
+        "runs/test_resume.py",
+    ),
     tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "hypotheses", "scoring", "sampling", "probabilities")): (
         "decoding",
         "properties/test_decoding_laws.py",

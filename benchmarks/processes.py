@@ -18,7 +18,7 @@ from selfattn.data.examples import Example
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.distributed.processes import Processes
-from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 
 CORES = os.cpu_count() or 1

@@ -21,7 +21,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
-from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 
 Step = Callable[[], object]

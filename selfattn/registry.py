@@ -1,7 +1,7 @@
-"""The doors: scores, positions, families (with their presets), tasks, metrics, sections and claims come in by name.
+"""Registries: scores, positions, model families and their presets, tasks, metrics, report sections and claims by name.
 
-The project's own parts and a stranger's go the same way: a decorator puts a class or a function under a name, and
-whoever needs it asks by that name. Imports no torch; what a door leads to is imported when it is first asked for.
+The project's parts and those of plugins register alike, by a decorator. This module imports no torch; a registry
+imports the project's parts when the first one is needed.
 
 >>> scores = Registry("score")
 >>> @scores.register("zero")
@@ -19,19 +19,20 @@ import importlib.util
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from selfattn.console import say
 from selfattn.errors import UserError
 
 T = TypeVar("T")
-GROUP = "selfattn.plugins"  # of entry points, by which installed packages offer parts
+GROUP = "selfattn.plugins"  # entry point group of installed packages
 
 
 def is_name(text: str) -> bool:
-    """Whether something can be called so: a part, a model of a comparison, and a directory that is named after it.
+    """Say whether a text may name a part, a model of a comparison, or a directory: short, letters, digits, - and _.
 
     Example:
         >>> [is_name(text) for text in ("rnn-2", "../rnn", "", "a" * 300)]
@@ -40,12 +41,12 @@ def is_name(text: str) -> bool:
     return len(text) <= 100 and text.replace("-", "").replace("_", "").replace(" ", "").isalnum()
 
 
-class Registry(Generic[T]):
-    """Parts of one kind by name, in the order in which they came.
+class Registry(Mapping[str, T], Generic[T]):
+    """Parts of one kind by name, the project's first, then those of plugins in the order of their registration.
 
     Args:
         what: the kind, for messages, such as ``score``.
-        home: the module that brings the project's own, imported when the first part is asked for.
+        home: the module that registers the project's parts, imported when the first part is needed.
     """
 
     def __init__(self, what: str, home: str | None = None) -> None:
@@ -54,85 +55,72 @@ class Registry(Generic[T]):
         self._plugin_of: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that puts a part under a name.
+        """Return a decorator that registers a part.
 
         Args:
             name: letters, digits, ``-``, ``_`` and spaces.
 
         Raises:
-            UserError: the name is taken by another part, or cannot be one.
+            UserError: the name is taken, or is not allowed.
         """
         if not is_name(name):
             raise UserError(f"{self.what} {name!r}: a name is made of at most 100 letters, digits, - and _")
-        # The project's modules register when they are imported, in whatever order; a stranger's come after all of them.
-        is_own = str(sys._getframe(1).f_globals.get("__name__")).startswith("selfattn.")
+        caller = sys._getframe(1).f_globals
+        module = str(caller.get("__name__"))
+        is_plugin = not module.startswith("selfattn.")
 
         def put(part: T) -> T:
-            if not is_own:
+            if is_plugin:  # the project's parts come first
                 self._open()
-            if name in self._parts and self._parts[name] is not part:
-                raise UserError(f"{self.what} {name!r}: there is one of this name already; choose another")
-            self._parts[name] = part
-            if _loading and not is_own:
-                self._plugin_of[name] = _loading[-1]
+            if self._parts.setdefault(name, part) is not part:
+                raise UserError(f"{self.what} {name!r}: the name is taken; choose another")
+            if is_plugin:
+                self._plugin_of[name] = _loading[-1] if _loading else _note_import(module, caller.get("__file__"))
             return part
 
         return put
 
     def __getitem__(self, name: str) -> T:
-        """Return the part of a name.
+        """Return a part.
 
         Raises:
-            UserError: there is none; the message lists those that are near, or all.
+            UserError: the name is unknown; the message lists similar names, or all.
         """
         if name not in self:
             raise UserError(self.unknown(name))
         return self._parts[name]
 
     def unknown(self, name: object) -> str:
-        """Say that there is no part of this name, and which are near, or all that there are."""
+        """Return the message for an unknown name."""
         near = difflib.get_close_matches(str(name), self.names(), n=3)
         known = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}."
         return f"{self.what} {reprlib.repr(name)} is not known; {known} A part of your own comes in with --plugin FILE"
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a part of this name, the project's, of a plugin, or of an installed package."""
         return isinstance(name, str) and (name in self._parts or name in self.names())
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names."""
         return iter(self.names())
 
     def __len__(self) -> int:
-        """Count the names."""
         return len(self.names())
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, the project's own first."""
+        """Return all names."""
         self._open()
         load_installed()
         return tuple(self._parts)
 
-    def items(self) -> ItemsView[str, T]:
-        """Return names and parts, the project's own first."""
-        self.names()
-        return self._parts.items()
-
-    def values(self) -> ValuesView[T]:
-        """Return all parts, the project's own first."""
-        self.names()
-        return self._parts.values()
-
     def arrange(self, key: Callable[[T], int]) -> None:
-        """Put the parts into an order that does not depend on which was imported first."""
+        """Sort the parts, so that their order does not depend on which was imported first."""
         self._parts = dict(sorted(self._parts.items(), key=lambda item: key(item[1])))
 
     def plugin_of(self, name: str) -> str | None:
-        """Return the plugin that brought a part; None for the project's own."""
+        """Return the plugin that registered a part; None for the project's parts."""
         return self._plugin_of.get(name)
 
     def _open(self) -> None:
-        """Bring the project's own parts, once."""
+        """Import the project's parts, once."""
         home, self._home = self._home, None
         if home is not None:
             importlib.import_module(home)
@@ -150,7 +138,7 @@ REGISTRIES = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CL
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
-    """Decorators by which parts come in, one for each door.
+    """Decorators that register parts, one for each registry.
 
     Example:
         >>> from selfattn.attention.scores import Score
@@ -171,15 +159,15 @@ class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
 
 
 def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
-    """Make a part of its class, which is handed what its constructor names of the things given.
+    """Build a part from its class, with those of the arguments that its constructor names.
 
     Args:
         registry: of classes.
         name: of the part.
-        given: what a constructor may ask for, by the names of its arguments.
+        given: arguments that a constructor may name.
 
     Raises:
-        UserError: there is no part of this name, or its constructor asks for something that is not given.
+        UserError: the name is unknown, or the constructor needs an argument that is not given.
 
     Example:
         >>> parts: Registry[Any] = Registry("part")
@@ -190,25 +178,28 @@ def build_part(registry: Registry[Any], name: str, **given: Any) -> Any:
         3
     """
     part = registry[name]
-    asked = inspect.signature(part).parameters.values()
-    anything = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [one.name for one in asked if one.default is one.empty and one.kind not in anything]
-    missing = [one for one in needed if one not in given]
-    if missing:
+    parameters = inspect.signature(part).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in variadic]
+    if missing := [argument for argument in needed if argument not in given]:
         raise UserError(
             f"{registry.what} {name!r}: its constructor asks for {', '.join(missing)} without a default; it may ask "
             f"for {', '.join(given)}"
         )
-    return part(**{one.name: given[one.name] for one in asked if one.name in given})
+    return part(**{parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given})
 
 
 _loading: list[str] = []
-_loaded: dict[str, str] = {}  # plugins by what they were asked for with, in order: the module's name
+_loaded: dict[str, str] = {}  # plugins by name, with their versions: requested, installed, or imported by the user
+_requested: set[str] = set()
 _installed = False
 
 
 def load_plugin(plugin: str) -> None:
-    """Import a plugin: a Python file, or a module by its dotted name. A second time does nothing.
+    """Import a plugin, so that its parts can be used by name. A second call does nothing.
+
+    Args:
+        plugin: a Python file, or a module by its dotted name.
 
     Raises:
         UserError: there is no such file or module, or it does not import.
@@ -216,73 +207,116 @@ def load_plugin(plugin: str) -> None:
     load_installed()
     if plugin in _loaded:
         return
-    path, name = Path(plugin), plugin
+    path = Path(plugin)
     is_file = path.suffix == ".py" or path.exists()
-    if is_file:
-        if not path.is_file():
-            raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
-        name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    if is_file and not path.is_file():
+        raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
     with _importing(plugin, f"--plugin {plugin}", "mend it"):
-        if not is_file:
-            importlib.import_module(name)
-        elif name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(name, path)
-            assert spec is not None
-            assert spec.loader is not None
-            module = sys.modules[name] = importlib.util.module_from_spec(spec)
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[name]
-                raise
-    _loaded[plugin] = name
+        module = _import_file(path) if is_file else importlib.import_module(plugin)
+    _requested.add(plugin)
+    _loaded[plugin] = _version(plugin, module.__file__)
+
+
+def _import_file(path: Path) -> Any:
+    name = f"selfattn_plugin_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
 
 
 @contextmanager
 def _importing(plugin: str, called: str, advice: str) -> Iterator[None]:
-    """Note which plugin brings the parts that come in meanwhile, and say in one line why it does not import."""
+    """Note which plugin registers parts inside a ``with`` block; say in one line why it does not import."""
     _loading.append(plugin)
     try:
         yield
     except UserError as error:
         raise UserError(f"{called}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{called}: does not import ({type(error).__name__}: {error}); {advice}") from error
     finally:
         _loading.pop()
 
 
+def _note_import(module: str, file: str | None) -> str:
+    """Note a module that the user imported and that registers parts; return its name as a plugin."""
+    name = str(file) if module == "__main__" and file else module
+    if name not in _loaded:
+        _loaded[name] = _version(module, file)
+    return name
+
+
+def _version(module: str, file: str | None) -> str:
+    """Return the distribution and version of an installed module, else the SHA-256 of its file."""
+    if file is None or not Path(file).is_file():  # a notebook
+        return ""
+    from importlib import metadata
+
+    if {"site-packages", "dist-packages"} & {*Path(file).parts}:
+        for name in metadata.packages_distributions().get(module.partition(".")[0], ()):
+            return f"{name} {metadata.version(name)}"
+    return f"sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
+
+
 def loaded_plugins() -> tuple[str, ...]:
-    """Return the plugins that were loaded, as they were named, for the record of what is made with them."""
-    return tuple(_loaded)
+    """Return the plugins that were requested by :func:`load_plugin`, as they were named."""
+    return tuple(plugin for plugin in _loaded if plugin in _requested)
 
 
-def check_plugins(needed: tuple[str, ...], where: str) -> None:
-    """Make sure that the plugins are there that a run or a comparison was made with; nothing is imported.
+def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, str]:
+    """Return the plugins that registered parts of these names, with their versions."""
+    names = set(names)
+    plugins = {plugin for registry in registries for name, plugin in registry._plugin_of.items() if name in names}
+    return {plugin: _loaded.get(plugin, "") for plugin in sorted(plugins)}
+
+
+def check_plugins(needed: Mapping[str, str], where: str, *, exact: bool = False) -> None:
+    """Check that the plugins of a run, a comparison or a claim are loaded. Imports only installed plugins.
+
+    A plugin is known by the name of its file or module, without folders.
 
     Args:
-        needed: as :func:`loaded_plugins` gave them when it was made.
-        where: what to call the place in an error message.
+        needed: plugins with their versions, as :func:`plugins_of` returned them.
+        where: name of the place for messages.
+        exact: refuse a plugin whose version differs; default: say so on standard error.
 
     Raises:
-        UserError: one was not loaded; the message says which to give.
+        UserError: a plugin is not loaded, or differs.
     """
-    names = {Path(one).name for one in _loaded}
-    missing = [one for one in needed if Path(one).name not in names]
-    if missing:
-        give = " ".join(f"--plugin {one}" for one in missing)
-        raise UserError(f"{where}: was made with parts that are not selfattn's own; give {give}")
+    load_installed()
+    present = {_stem(name): version for name, version in _loaded.items()}
+    if missing := [name for name in needed if _stem(name) not in present]:
+        options = " ".join(f"--plugin {name}" for name in missing)
+        raise UserError(f"{where}: needs plugins that are not loaded (selfattn.load_plugin); give {options}")
+    for name, version in needed.items():
+        if version and present[_stem(name)] not in ("", version):
+            changed = f"{where}: plugin {name} is not the same as when this was made ({version} then)"
+            if exact:
+                raise UserError(f"{changed}; restore it, or start anew in another `out`")
+            say(f"{changed}; results may differ")
+
+
+def _stem(plugin: str) -> str:
+    return Path(plugin).name.removesuffix(".py")
 
 
 def load_installed() -> None:
-    """Load what installed packages offer under the entry point group ``selfattn.plugins``, once."""
+    """Load the plugins of installed packages, by the entry point group ``selfattn.plugins``, once."""
     global _installed
     if _installed:
         return
     _installed = True
-    from importlib.metadata import entry_points
+    from importlib.metadata import entry_points  # takes 60 ms
 
     for point in entry_points(group=GROUP):
         with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
             point.load()
-        _loaded[point.value] = point.module
+        _loaded[point.value] = _version(point.module, getattr(sys.modules.get(point.module), "__file__", None))

@@ -90,7 +90,7 @@ def claim_of(record: ClaimsRecord, result: ClaimResult) -> Claim:
     Raises:
         UserError: it came in with a plugin that was not loaded, or is not known any more.
     """
-    check_plugins(record.plugins, RECORD)
+    check_plugins(dict.fromkeys(record.plugins, ""), RECORD)
     claim: Claim = CLAIMS[result.name]()
     return claim
 

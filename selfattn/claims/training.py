@@ -16,7 +16,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
-from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 
 

@@ -28,6 +28,7 @@ from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.record import Record
+from selfattn.runs.directory import used_plugins
 from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
@@ -176,6 +177,7 @@ def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
         baseline=task.stated_baseline,
         tuned=not options.tune,
         threads=options.thread_count,
+        plugins=used_plugins(task.name, task.metric_names(), *(model.model for model in chosen.values())),
     )
 
 

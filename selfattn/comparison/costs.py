@@ -45,9 +45,9 @@ from selfattn.training.device import choose_device
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.distributed.processes import Processes
 from selfattn.training.loop import cut_epoch
-from selfattn.training.optim.averaging import make_average
-from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
+from selfattn.training.weights import make_average
 
 COSTS = "costs.json"
 _ADVICE = "remove it, and compare with `resume`: times are taken again"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import overload
 
 
@@ -64,11 +63,6 @@ def indices(count: int, start: int = 0) -> range:
     return range(start, start + count)
 
 
-EVERY = slice(0, None, 1)
-"""The share of pairs that is all of them."""
-_AT_ONCE = 1000  # pairs of a share that are taken from a sequence at once
-
-
 class DrawnPairs(Sequence[Pair]):
     """Pairs that are found by their index, and made anew whenever one is asked for.
 
@@ -99,22 +93,3 @@ class DrawnPairs(Sequence[Pair]):
         if isinstance(place, slice):
             return DrawnPairs(self.make, self.places[place])
         return self.make(self.places[place])
-
-
-def share_of(pairs: Iterable[Pair], share: slice) -> Iterator[Pair]:
-    """Go through a share of pairs; the others are not read where the pairs are a sequence.
-
-    Args:
-        pairs: a sequence, or a stream.
-        share: from where, and how many further the next is.
-
-    Example:
-        >>> [pair.source for pair in share_of([Pair(letter, "") for letter in "abcde"], slice(1, None, 2))]
-        ['b', 'd']
-    """
-    start, step = share.start or 0, share.step or 1
-    if not isinstance(pairs, Sequence):
-        yield from islice(pairs, start, None, step)
-        return
-    for first in range(start, len(pairs), _AT_ONCE * step):
-        yield from pairs[first : first + _AT_ONCE * step : step]

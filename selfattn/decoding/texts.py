@@ -101,7 +101,7 @@ def decode_sources(
         batch_size=max(1, batch_size // options.beam),
         max_tokens=max(1, MAX_TOKENS // options.beam),
     )
-    for batch, places in processes.own(cut):
+    for batch, places in processes.share_of(cut):
         decode: Any = greedy
         if options.beam > 1:
             penalty = LengthPenalty(options.length_penalty)

@@ -1,4 +1,4 @@
-"""A model that CTranslate2's engine computes: it searches by itself, and gives no steps."""
+"""A model computed by CTranslate2's engine, which searches by itself and has no steps."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from selfattn.errors import UserError
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.tokenizers.protocol import SPECIALS
 
-BATCH_TOKENS = 32_768  # of sources that are decoded together, hypotheses counted
+BATCH_TOKENS = 32_768  # of sources that are decoded together, times hypotheses
 
 
 class Ctranslate2Model(Seq2Seq):
     """A model in a folder that :func:`~selfattn.convert.ctranslate2.to_ctranslate2` has written.
 
-    It computes on the CPU, with as many threads as torch has when it is made, in the type of its file.
+    It runs on the CPU, in the type of its file, with as many threads as torch has when it is loaded.
 
     Args:
         folder: with ``model.bin``.
@@ -49,7 +49,12 @@ class Ctranslate2Model(Seq2Seq):
         Raises:
             ValueError: always.
         """
-        raise ValueError("CTranslate2's engine gives no steps and no attention; ask the run that was exported")
+        raise ValueError("CTranslate2's engine has no steps and no attention; load the run that was exported")
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        """Refuse, as :meth:`encode` does."""
+        self.encode(source, source_mask)
+        return source
 
     def hypotheses(
         self, sources: Sequence[list[int]], options: DecodingOptions, limits: Sequence[int]
@@ -57,23 +62,23 @@ class Ctranslate2Model(Seq2Seq):
         """Decode every source, as :func:`selfattn.decoding.texts.decode_sources` does.
 
         Raises:
-            UserError: it is asked for what the engine computes in another way: samples, several outputs for an input,
-                a length penalty.
+            UserError: the options need samples, several outputs or a length penalty, which the engine computes in
+                another way.
         """
         for name in ("sample", "length_penalty"):
             if getattr(options, name):
-                raise UserError(f"`{name}`: CTranslate2's is another; ask the run that was exported, or one of onnx")
+                raise UserError(f"`{name}`: CTranslate2's differs; load the run that was exported, or export to onnx")
         if options.n_best > 1:
-            raise UserError("`n_best`: CTranslate2 may stop before it has the best; ask the run, or one of onnx")
-        found: list[list[Hypothesis]] = [[] for _ in sources]
+            raise UserError("`n_best`: CTranslate2 may miss the best ones; load the run, or export to onnx")
+        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for limit in sorted(set(limits)):
-            places = [place for place, own in enumerate(limits) if own == limit]
+            places = [place for place, most in enumerate(limits) if most == limit]
             for place, result in zip(places, self._translate(sources, places, options.beam, limit), strict=True):
                 tokens, score = result.hypotheses[0], result.scores[0]
                 finished = tokens[-1:] == [SPECIALS[2]]
                 ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
-                found[place] = [Hypothesis(ids, score, score, finished)]
-        return found
+                hypotheses[place] = [Hypothesis(ids, score, score, finished)]
+        return hypotheses
 
     def _translate(self, sources: Sequence[list[int]], places: Sequence[int], beam: int, limit: int) -> list[Any]:
         try:
@@ -89,7 +94,7 @@ class Ctranslate2Model(Seq2Seq):
                 return_end_token=True,
                 return_scores=True,
             )
-        except RuntimeError as error:  # such as of a position that the file does not have
+        except RuntimeError as error:  # such as a missing position
             raise ValueError(str(error)) from None
         return results
 

@@ -1,4 +1,4 @@
-"""The directory that keeps a run: settings, weights, tokenizer, metrics, and what it was made with.
+"""The directory of a run: settings, weights, tokenizer, metrics, and how it was made.
 
 =========================== =================================================================================
 config.json                 :class:`RunConfig`: task, preset, model, training and data settings, longest output, ...
@@ -7,12 +7,11 @@ tokenizer/                  the vocabulary
 metrics.jsonl               one JSON object for each validation, see :class:`selfattn.training.observer.EpochReport`
 run.json                    :class:`RunRecord`: status, parameters, seconds, versions, machine, command, commit, ...
 .lock                       held while a process trains here
-last/checkpoint.safetensors the last weights and everything else that is needed to go on, see
-                            :mod:`selfattn.training.checkpoints.checkpoint`
+last/checkpoint.safetensors everything that is needed to resume, see :mod:`selfattn.training.checkpoint`
 =========================== =================================================================================
 
-Every file is written aside and moved into place, so a run that is killed leaves no half a file. ``run.json`` has the
-checksums of the others, by which reading finds damage; a run of before there were any is read without.
+Every file is written aside and moved into place, so a killed process leaves no half a file. ``run.json`` has the
+checksums of all others; a file that it does not list, or that differs, is refused.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
+from selfattn import registry
 from selfattn.codec import Plain, decode, encode, read, read_json, read_jsonl, refuse_newer, short, write, write_jsonl
 from selfattn.errors import UserError
 from selfattn.files import LOCK, sha256_of, write_atomically, writing
 from selfattn.models.config import ModelConfig
-from selfattn.registry import check_plugins
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
@@ -44,22 +43,22 @@ SCHEMA = 1
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer"
 METRICS, RECORD, CHECKPOINT = "metrics.jsonl", "run.json", "last/checkpoint.safetensors"
 _ADVICE = "restore the file or train again"
-_UNFINISHED = ("running", "interrupted", "failed")
+UNFINISHED = ("running", "interrupted", "failed")
 _DERIVED = ("data.parts.", "data.length_ratio")
 
 
 @dataclass(frozen=True)
 class RunConfig(Plain):
-    """Everything that decides a run: with the same code it makes the same weights.
+    """Everything that decides a run: the same code makes the same weights from it.
 
     Attributes:
-        task: such as ``dates``.
-        preset: the named model that the settings began from.
-        model: what the model is made of.
-        training: how it is trained.
-        data: where the pairs come from, as plain JSON values; the task knows what they mean.
-        max_length: most tokens of an output, ``<eos>`` counted.
-        plugins: whose parts it needs, as :func:`selfattn.registry.loaded_plugins` names them; default none.
+        task: name, such as ``dates``.
+        preset: named model that the settings started from.
+        model: configuration of the model.
+        training: configuration of the training.
+        data: where the pairs come from, as plain JSON values that the task understands.
+        max_length: most tokens of an output, ``<eos>`` included.
+        plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
     """
 
     task: str
@@ -68,27 +67,27 @@ class RunConfig(Plain):
     training: TrainingConfig
     data: Mapping[str, Any]
     max_length: int
-    plugins: tuple[str, ...] = ()
+    plugins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunRecord(Plain):
-    """How a run came about and how far it is.
+    """How a run was made, and its progress.
 
     Attributes:
         status: ``running``, ``failed``, or one of :data:`selfattn.training.loop.Status`.
-        created: when it was begun, ISO 8601.
-        command: what made it.
+        created: start, ISO 8601.
+        command: that made it.
         seed: of every random stream.
         parameters: of the model.
-        parameters_non_embedding: those of them that are not in an embedding.
+        parameters_non_embedding: parameters outside embeddings.
         train_seconds: of training so far.
-        versions: of what decides a result, by name.
-        machine: what it is, by name.
-        commit: of the checkout, where there is one.
-        resumed: when it was gone on with, ISO 8601.
-        files: SHA-256 of files by their paths: of what is there, or is about to be, and of what was there before, for
-            a process may be killed between the two.
+        versions: of libraries, by name.
+        machine: description of the machine.
+        commit: of the checkout, if any.
+        resumed: times when the training was resumed, ISO 8601.
+        files: SHA-256 of each file by its path: of the present content, and of the content before, because a process
+            may be killed between writing the record and the file.
     """
 
     status: str
@@ -117,76 +116,81 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, config: RunConfig, tokenizer: Tokenizer, record: RunRecord) -> RunDirectory:
-        """Begin a run: write settings, tokenizer and record.
+        """Make the directory of a new run, with settings, tokenizer and record.
 
         Args:
             path: must not exist, or be an empty directory.
             config: of the run.
             tokenizer: of the run.
-            record: what goes into ``run.json``.
+            record: content of ``run.json``, without checksums.
 
         Raises:
-            UserError: there is something at the path, or it cannot be made.
+            UserError: the path is taken, or cannot be written.
         """
         check_is_free(path)
         run = cls(path)
         with writing(path, "choose another `out`"):
             path.mkdir(parents=True, exist_ok=True)
             tokenizer.save(path / TOKENIZER)
-            write(path / CONFIG, {"schema": SCHEMA} | encode(config))
+            run.write_config(config)
             run.write_record(record)
         return run
 
+    def write_config(self, config: RunConfig) -> None:
+        """Write the first ``config.json``."""
+        write(self.path / CONFIG, {"schema": SCHEMA} | encode(config))
+
     def write_record(self, record: RunRecord) -> None:
-        """Write the first ``run.json``, with the checksums of the settings and the tokenizer."""
-        settings = [self.path / CONFIG, *(file for file in (self.path / TOKENIZER).rglob("*") if file.is_file())]
-        files = {file.relative_to(self.path).as_posix(): (sha256_of(file),) for file in settings}
-        write(self.path / RECORD, replace(record, files=files), checksum=True)
+        """Write ``run.json`` with the checksums of all files that are there."""
+        write(self.path / RECORD, replace(record, files=checksums(self.path)), checksum=True)
 
     def update(self, **changes: Any) -> None:
         """Change fields of ``run.json``."""
         write(self.path / RECORD, replace(self.record(), **changes), checksum=True)
 
     def _put(self, name: str, make: Callable[[Path], object]) -> None:
-        """Write a file in place of what is there; the record knows it before it is there."""
+        """Replace a file; its checksum is in the record before."""
         path = self.path / name
 
         def make_and_note(aside: Path) -> None:
             make(aside)
-            if (self.path / RECORD).exists():
-                before = (sha256_of(path),) if path.exists() else ()
-                self.update(files={**self.record().files, name: (sha256_of(aside), *before)})
+            before = (sha256_of(path),) if path.exists() else ()
+            self.update(files={**self.record().files, name: (sha256_of(aside), *before)})
 
         write_atomically(path, make_and_note)
 
-    def _check(self, name: str) -> None:
-        """Hold a file against its checksum, or the files of a folder; where the record has none, it is as it is."""
-        known = self.record().files if (self.path / RECORD).exists() else {}
-        for file in (self.path / name, *(self.path / name).rglob("*")):
-            checksums = known.get(file.relative_to(self.path).as_posix())
-            if checksums is not None and sha256_of(file) not in checksums:
-                raise UserError(
-                    f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
-                )
+    def check(self, *patterns: str) -> None:
+        """Compare files with their checksums in the record.
 
-    def check_files(self) -> None:
-        """Hold every file against its checksum.
+        Args:
+            patterns: of their paths, such as ``tokenizer/**/*``; hidden files do not count.
 
         Raises:
-            UserError: one was changed or damaged.
+            UserError: a file was changed or damaged, or is not one of this run.
         """
-        self._check(".")
+        known = self.record().files
+        for file in (file for pattern in patterns for file in self.path.glob(pattern)):
+            if file.is_file() and not file.name.startswith("."):
+                sums = known.get(file.relative_to(self.path).as_posix())
+                if sums is None:
+                    raise UserError(f"{file}: is not a file of this run ({RECORD} does not list it); remove it")
+                if sha256_of(file) not in sums:
+                    raise UserError(
+                        f"{file}: was changed or damaged after it was written (its checksum differs); {_ADVICE}"
+                    )
 
     def save_config(self, config: RunConfig) -> None:
-        """Write the settings, in place of those that are there."""
+        """Replace the settings."""
         self._put(CONFIG, lambda aside: write(aside, {"schema": SCHEMA} | encode(config)))
 
-    def config(self) -> RunConfig:
-        """Read the settings.
+    def config(self, *, exact: bool = False) -> RunConfig:
+        """Read the settings. Imports no plugin but those of installed packages.
+
+        Args:
+            exact: refuse plugins that have changed; default: say so on standard error.
 
         Raises:
-            UserError: the file is missing or broken, from another version of the format, or of a run that was made with
-                a plugin that is not loaded; the message says which to give. Nothing is imported for it.
+            UserError: the file is missing, broken or from another version of the format, or a plugin is not loaded.
         """
         path = self.path / CONFIG
         if not self.path.is_dir():
@@ -196,88 +200,87 @@ class RunDirectory:
         schema = data.pop("schema", None) if isinstance(data, dict) else SCHEMA
         if schema != SCHEMA:
             raise UserError(f"{path}: schema {short(schema)}, this version reads {SCHEMA}; {_ADVICE}")
-        if isinstance(data, dict) and "plugins" in data:  # without them the names of parts mean nothing
-            check_plugins(decode(tuple[str, ...], data["plugins"], file=path, advice=_ADVICE), str(self.path))
+        if isinstance(data, dict) and "plugins" in data:  # first: without plugins the names of parts are unknown
+            plugins = decode(dict[str, str], data["plugins"], file=path, advice=_ADVICE)
+            registry.check_plugins(plugins, str(self.path), exact=exact)
         config = decode(RunConfig, data, file=path, advice=_ADVICE)
-        self._check(CONFIG)
+        self.check(CONFIG)
         return config
 
     def tokenizer(self) -> Tokenizer:
-        """Read the tokenizer, of whatever kind it is.
+        """Read the tokenizer.
 
         Raises:
-            UserError: its file is missing or broken.
+            UserError: a file is missing or broken.
         """
         tokenizer = load_tokenizer(self.path / TOKENIZER)
-        self._check(TOKENIZER)
+        self.check(f"{TOKENIZER}/**/*")
         return tokenizer
 
     def save_weights(self, model: nn.Module) -> None:
-        """Write the weights, in place of those that are there."""
+        """Replace the weights."""
         self._put(WEIGHTS, lambda path: save_model(model, str(path)))
 
     def count_weights(self) -> int:
-        """Say how many numbers the weights are, without reading them.
+        """Return how many numbers the weights have, without reading them.
 
         Raises:
             UserError: the file is missing or broken.
         """
         path = self.path / WEIGHTS
         if not path.is_file():
-            raise UserError(f"{path}: no such file; the run ended before its first epoch, or lost it: {_ADVICE}")
+            raise UserError(f"{path}: no such file; the run ended before its first validation: {_ADVICE}")
         try:
-            path.open("rb").close()  # safetensors would say of a forbidden file that there is none
+            path.open("rb").close()  # safetensors reports a forbidden file as missing
             with safe_open(path, "pt") as file:
                 return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror or error}); {_ADVICE}") from None
         except SafetensorError as error:
-            raise UserError(f"{path}: not a whole safetensors file ({error}); {_ADVICE}") from None
+            raise UserError(f"{path}: not a complete safetensors file ({error}); {_ADVICE}") from None
 
     def load_weights(self, model: nn.Module) -> None:
         """Read the weights into a model of the same configuration.
 
         Raises:
-            UserError: the file is broken, or of another model; its numbers are of another type, or not finite.
+            UserError: the file is broken or of another model; its numbers have another dtype, or are not finite.
         """
         path = self.path / WEIGHTS
-        self.count_weights()  # says what cannot be read
+        self.count_weights()  # an error says why the file cannot be read
         try:
-            kept = {name: tensor.dtype for name, tensor in load_file(path).items()}
+            dtypes = {name: tensor.dtype for name, tensor in load_file(path).items()}
             load_model(model, path)
         except SafetensorError as error:
-            raise UserError(f"{path}: not a whole safetensors file ({error}); {_ADVICE}") from None
+            raise UserError(f"{path}: not a complete safetensors file ({error}); {_ADVICE}") from None
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{path}: not the weights of the model in {CONFIG} ({reason}); {_ADVICE}") from None
         for name, tensor in model.state_dict().items():
-            if kept.get(name, tensor.dtype) != tensor.dtype:
-                raise UserError(f"{path}: {name} is {kept[name]}, the model's is {tensor.dtype}; {_ADVICE}")
+            if dtypes.get(name, tensor.dtype) != tensor.dtype:
+                raise UserError(f"{path}: {name} is {dtypes[name]}, the model's is {tensor.dtype}; {_ADVICE}")
             if not tensor.isfinite().all():
                 raise UserError(f"{path}: {name} has numbers that are not finite; {_ADVICE}")
-        self._check(WEIGHTS)
+        self.check(WEIGHTS)
 
     def append(self, report: EpochReport) -> None:
         """Add a line to the metrics."""
         path = self.path / METRICS
-        has_lines = path.exists() and path.stat().st_size > 0
-        lines = read_jsonl(dict[str, Any], path, advice=_ADVICE) if has_lines else []
-        self._put(METRICS, lambda aside: write_jsonl(aside, [*lines, report.to_line()]))
+        self.write_metrics([*(self.metrics() if path.exists() and path.stat().st_size else ()), report])
 
-    def rewrite_metrics(self, reports: Iterable[EpochReport]) -> None:
-        """Put these lines in place of all metrics."""
+    def write_metrics(self, reports: Iterable[EpochReport]) -> None:
+        """Replace the metrics."""
         self._put(METRICS, lambda aside: write_jsonl(aside, [report.to_line() for report in reports]))
 
     def metrics(self) -> list[EpochReport]:
         """Read the metrics, one report for each validation.
 
         Raises:
-            UserError: the file is missing, or a line is no report.
+            UserError: the file is missing, damaged, or a line is not a report.
         """
         path = self.path / METRICS
         lines = read_jsonl(dict[str, Any], path, advice=_ADVICE)
         reports = [EpochReport.from_line(line, f"{path}:{number}", _ADVICE) for number, line in enumerate(lines, 1)]
-        self._check(METRICS)
+        self.check(METRICS)
         return reports
 
     def record(self) -> RunRecord:
@@ -289,17 +292,39 @@ class RunDirectory:
         return read(RunRecord, self.path / RECORD, advice=_ADVICE)
 
 
-def check_is_free(path: Path, *, resumes: bool = True) -> None:
-    """Make sure that a new directory can be filled here, before any work is done for it.
+def checksums(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Return the SHA-256 of each file in a folder by its path, as ``run.json`` has them."""
+    return {
+        file.relative_to(folder).as_posix(): (sha256_of(file),)
+        for file in folder.rglob("*")
+        if file.is_file() and file.name not in (RECORD, LOCK)
+    }
 
-    Of several processes only the first looks: it may have made the directory already when the others get here.
+
+def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dict[str, str]:
+    """Return the plugins that a task, its metrics and models use, with their versions.
+
+    Args:
+        task: name of the task.
+        metrics: names of the metrics.
+        models: configurations.
+    """
+    names = {task, *metrics, *(value for model in models for _, value in flat(encode(model)) if isinstance(value, str))}
+    kinds = registry.SCORES, registry.POSITIONS, registry.FAMILIES, registry.TASKS, registry.METRICS
+    return registry.plugins_of(names, *kinds)
+
+
+def check_is_free(path: Path, *, resumes: bool = True) -> None:
+    """Check that a new directory can be made, before any work is done for it.
+
+    Only the first of several processes checks: it may have made the directory already.
 
     Args:
         path: of the directory.
-        resumes: whether what fills it can go on with a run that is there; default True.
+        resumes: whether the message may offer ``resume``; default True.
 
     Raises:
-        UserError: there is a file, another run, or a directory with something in it.
+        UserError: there is a file, another run, or a directory that is not empty.
     """
     if not is_main_process():
         return
@@ -308,41 +333,39 @@ def check_is_free(path: Path, *, resumes: bool = True) -> None:
             return
         if not path.is_dir():
             raise UserError(f"{path}: is a file; choose another `out`")
-        names = {found.name for found in path.iterdir()} - {LOCK}
+        names = {file.name for file in path.iterdir()} - {LOCK}
     except OSError as error:
-        raise UserError(f"{path}: cannot be looked into ({error.strerror}); choose another `out`") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror}); choose another `out`") from None
     if names & {CONFIG, RECORD, WEIGHTS}:
-        rest = ", or go on with it: `resume`" if resumes else ""
+        rest = ", or `resume`" if resumes else ""
         raise UserError(f"{path}: already holds a run, which is never overwritten; choose another `out`{rest}")
     if names:
         raise UserError(f"{path}: holds other files; choose another `out`, or an empty directory")
 
 
 def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory | None:
-    """Open a run directory to go on in it.
+    """Open the directory of a run to resume it.
 
     Args:
         path: of the run.
-        config: what is asked for now; must be what the run was begun with, but that one that failed may go on with a
-            lower learning rate.
-        tokenizer: likewise.
+        config: must be that of the run; a run that failed may resume with a lower learning rate.
+        tokenizer: must be that of the run.
 
     Returns:
-        The directory; None where no run has begun there yet, so that one can begin.
+        The directory; None where no run has begun yet.
 
     Raises:
-        UserError: the run is finished, or of other settings; the message names the first that differs.
+        UserError: the run is of other settings or plugins; the message names the first that differs.
     """
     clear_remains(path)
-    if not (path / CONFIG).exists():
+    if not (path / RECORD).exists():
         return None
     run = RunDirectory(path)
-    status = run.record().status if (path / RECORD).exists() else "running"
-    kept = run.config()
-    is_slower = status == "failed" and config.training.lr < kept.training.lr  # what a training that diverged needs
+    saved, failed = run.config(exact=True), run.record().status == "failed"
+    is_slower = failed and config.training.lr < saved.training.lr  # what a training that diverged needs
     if is_slower:
-        kept = replace(kept, training=replace(kept.training, lr=config.training.lr))
-    _compare(encode(kept), encode(config), path)
+        saved = replace(saved, training=replace(saved.training, lr=config.training.lr))
+    _compare(encode(saved), encode(config), path)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
         is_same = files_in(Path(folder)) == files_in(path / TOKENIZER)
@@ -350,8 +373,6 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
         raise UserError(
             f"{path / TOKENIZER}: not the tokenizer of these data, which have changed; choose another `out`"
         )
-    if status not in _UNFINISHED:
-        raise UserError(f"{path}: this run is done ({status}), there is nothing to resume; choose another `out`")
     if is_slower:
         with writing(path):
             run.save_config(config)
@@ -359,34 +380,35 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
 
 
 def clear_remains(path: Path) -> None:
-    """Take away what a killed process left behind: half-written files, and a directory without settings."""
+    """Remove what a killed process left: half-written files, and a directory without a record."""
     if not path.is_dir():
         return
     for remains in (*path.glob(".*.tmp"), *path.glob("*/.*.tmp")):
         remains.unlink(missing_ok=True)
-    if {found.name for found in path.iterdir()} - {LOCK} == {TOKENIZER}:  # killed before it wrote the settings
-        shutil.rmtree(path / TOKENIZER)
+    if {file.name for file in path.iterdir()} - {LOCK} <= {TOKENIZER, CONFIG}:  # killed before it wrote the record
+        (path / CONFIG).unlink(missing_ok=True)
+        shutil.rmtree(path / TOKENIZER, ignore_errors=True)
 
 
-def _compare(kept: Mapping[str, Any], asked: Mapping[str, Any], path: Path) -> None:
-    before, now = ({name: value for name, value in _flat(one) if name != "plugins"} for one in (kept, asked))
+def _compare(saved: Mapping[str, Any], requested: Mapping[str, Any], path: Path) -> None:
+    before, now = (
+        {name: repr(value) for name, value in flat(values) if not name.startswith("plugins")}
+        for values in (saved, requested)
+    )
     # What was chosen goes before what follows from it, such as the parts of a corpus.
     for name in sorted((*before, *now), key=lambda name: name.startswith(_DERIVED)):
         if before.get(name) != now.get(name):
             raise UserError(
-                f"{path}: begun with {name} = {_shown(before, name)}, now asked for {_shown(now, name)}; "
+                f"{path}: begun with {name} = {before.get(name, 'nothing')}, now asked for {now.get(name, 'nothing')}; "
                 "resume with the settings it was begun with, or choose another `out`"
             )
 
 
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    return repr(values[name]) if name in values else "nothing"
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Iterate over nested values, by names such as ``training.lr``."""
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 

@@ -1,15 +1,17 @@
-"""A trained model as a user meets it: load it, ask it, look inside."""
+"""A trained model: load it, predict, score, align, look at its attention."""
 
 from __future__ import annotations
 
+import copy
 import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import torch
 
@@ -18,35 +20,32 @@ from selfattn.data.pairs import Pair
 from selfattn.decoding.alignment import Link, align_examples
 from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
 from selfattn.decoding.scoring import TargetScore, score_examples
-from selfattn.decoding.texts import Output
+from selfattn.decoding.texts import Output, OwnSearch
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
+from selfattn.models.ensemble import Ensemble, EnsembleConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import TASKS
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.directory import CONFIG, WEIGHTS, RunConfig, RunDirectory
+from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
+from selfattn.runs.export import Format, Quantized, export, format_of, open_exported
 from selfattn.runs.precision import reduce_precision
 from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
 
-if TYPE_CHECKING:
-    from selfattn.runs.sharing.exported import Format, Quantized
-
 
 class Run:
-    """A model with its tokenizer and settings.
-
-    Made by :func:`load`, or by training.
+    """A trained model with its tokenizer and settings, from :func:`load` or a training. Threads may share it.
 
     Attributes:
-        path: its run directory.
-        config: everything that decided it.
+        path: the run directory.
+        config: settings of the run.
         model: in evaluation mode.
-        tokenizer: the one it was trained with.
+        tokenizer: of the training.
     """
 
     def __init__(self, path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer) -> None:
@@ -60,21 +59,21 @@ class Run:
 
     @cached_property
     def task(self) -> Task:
-        """The task that it was trained on, with the options that it had."""
+        """The task of the training, with its options."""
         kind: type[Task] = TASKS[self.config.task]
         return kind.from_settings(self.config.data, str(self.path / CONFIG))
 
     @property
     def takes_pairs(self) -> bool:
-        """Whether it was trained on pairs; a language model was not."""
+        """Whether the run was trained on pairs; a language model was not."""
         return bool(TASKS[self.config.task].takes_pairs)
 
     def predict(self, texts: Sequence[str], options: DecodingOptions = GREEDY) -> list[str]:
-        """Write the output for each text.
+        """Return the output for each text.
 
         Args:
-            texts: a list of inputs; one that is empty or only spaces gives an empty output. A language model takes
-                each as the beginning of a text and gives it back with its continuation, even an empty one.
+            texts: a list of inputs. An empty input, or one of spaces, gives an empty output. A language model continues
+                each text, also an empty one, and returns it with the continuation.
             options: how to decode; default greedily.
 
         Returns:
@@ -87,17 +86,17 @@ class Run:
         return [outputs[0].text for outputs in self.decode(texts, options)]
 
     def decode(self, texts: Sequence[str], options: DecodingOptions = GREEDY, *, first: int = 0) -> list[list[Output]]:
-        """Write outputs for each text, with their scores.
+        """Return outputs for each text, with their scores.
 
         Args:
             texts: see :meth:`predict`.
             options: how to decode; default greedily.
-            first: the number of the first text; of many lists one after the other, each with its own, the samples are
-                those of one long list. Default 0.
+            first: number of the first text, so that lists decoded one after the other give the samples of one long
+                list. Default 0.
 
         Returns:
-            For each input, in their order, its outputs, the best first: ``options.n_best`` of them, fewer where a beam
-            finds fewer, one for an empty input.
+            For each input, in their order, its outputs, the best first: ``options.n_best`` of them, or fewer where a
+            beam has fewer; one for an empty input.
 
         Raises:
             TypeError: a single text instead of a list.
@@ -107,9 +106,12 @@ class Run:
             raise TypeError("predict takes a list of texts: run.predict([text])")
         texts = [_nfc(text) for text in texts]  # as training texts are
         try:
+            if self.takes_pairs and any(vars(self.config.model.limits()).values()):
+                longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
+                check_limits(self.config.model, longest, 0)
             kind: type[Task] = TASKS[self.config.task]
             return kind.decode(self, texts, options, first)
-        except ValueError as error:  # positions that the model does not have
+        except (ValueError, IndexError) as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
             raise UserError(
                 f"the model cannot read an input of {longest} characters: {error}"
@@ -119,7 +121,7 @@ class Run:
             ) from error
 
     def score(self, pairs: Sequence[Pair]) -> list[TargetScore]:
-        """Say how probable the target of each pair is, given its source.
+        """Return how probable the target of each pair is, given its source.
 
         Raises:
             UserError: the run is a language model, or a text is longer than the model can read.
@@ -130,13 +132,13 @@ class Run:
     def align(
         self, pairs: Sequence[Pair], *, layer: int = -1, head: int | None = None, shifted: bool = False
     ) -> list[list[Link]]:
-        """Link the target tokens of each pair to the source tokens that they attend to most.
+        """Link each target token of each pair to the source token that it attends to most.
 
         Args:
-            pairs: sources and the targets that the model is made to write.
+            pairs: sources and targets; the targets are forced.
             layer: counted from 0, or from the end where negative; default the last.
             head: counted from 0; default the mean of the layer's heads.
-            shifted: attention of the step that reads a token instead of the one that writes it; default False.
+            shifted: use the step that reads a token instead of the step that writes it; default False.
 
         Returns:
             For each pair its links ``(source position, target position)``, counted from 0.
@@ -150,14 +152,14 @@ class Run:
             return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
 
     def attention(self, text: str, *, dependence: bool = True) -> AttentionView:
-        """Show what the model attends to while it writes the output for a text, and what the output depends on.
+        """Return the attention of the model while it writes the output for a text.
 
         Args:
-            text: an input with something in it.
-            dependence: also ask which source tokens the output depends on, which takes a pass for each; default True.
+            text: an input, not empty.
+            dependence: also measure which source tokens the output depends on, by a pass for each; default True.
 
         Raises:
-            UserError: the model has no attention, or the text is empty.
+            UserError: the model has no attention, its weights overflow, or the text is empty.
         """
         with self.asked_of_pairs("attention"), torch.inference_mode():
             if not text.strip():
@@ -165,13 +167,15 @@ class Run:
             tokenizer, text = self.tokenizer, _nfc(text)
             prediction = self.predict([text])[0]
             source_ids = [*tokenizer.source.encode(text), tokenizer.eos_id]
-            # The target is what the model wrote, so every row of weights belongs to a step that it really made.
+            # The target is the model's output, so every row of weights belongs to one of its steps.
             target_ids = [*tokenizer.target.encode(prediction), tokenizer.eos_id]
             device = self.model.device
             source = torch.tensor([source_ids], device=device)
             target_in = torch.tensor([[tokenizer.bos_id, *target_ids[:-1]]], device=device)
             mask = torch.ones_like(source, dtype=torch.bool)
             maps = self.model.attention_maps(source, target_in, source_mask=mask)
+        if not all(weights.isfinite().all() for weights in (*maps.cross, *maps.encoder, *maps.decoder)):
+            raise UserError(f"{self.path}: the weights of this model overflow; train again")
         if not maps.cross:
             raise UserError(f"{self.path}: {self.config.preset} has no attention to show; try a model that has")
         cross, encoder, decoder = (
@@ -180,77 +184,96 @@ class Run:
         blocking = gradient = None
         if dependence:
             ids, target = (torch.tensor(each, device=device) for each in (source_ids, target_ids))
-            blocking = by_blocking(self.model, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
-            gradient = by_gradient(self.model, ids, target, bos_id=tokenizer.bos_id)
+            model = _private(self.model)  # hooks and modes that other threads do not see
+            blocking = by_blocking(model, ids, torch.cat([target.new_tensor([tokenizer.bos_id]), target[:-1]]))
+            gradient = by_gradient(model, ids, target, bos_id=tokenizer.bos_id)
         tokens = token_texts(tokenizer.source, text), token_texts(tokenizer.target, prediction)
         return AttentionView(text, prediction, *tokens, cross, encoder, decoder, blocking, gradient, self.config.preset)
 
     def unknown(self, texts: Sequence[str]) -> Counter[str]:
-        """Count the characters of the texts that the model does not know, in the form in which it reads them."""
+        """Count the characters of texts that are not in the vocabulary, after Unicode normalisation (NFC)."""
         return self.tokenizer.source.unknown(*map(_nfc, texts))
 
     def export(self, to: Format, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:
         """Write the run in the format of another program, into a new directory that :func:`load` opens as a run.
 
         Args:
-            to: ``"onnx"``: encoder and one step as two graphs, for every model; see
-                :mod:`selfattn.exports.onnx_export`. ``"ctranslate2"``: for its engine, what it can hold; see
-                :mod:`selfattn.convert.ctranslate2`.
-            out: the directory; there is nothing, or an empty one.
-            quantize: how the weights are stored, for ctranslate2; default as they are.
+            to: ``"onnx"``: encoder and one step as two graphs, for every model; see :mod:`selfattn.exports.onnx`.
+                ``"ctranslate2"``: for its engine, where it supports the model; see :mod:`selfattn.convert.ctranslate2`.
+            out: the directory; it must not exist, or be empty.
+            quantize: type of the stored weights, for ctranslate2; default as they are.
 
         Returns:
             The directory.
 
         Raises:
-            UserError: a package is missing, the format cannot hold the model, or the directory cannot be filled.
+            UserError: a package is missing, the format does not support the model, or the directory cannot be written.
         """
-        from selfattn.runs.sharing.exported import export
-
-        export(self, to, Path(out), quantize)
+        export(self.path, self.config, self.model, self.tokenizer, to, Path(out), quantize)
         return Path(out)
 
     def push(self, name: str, *, private: bool = False, test: bool = True) -> str:
-        """Publish the run on the Hugging Face Hub, with a model card that says what it is and how good.
+        """Publish the run on the Hugging Face Hub, with a model card.
 
-        Its checkpoint stays here, and so do local paths and the name of the machine. ``load("hf://user/name")`` opens
-        it. ``HF_ENDPOINT`` names another Hub.
+        The checkpoint, local paths and the name of the machine are left out. ``load("hf://user/name")`` opens the run.
+        ``HF_ENDPOINT`` names another Hub.
 
         Args:
-            name: of the repository, ``user/name``; made where there is none.
-            private: of a new repository; default False.
-            test: measure the run on the test part of its data for the card; default True.
+            name: of the repository, ``user/name``; made if needed.
+            private: whether a new repository is private; default False.
+            test: measure the run on its test data for the card; default True.
 
         Returns:
-            Where the commit is seen.
+            The URL of the commit.
 
         Raises:
-            UserError: the name is none, the Hub cannot be reached, or it refuses.
+            UserError: the name is not valid, the Hub cannot be reached, or it refuses.
         """
-        from selfattn.runs.sharing.hub import push
+        from selfattn.runs.hub import push
 
         return push(self, name, private=private, test=test)
 
     def about(self, data: object) -> dict[str, Any]:
-        """Say in plain JSON values which run was asked on which data, to stand in front of what was found."""
+        """Return run and data as plain JSON values, for the head of results."""
         return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
 
     @contextmanager
     def asked_of_pairs(self, what: str) -> Iterator[None]:
-        """Ask something that only a run on pairs can answer; what the model cannot do is said with its name.
+        """Check that the run was trained on pairs, and name the model in errors inside a ``with`` block.
 
         Args:
-            what: is asked, for the message.
+            what: name of the computation for the message.
 
         Raises:
-            UserError: the run is a language model, or the model says that it cannot.
+            UserError: the run is a language model, or the model raises a ValueError or an IndexError.
         """
         if not self.takes_pairs:
             raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
         try:
             yield
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             raise UserError(f"{self.path}: {self.config.preset}: {error}") from error
+
+
+def check_limits(config: ModelConfig, source: int, target: int) -> None:
+    """Check numbers of tokens against what a model has positions for.
+
+    Raises:
+        ValueError: there are too many.
+    """
+    limits = config.limits()
+    for what, count, most in (
+        ("a source", source, limits.source),
+        ("an output", target, limits.target),
+        ("source and output", source + target, limits.together),
+    ):
+        if most is not None and count > most:
+            raise ValueError(f"{what} of {count} tokens: this model has at most {most} positions")
+
+
+def _private(model: Seq2Seq) -> Seq2Seq:
+    """Return a copy of a model that shares its weights."""
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
 def _nfc(text: str) -> str:
@@ -258,16 +281,16 @@ def _nfc(text: str) -> str:
 
 
 def _composed(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs as the model reads them; spans are not looked at."""
+    """Return pairs after Unicode normalisation, without spans."""
     return [Pair(_nfc(pair.source), _nfc(pair.target), pair.tag) for pair in pairs]
 
 
 def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
-    """Return the text of each token of a text and its end: as it stands there, or by name where it has no text alone.
+    """Return the text of each token, and the name of the end token; a token without text of its own by its name.
 
     Args:
         tokenizer: of this side.
-        text: any.
+        text: any text.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -276,11 +299,11 @@ def token_texts(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
     """
     ids, spans = tokenizer.encode(text), tokenizer.spans(text)
     shared = Counter(spans)
-    found = []
+    texts = []
     for number, (start, end) in zip(ids, spans, strict=True):
         has_text = start < end and shared[start, end] == 1 and number != tokenizer.unk_id
-        found.append(text[start:end] if has_text else tokenizer.pieces([number])[0])
-    return (*found, tokenizer.pieces([tokenizer.eos_id])[0])
+        texts.append(text[start:end] if has_text else tokenizer.pieces([number])[0])
+    return (*texts, tokenizer.pieces([tokenizer.eos_id])[0])
 
 
 def load(
@@ -294,22 +317,20 @@ def load(
     Args:
         path: a run directory, made by training or by :meth:`Run.export`; or ``hf://user/name``, or
             ``hf://user/name@revision``, of the Hugging Face Hub.
-        others: further ones of the same task and vocabulary, of any family: they write together, by the mean of their
-            probabilities.
-        device: where it computes; ``auto`` takes a GPU where there is one.
-        precision: of the weights; see :func:`selfattn.runs.precision.reduce_precision`.
+        others: runs of the same task and vocabulary, of any family, for an ensemble: the mean of their probabilities
+            is decoded.
+        device: ``auto`` takes a GPU if there is one.
+        precision: of the weights, see :func:`selfattn.runs.precision.reduce_precision`.
 
     Raises:
-        UserError: a file is missing or broken, the device is not there, or it does not compute in that precision; the
-            message names it. Or runs do not go together.
+        UserError: a file is missing or broken, a plugin is not loaded, the device is missing or does not support the
+            precision, or the runs do not fit together.
     """
+    if precision not in get_args(WeightPrecision):
+        raise UserError(f"precision: expected one of {', '.join(get_args(WeightPrecision))}, got {precision!r}")
     if others:
-        from selfattn.runs.sharing.together import together
-
-        runs = [load(one, device=device, precision=precision) for one in (path, *others)]
-        return Run(runs[0].path, *together(runs), runs[0].tokenizer)
-    from selfattn.runs.sharing.exported import format_of, open_exported
-    from selfattn.runs.sharing.hub import fetch, is_address
+        return _ensemble([load(run, device=device, precision=precision) for run in (path, *others)])
+    from selfattn.runs.hub import fetch, is_address
 
     directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
     config, tokenizer = directory.config(), directory.tokenizer()
@@ -324,12 +345,12 @@ def load(
             )
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
     count = directory.count_weights()
-    with torch.device("meta"):  # before memory is taken for a model that cannot be the one
-        asked, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
-    if asked > count:
+    with torch.device("meta"):  # no memory for a model that cannot be the right one
+        expected, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
+    if expected > count:
         raise UserError(
-            f"{directory.path / WEIGHTS}: not the weights of the model in {CONFIG} (it has {asked:,} numbers, the file "
-            f"{count:,}); restore the file or train again"
+            f"{directory.path / WEIGHTS}: not the weights of the model in {CONFIG} (it has {expected:,} numbers, the "
+            f"file {count:,}); restore the file or train again"
         )
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
@@ -338,16 +359,40 @@ def load(
     return Run(directory.path, config, model, tokenizer)
 
 
+def _ensemble(runs: Sequence[Run]) -> Run:
+    """Return runs as one whose probabilities are the mean of theirs."""
+    first = runs[0]
+    for run in runs:
+        if run.config.task != first.config.task:
+            raise UserError(
+                f"{run.path}: was trained on {run.config.task}, {first.path} on {first.config.task}; an ensemble needs "
+                "runs of one task"
+            )
+        if files_in(run.path / TOKENIZER) != files_in(first.path / TOKENIZER):
+            raise UserError(
+                f"{run.path}: has another vocabulary than {first.path}; an ensemble needs one, as in a comparison"
+            )
+        if isinstance(run.model, OwnSearch):
+            raise UserError(f"{run.path}: gives no probabilities of each step; take the run that it was exported from")
+    config = replace(
+        first.config,
+        preset=" + ".join(run.config.preset for run in runs),
+        model=EnsembleConfig(tuple(run.config.model for run in runs)),
+        max_length=min(run.config.max_length for run in runs),
+    )
+    return Run(first.path, config, Ensemble([run.model for run in runs]), first.tokenizer)
+
+
 def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq:
-    """Build a model for the tokens of a tokenizer, with first weights.
+    """Build a model for a tokenizer, with initial weights.
 
     Args:
-        config: what it is made of.
+        config: of the model.
         tokenizer: of both sides; the source may have a vocabulary of its own.
-        seed: of the run.
+        seed: of the initial weights.
 
     Raises:
-        UserError: source and target have vocabularies of their own, and the model needs one for both.
+        UserError: source and target have separate vocabularies, and the model needs a shared one.
     """
     try:
         return build(
@@ -358,5 +403,7 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
             source_vocab_size=len(tokenizer.source),
         )
     except ValueError as error:
+        if tokenizer.source is tokenizer:
+            raise UserError(f"this model cannot be built: {error}") from None
         advice = "leave `separate` out"
         raise UserError(f"this model has one vocabulary for source and target: {error}; {advice}") from None

@@ -14,7 +14,6 @@ from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, check, command_line, divide
 from selfattn.training.config import MOST_THREADS, DeviceName, TrainingConfig
-from selfattn.training.distributed.launch import process_count
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
@@ -36,12 +35,11 @@ class TrainOptions:
         threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
         save_every: Steps between checkpoints. Default: each validation, and more often if that costs under 2 %.
         tensorboard: Directory for TensorBoard learning curves.
-        sharded: Shard a model too large for one device over the processes of torchrun.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Run": ("resume", "device", "threads", "save_every", "tensorboard", "sharded")
+        "Run": ("resume", "device", "threads", "save_every", "tensorboard")
     }
 
     model: str = ""
@@ -54,14 +52,9 @@ class TrainOptions:
     threads: int | None = None
     save_every: int | None = None
     tensorboard: Path | None = None
-    sharded: bool = False
 
     def __post_init__(self) -> None:
         check(self, "threads", int, lambda x: 1 <= x <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}")
-        if self.sharded and process_count() == 1:
-            raise SettingError(
-                "`sharded`: one process has nothing to share out; start several by torchrun or leave it out"
-            )
 
 
 _NOT_THE_RESULT = TrainOptions.groups["Run"]  # the same run comes out whatever they are
@@ -89,7 +82,7 @@ def train(task: str | Task, **settings: Any) -> Run:
     from selfattn.models.presets import get_preset
     from selfattn.runs.directory import RunConfig, check_is_free
     from selfattn.runs.fit import fit
-    from selfattn.training.interrupts import StopAtStep
+    from selfattn.training.observer import StopAtStep
 
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
     own, training, of_task = divide(settings, TrainOptions, TrainingConfig, kind.Options)
@@ -107,10 +100,10 @@ def train(task: str | Task, **settings: Any) -> Run:
     stop = StopAtStep()
     observers: list[Observer] = [stop]
     if options.tensorboard is not None:
-        from selfattn.training.tensorboard import TensorBoardObserver
+        from selfattn.training.observer import TensorBoardObserver
 
         observers.append(TensorBoardObserver(options.tensorboard))
-    with first_interrupt(stop.ask):
+    with first_interrupt(stop.request):
         return fit(
             RunConfig(made.name, preset, model, recipe, data.settings, data.max_length),
             data,
@@ -120,7 +113,6 @@ def train(task: str | Task, **settings: Any) -> Run:
             device=options.device,
             threads=options.threads,
             save_every=options.save_every,
-            sharded=options.sharded,
             observers=observers,
         )
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
-from selfattn.data.pairs import EVERY, Pair, share_of
+from selfattn.data.pairs import Pair
 from selfattn.data.shuffling import repeated
 from selfattn.data.splits import Splits
 from selfattn.decoding.texts import decode_texts
@@ -31,42 +31,30 @@ _SAMPLE = 20_000  # training pairs that are looked through for the longest
 _HELD = 1_000_000  # pairs whose examples are held in memory; more are read as they are needed
 
 
-class Epochs(Protocol):
-    """Gives the training examples of an epoch."""
-
-    def __call__(self, number: int, share: slice = EVERY) -> Iterable[Example]:
-        """Return the examples of an epoch.
-
-        Args:
-            number: of the epoch, counted from 0; the same examples whenever it is asked.
-            share: which of them: each of several processes reads and encodes only its own. Default: all.
-
-        Returns:
-            What is not a sequence is read as a stream, which may be larger than memory or endless.
-        """
-
-
 @dataclass(frozen=True)
 class TrainingSet:
     """What a model is trained on, ready to be used by several models one after the other.
 
     Attributes:
         tokenizer: of all of them.
-        epoch: gives the training examples of an epoch.
+        epoch: returns the training examples of an epoch, counted from 0; an iterable that is not a sequence is read as
+            a stream, which may be larger than memory or endless.
         validation: unseen examples for the loss.
         criterion: what chooses the best weights.
         longest: the longest source with the longest target, to find out whether a model can read them.
-        max_length: most tokens of an output, ``<eos>`` counted.
+        max_length: most tokens of an output, ``<eos>`` included.
+        metrics: names of the metrics of validations and tests.
         settings: what makes the same data again, as plain JSON values.
         notes: lines on the data, to be said when the first training begins.
     """
 
     tokenizer: Tokenizer
-    epoch: Epochs
+    epoch: Callable[[int], Iterable[Example]]
     validation: Sequence[Example]
     criterion: Criterion
     longest: Example
     max_length: int = 0
+    metrics: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -87,24 +75,21 @@ def make_training_set(
         UserError: a setting or the data are not usable.
     """
     tokenizer, sampling = task.tokenizer(splits), task.sampling()
-    kept: dict[tuple[int, int, int], list[Example]] = {}
+    cache: dict[int, list[Example]] = {}
 
-    def epoch(number: int, share: slice = EVERY) -> Iterable[Example]:
+    def epoch(number: int) -> Iterable[Example]:
         pairs = _pairs_of(splits, number, training, first)
-        own, begin, step = share_of(pairs, share), share.start or 0, share.step or 1
         if sampling:
-            drawn = sample_pairs(
-                own, tokenizer, seed=training.seed, epoch=number, alpha=sampling, first=begin, step=step
-            )
+            drawn = sample_pairs(pairs, tokenizer, seed=training.seed, epoch=number, alpha=sampling)
             return list(drawn) if _fits(pairs) else drawn
         if not _fits(pairs):
-            return encode_stream(own, tokenizer)
-        place = 0 if training.items_per_epoch is None else number, begin, step  # all of a file, every time
-        if place in kept:
-            return kept[place]
-        examples = encode_pairs(own, tokenizer)
+            return encode_stream(pairs, tokenizer)
+        place = 0 if training.items_per_epoch is None else number  # a file is the same in every epoch
+        if place in cache:
+            return cache[place]
+        examples = encode_pairs(pairs, tokenizer)
         if keep or training.items_per_epoch is None:
-            kept[place] = examples
+            cache[place] = examples
         return examples
 
     validation = splits.validation(training.validation_items)
@@ -119,6 +104,7 @@ def make_training_set(
         _criterion(task, tokenizer, validation, max_length),
         longest,
         max_length,
+        task.metric_names(),
         splits.settings | ({} if first is None else {"first": first}),
         splits.notes,
     )

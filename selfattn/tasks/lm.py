@@ -81,7 +81,6 @@ class LanguageModel(Task):
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
     ) -> TrainingSet:
         """Cut the lines into windows; the best weights are those of the lowest perplexity."""
-        from selfattn.data.pairs import EVERY
         from selfattn.data.readers.lines import file_sha256
         from selfattn.data.shuffling import repeated
         from selfattn.decoding.language_model import text_examples
@@ -96,11 +95,11 @@ class LanguageModel(Task):
         tokenizer = CharTokenizer.train(train)
         windows, validation = (text_examples(lines, tokenizer, options.context) for lines in (train, valid))
 
-        def epoch(number: int, share: slice = EVERY) -> Sequence[Example]:
+        def epoch(number: int) -> Sequence[Example]:
             count = training.items_per_epoch
             if count is None:
-                return windows[share]
-            return repeated(windows, count, start=number * count, seed=training.seed)[share]
+                return windows
+            return repeated(windows, count, start=number * count, seed=training.seed)
 
         return TrainingSet(
             tokenizer,

@@ -1,13 +1,18 @@
-"""What a training loop reports of its steps and validations, and the base of those who watch it."""
+"""What a training reports, and observers that watch it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from selfattn.codec import Plain, decode, encode
+from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
+from selfattn.training.distributed.launch import is_main_process
 
 
 @dataclass(frozen=True)
@@ -17,10 +22,10 @@ class StepReport:
     Attributes:
         epoch: counted from 1.
         step: counted from 1, over all epochs.
-        total_steps: of the whole training.
-        loss: of its batches, nats a token, as it is minimised.
-        lr: learning rate used.
-        tokens_per_second: real target tokens, since the last validation.
+        total_steps: of the training.
+        loss: training objective of the step's batches, nats per token.
+        lr: learning rate.
+        tokens_per_second: target tokens, without padding, since the last validation.
     """
 
     epoch: int
@@ -33,20 +38,19 @@ class StepReport:
 
 @dataclass(frozen=True)
 class EpochReport(Plain):
-    """One validation and the training since the last: a line of ``metrics.jsonl``. By default, an epoch each.
+    """One validation and the training since the last one: a line of ``metrics.jsonl``.
 
     Attributes:
         epoch: of the last step, counted from 1.
         step: steps so far.
-        tokens: real target tokens trained on so far.
-        seconds: of training so far; neither the drawing of examples nor validation counts.
-        train_loss: mean since the last validation, nats a token, as it was minimised: with label smoothing and the
-            divergence of R-Drop where there are some.
-        valid_loss: nats a token, without either.
-        measures: quality on the validation by name, such as ``exact_match``.
-        padding: share of the batches' places, source and target, that hold no token, since the last validation.
-        tokens_per_second: real target tokens a second since the last validation.
-        lr: of the last step.
+        tokens: target tokens trained on so far, without padding.
+        seconds: of training so far, without validations and without drawing examples.
+        train_loss: mean training objective since the last validation, nats per token, with label smoothing and R-Drop.
+        valid_loss: nats per token, without either.
+        measures: quality on the validation data by name, such as ``exact_match``.
+        padding: share of padding in the batches, source and target, since the last validation.
+        tokens_per_second: target tokens per second since the last validation.
+        lr: learning rate of the last step.
     """
 
     epoch: int
@@ -61,7 +65,7 @@ class EpochReport(Plain):
     padding: float = 0.0
 
     def to_line(self) -> dict[str, Any]:
-        """Return the flat JSON object that ``metrics.jsonl`` keeps; a measure ``x`` becomes ``valid_x``.
+        """Return the flat JSON object of ``metrics.jsonl``; a measure ``x`` becomes ``valid_x``.
 
         Example:
             >>> report = EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"bleu": 0.5})
@@ -74,41 +78,139 @@ class EpochReport(Plain):
 
     @classmethod
     def from_line(cls, line: Mapping[str, Any], where: str, advice: str) -> EpochReport:
-        """Make the report of what :meth:`to_line` gave.
+        """Read the output of :meth:`to_line`.
 
         Args:
             line: plain JSON values.
-            where: what to call the place in an error message.
-            advice: what to do where something is wrong.
+            where: name of the place for error messages.
+            advice: what the user should do about an error.
 
         Raises:
             UserError: a field is missing or of another type.
         """
-        own = {name: value for name, value in line.items() if name in cls.__dataclass_fields__}
-        others = {name: value for name, value in line.items() if name not in own}
-        measures = {name.removeprefix("valid_"): others.pop(name) for name in list(others) if name.startswith("valid_")}
-        return decode(cls, own | {"measures": measures} | others, file=where, advice=advice)
+        measures = {name.removeprefix("valid_"): line[name] for name in line if _is_measure(name)}
+        fields = {name: value for name, value in line.items() if not _is_measure(name)}
+        return decode(cls, fields | {"measures": measures}, file=where, advice=advice)
+
+
+def _is_measure(name: str) -> bool:
+    return name.startswith("valid_") and name != "valid_loss"
 
 
 class Observer:
-    """Watches a training; override what you want to see. With several processes, the first one is watched."""
+    """Base class of what watches a training; override the methods you need. Only the first process is watched."""
 
     def started(self, epochs: int | None, steps: int) -> None:
-        """Called before the first step, when the first epoch's batches have been cut.
+        """Called before the first step, when the batches of the first epoch are known.
 
         Args:
-            epochs: of the whole training; None where only the number of steps is laid down.
-            steps: of the whole training.
+            epochs: of the training; None where only the number of steps is set.
+            steps: of the training.
         """
 
     def stepped(self, report: StepReport) -> None:
         """Called after a step."""
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
-        """Called after a validation; `model` has the weights that were validated, the best so far where `is_best`."""
+        """Called after a validation; `model` has the validated weights, the best so far where `is_best`."""
 
     def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
-        """Called before `started` where an earlier training goes on, with its steps and validations so far.
+        """Called before `started` where a training is resumed, with its steps and validations so far.
 
-        `model` has the best weights, where there was a validation.
+        `model` has the best weights where there was a validation.
         """
+
+
+class StopAtStep(Observer):
+    """Stops a training at the end of a step, when everything can be saved.
+
+    Of several processes the first one stops all; the others only ignore the request.
+    """
+
+    def __init__(self) -> None:
+        self.is_requested, self.has_started = False, not is_main_process()
+
+    def request(self) -> None:
+        """Request the stop.
+
+        Raises:
+            KeyboardInterrupt: there has been no step yet that could be saved.
+        """
+        self.is_requested = True
+        if not self.has_started:
+            raise KeyboardInterrupt
+        if is_main_process():
+            with suppress(OSError):  # not `print`, which may be what was interrupted
+                os.write(2, b"stopping after this step, which is saved; once more stops at once\n")
+
+    def started(self, epochs: int | None, steps: int) -> None:
+        """Note that there are steps to be saved.
+
+        Raises:
+            KeyboardInterrupt: the stop was requested before, and the code that ran then swallowed it.
+        """
+        self.has_started = True
+        if self.is_requested:
+            raise KeyboardInterrupt
+
+    def stepped(self, report: StepReport) -> None:
+        """Stop here if requested.
+
+        Raises:
+            KeyboardInterrupt: the stop was requested.
+        """
+        if self.is_requested:
+            raise KeyboardInterrupt
+
+
+class TensorBoardObserver(Observer):
+    """Writes loss, learning rate and speed of the steps, and all measures of the validations, for TensorBoard.
+
+    Use it as a context manager: it closes its file. When a training is resumed, TensorBoard drops what came after the
+    checkpoint.
+
+    Args:
+        folder: of the event files, such as ``RUN/tensorboard``; made when the training begins.
+        every: steps between two points of a curve; default 10. All validations are written.
+
+    Raises:
+        UserError: TensorBoard is not installed.
+    """
+
+    def __init__(self, folder: Path, *, every: int = 10) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UserError("TensorBoard is not installed: pip install 'selfattn[tensorboard]'") from None
+        self._make: Any = SummaryWriter
+        self._writer: Any = None
+        self.folder, self.every = folder, every
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def stepped(self, report: StepReport) -> None:
+        """Write a point of the curves of the steps, every few steps."""
+        if report.step % self.every == 0:
+            names = ("loss", "lr", "tokens_per_second")
+            self._add(report.step, {f"train/{name}": getattr(report, name) for name in names})
+
+    def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
+        """Write the measures of a validation."""
+        measures = {f"valid/{name}": value for name, value in report.measures.items()}
+        self._add(report.step, measures | {"valid/loss": report.valid_loss})
+
+    def resumed(self, step: int, reports: tuple[EpochReport, ...], model: Seq2Seq) -> None:
+        """Make TensorBoard drop what came after the checkpoint."""
+        self._writer = self._make(str(self.folder), purge_step=step + 1)
+
+    def _add(self, step: int, values: dict[str, float]) -> None:
+        self._writer = self._writer or self._make(str(self.folder))
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)

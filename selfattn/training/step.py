@@ -1,4 +1,4 @@
-"""One step of the optimizer: batches in, gradients added up, weights moved."""
+"""One step of the optimizer: losses of batches, gradients, new weights."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.objective.loss import batch_loss, logits_loss
 from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
-from selfattn.training.optim.optimizer import lr_factor
+from selfattn.training.optimizer import lr_factor
 
 _NAMED = 20  # examples of a step that a message lists
 
 
 class Stepper:
-    """Makes steps; has no state of its own.
+    """Takes steps; stateless.
 
     Args:
-        replica: of the model being trained.
+        replica: of the trained model.
         optimizer: of its parameters.
         config: of the training.
         coins: generator of scheduled sampling, on the CPU.
@@ -41,33 +41,33 @@ class Stepper:
         self.autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
 
     def begin_epoch(self, epoch: int) -> None:
-        """Set the random streams of an epoch to their beginning."""
+        """Set the random streams to the beginning of an epoch."""
         torch.manual_seed(seed_for(self.config.seed, f"dropout/{epoch}"))
         self.coins.manual_seed(seed_for(self.config.seed, f"forcing/{epoch}"))
 
     def step(self, group: Sequence[Batch], number: int, *, total_steps: int, epoch: int) -> tuple[float, int, float]:
-        """Make one step.
+        """Take one step.
 
-        The loss is the mean over the real tokens of all batches, so accumulation weighs tokens, not batches.
+        The loss is the mean over the target tokens of all batches, so accumulation weighs tokens, not batches.
 
         Args:
-            group: the batches of the step, as one process has them, on any device.
+            group: batches of the step, all of them in each process, on any device.
             number: of the step, counted from 1 over all epochs.
             total_steps: of the schedule.
             epoch: counted from 0, for the error message.
 
         Returns:
-            The loss (nats a token), the number of real tokens, and the learning rate.
+            The loss (nats per token), the number of target tokens, and the learning rate.
 
         Raises:
-            UserError: the loss is not a finite number, or the warm-up is longer than the training.
+            UserError: the loss is not finite, or the warm-up is longer than the training.
         """
         config = self.config
         warmup_steps = self.warmup_steps(total_steps)
         lr = config.lr * lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = lr
-        if self.processes.count > 1:  # each needs chance of its own; drawn anew at each step there is none to keep
+        if self.processes.count > 1:  # each has random numbers of its own, which no checkpoint needs to keep
             place = f"{number}/{self.processes.rank}"
             torch.manual_seed(seed_for(config.seed, f"dropout/step/{place}"))
             self.coins.manual_seed(seed_for(config.seed, f"forcing/step/{place}"))
@@ -81,43 +81,42 @@ class Stepper:
             share = count / tokens  # exactly 1 for a single batch in a single process
             (loss * share).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
             losses.append((loss.detach(), share))
-        # Asked for when all of it is under way: of a device the answer has to be waited for.
+        # Read only when all work is queued: reading from a GPU waits for it.
         value = self.processes.sum(sum(loss.item() * share for loss, share in losses))
         if not math.isfinite(value):
             check_finite("loss", value, number, epoch, lr, config.precision, self._seen(group))
         if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self.replica.trained.parameters(), config.clip_norm)
+            torch.nn.utils.clip_grad_norm_(self.replica.model.parameters(), config.clip_norm)
         self.optimizer.step()
         return value, tokens, lr
 
     def warmup_steps(self, total_steps: int) -> int:
-        """Return over how many steps the learning rate rises.
+        """Return the number of warm-up steps.
 
         Args:
-            total_steps: of the whole training.
+            total_steps: of the training.
 
         Raises:
-            UserError: they are more than that.
+            UserError: the warm-up is longer.
         """
         steps = self.config.warmup_steps
         if steps is None:
             steps = round(self.config.warmup * total_steps)
         if steps > total_steps:
-            raise UserError(f"warmup_steps: {steps}, but the whole training has {total_steps} steps; give fewer")
+            raise UserError(f"warmup_steps: {steps}, but the training has {total_steps} steps; give fewer")
         return steps
 
     def _seen(self, group: Sequence[Batch]) -> str:
         """Name the examples of a step by their places in the epoch, from 1, and the three largest gradients.
 
-        A gradient is as large as its largest absolute value; one that is no number counts as infinite.
+        The size of a gradient is its largest absolute value; NaN counts as infinite.
         """
         places = sorted(place + 1 for batch in group for place in batch.indices)
         more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
         sizes = {}
-        for name, parameter in self.replica.trained.named_parameters():
+        for name, parameter in self.replica.model.named_parameters():
             if parameter.grad is not None:
-                own = getattr(parameter.grad, "to_local", parameter.grad.detach)()  # of a part, where it is in parts
-                sizes[name] = float(own.abs().nan_to_num(math.inf, math.inf).max()) if own.numel() else 0.0
+                sizes[name] = float(parameter.grad.detach().abs().nan_to_num(math.inf, math.inf).max())
         largest = ", ".join(f"{name} {sizes[name]:.2g}" for name in nlargest(3, sizes, key=sizes.__getitem__))
         return f", of examples {', '.join(map(str, places[:_NAMED]))}{more} of the epoch; largest gradients: {largest}"
 
@@ -128,7 +127,7 @@ class Stepper:
         start, end = config.teacher_forcing, config.teacher_forcing_end
         teacher_forcing = teacher_forcing_probability(start, end, number, total_steps=total_steps)
         with self.autocast:
-            if teacher_forcing == 1.0:  # what is below, without all logits at once where the vocabulary is large
+            if teacher_forcing == 1.0:  # the same as below, without all logits at once for a large vocabulary
                 return batch_loss(model, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
             logits = sampled_logits(
                 model,
@@ -142,23 +141,23 @@ class Stepper:
 
 
 class DivergedError(UserError):
-    """A training whose loss, or weights, are no numbers any more."""
+    """A training diverged: its loss or weights are not finite."""
 
 
 def check_finite(name: str, value: float, step: int, epoch: int, lr: float, precision: str, seen: str = "") -> None:
-    """Refuse a loss, or weights, that are no number.
+    """Check that a quantity of a training is finite.
 
     Args:
-        name: of what is looked at.
-        value: of it.
+        name: of the quantity.
+        value: of the quantity.
         step: of the training.
         epoch: counted from 0.
-        lr: the learning rate of the step.
+        lr: learning rate of the step.
         precision: of the training.
-        seen: what else is known of the step; default nothing.
+        seen: further details of the step for the message.
 
     Raises:
-        DivergedError: it is NaN or infinite.
+        DivergedError: the value is NaN or infinite.
     """
     if not math.isfinite(value):
         other = "" if precision == "float32" else ", or train anew in float32"

@@ -1,4 +1,4 @@
-"""What a validation finds: the loss on unseen examples, and the figures that say which weights are best."""
+"""Validation: the loss on unseen examples, and the measures that say which weights are best."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from selfattn.training.objective.loss import batch_loss
 
 @dataclass(frozen=True)
 class Criterion:
-    """How quality on the validation is measured, and which of the figures says what is best.
+    """How quality is measured at a validation, and which measure decides.
 
     Attributes:
-        figures: gives figures by name for a model, its validation loss (nats a token) and the processes that validate
-            together; called at every validation, by all of them.
-        name: of the figure that decides.
-        higher_is_better: whether more of it is better; default True.
+        measure: returns measures by name, given a model, its validation loss (nats per token) and the processes that
+            validate together; called at every validation, by all of them.
+        name: of the measure that decides.
+        higher_is_better: default True.
 
     Example:
         >>> import math
@@ -33,13 +33,13 @@ class Criterion:
         True
     """
 
-    figures: Callable[[Seq2Seq, float, Processes], Mapping[str, float]]
+    measure: Callable[[Seq2Seq, float, Processes], Mapping[str, float]]
     name: str
     higher_is_better: bool = True
 
-    def value(self, figures: Mapping[str, float]) -> float:
-        """Return a number that is the higher the better."""
-        return figures[self.name] if self.higher_is_better else -figures[self.name]
+    def value(self, measures: Mapping[str, float]) -> float:
+        """Return a number that is higher for better measures."""
+        return measures[self.name] if self.higher_is_better else -measures[self.name]
 
 
 @torch.no_grad()
@@ -52,23 +52,22 @@ def validation_loss(
     bos_id: int,
     processes: Processes | None = None,
 ) -> float:
-    """Return the mean loss a token on unseen examples, nats, without label smoothing; leaves the model in evaluation.
+    """Return the mean loss on unseen examples, nats per token, without label smoothing; sets evaluation mode.
 
-    Several processes compute the loss of a batch each, and add up in the order of the batches: to the bit what one
-    process finds that has the same weights and threads.
+    Several processes share out the batches and add up in the order of the batches: the sum is, to the bit, that of a
+    single process with the same weights and threads.
 
     Args:
         model: on its device.
         examples: at least one.
         config: gives ``batch_size``, ``max_tokens`` and ``precision``.
         pad_id: padding token.
-        bos_id: the token that every target begins with.
-        processes: those that share the batches out; default this one alone.
+        bos_id: first token of every target.
+        processes: that share out the batches; default this one alone.
     """
     model.eval()
     device, processes = next(model.parameters()).device, processes or Processes()
-    found: list[tuple[float, int]] = []
-    made = batches(
+    cut = batches(
         sorted(examples, key=lambda example: len(example.source)),
         batch_size=config.batch_size,
         max_tokens=config.max_tokens,
@@ -76,12 +75,13 @@ def validation_loss(
         bos_id=bos_id,
         generator=None,
     )
-    for batch in processes.own(made):
+    losses: list[tuple[float, int]] = []
+    for batch in processes.share_of(cut):
         on_device, count = batch.to(device), int(batch.target_mask.sum())
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            found.append((batch_loss(model, on_device).item() * count, count))
-    summed, tokens = 0.0, 0
-    for loss, count in processes.joined(found):
-        summed += loss
-        tokens += count
-    return summed / tokens
+            losses.append((batch_loss(model, on_device).item() * count, count))
+    losses = processes.joined(losses)
+    total = 0.0
+    for loss, _ in losses:  # not `sum`, which rounds in another way
+        total += loss
+    return total / sum(count for _, count in losses)

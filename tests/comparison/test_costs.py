@@ -17,8 +17,8 @@ from selfattn.data.batches import Batch
 from selfattn.evaluation.cost.flops import BatchShape
 from selfattn.models.presets import PRESETS
 from selfattn.training.config import TrainingConfig
-from selfattn.training.optim.averaging import ExponentialAverage
 from selfattn.training.step import Stepper
+from selfattn.training.weights import ExponentialAverage
 
 
 def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count() -> None:

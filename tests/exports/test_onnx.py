@@ -133,8 +133,7 @@ OTHERS = ["bahdanau lstm zero deep", "textbook both deep more layers", "transfor
     ],
 )
 def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
-    from selfattn.exports.onnx_export import to_onnx
-    from selfattn.exports.onnx_model import OnnxModel
+    from selfattn.exports.onnx import OnnxModel, to_onnx
 
     model = build(VARIANTS[name], vocab_size=VOCAB, pad_id=0, seed=0).eval()
     to_onnx(model, tmp_path)

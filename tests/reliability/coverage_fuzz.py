@@ -13,18 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 FORMATS = Path(__file__).parents[1] / "fixtures" / "formats"
-RUN = "comparison-2/runs/plain-seed0"
+RUN = "run-dates"
 
 
 def readers(folder: Path) -> dict[str, Callable[[Path], object]]:
     """What reads which file; those that are not there are made."""
     from selfattn.codec import parse
-    from selfattn.comparison.planning.plan import read_plan
-    from selfattn.comparison.testing import Tested
     from selfattn.data.readers.lines import read_texts
     from selfattn.data.readers.pair_files import read_pairs
     from selfattn.evaluation.alignment.links import parse_links, read_gold
-    from selfattn.results.reading import read_record
     from selfattn.runs.directory import RunDirectory
     from selfattn.tokenizers.load import load_tokenizer
 
@@ -50,12 +47,9 @@ def readers(folder: Path) -> dict[str, Callable[[Path], object]]:
         "pairs.csv": lambda path: read_pairs(path, columns=("source", "target")),
         "pairs.jsonl": lambda path: read_pairs(path, columns=("source", "target")),
         "texts.txt": read_texts,
-        "comparison-2/comparison.json": lambda path: read_plan(path.parent),
-        "comparison-2/results.json": read_record,
         f"{RUN}/config.json": lambda path: RunDirectory(path.parent).config(),
         f"{RUN}/run.json": lambda path: RunDirectory(path.parent).record(),
         f"{RUN}/metrics.jsonl": lambda path: RunDirectory(path.parent).metrics(),
-        f"{RUN}/test.json": lambda path: Tested(path.parent),
         f"{RUN}/tokenizer/char.json": lambda path: load_tokenizer(path.parent),
         "tokenizer-subword/subword.json": lambda path: load_tokenizer(path.parent),
         "tokenizer-subword/subword.model": lambda path: load_tokenizer(path.parent),

@@ -28,7 +28,7 @@ from selfattn.results.reading import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.ledger import LEDGER, read_looks
 from selfattn.runs.run import load
-from selfattn.training.checkpoints.checkpoint import CheckpointFile
+from selfattn.training.checkpoint import CheckpointFile
 
 RUN = "runs/plain-seed0"
 TEXTS = ["4 March 2031", "12/05/1999"]

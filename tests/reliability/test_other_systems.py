@@ -13,8 +13,8 @@ from small_runs import Cli
 
 import selfattn
 from selfattn.files import write_text
+from selfattn.runs.export import format_of
 from selfattn.runs.run import Run
-from selfattn.runs.sharing.exported import format_of
 
 pytest.importorskip("fcntl", reason="simulates what it does not have")
 if not Path("/proc/self/maps").exists():
@@ -34,7 +34,6 @@ def windows() -> Iterator[None]:
 
 def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:
     import mmap
-    import os
 
     path = tmp_path / "a"
     path.write_bytes(b"1234")
@@ -127,6 +126,7 @@ for name in ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "alarm", "pth
 """
 
 
+@pytest.mark.reliability
 def test_a_training_where_posix_is_not(tmp_path: Path) -> None:
     program = WITHOUT + (
         "import importlib, pkgutil, selfattn\n"
@@ -142,28 +142,3 @@ def test_a_training_where_posix_is_not(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])
-
-
-@pytest.mark.slow
-def test_the_tests_are_read_where_posix_is_not(tmp_path: Path) -> None:
-    (tmp_path / "without.py").write_text(WITHOUT, encoding="utf-8")
-    tests = Path(__file__).parents[1]
-    own = (Path(__file__), tests / "fixtures" / "like_windows.py")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--co",
-        "-p",
-        "without",
-        "-p",
-        "no:cacheprovider",
-        tests,
-        *(f"--ignore={one}" for one in own),
-    ]
-    done = subprocess.run(
-        command, cwd=tests.parent, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout

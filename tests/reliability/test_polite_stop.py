@@ -11,10 +11,9 @@ import training_parts as parts
 
 from selfattn.interrupts import first_interrupt
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
-from selfattn.training.checkpoints.checkpoint import CheckpointFile
+from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
-from selfattn.training.interrupts import StopAtStep
-from selfattn.training.observer import Observer, StepReport
+from selfattn.training.observer import Observer, StepReport, StopAtStep
 
 CONFIGS = {
     "epochs": TrainingConfig(epochs=3, batch_size=4, lr=0.01, average="ema", ema_decay=0.9),
@@ -41,7 +40,10 @@ pytestmark = pytest.mark.usefixtures("interrupts_arrive")
 def test_stopped_at_a_step_it_goes_on_from_there(tmp_path: Path, config: TrainingConfig, step: int) -> None:
     parts.fit_small(tmp_path / "whole", config)
     stop = StopAtStep()
-    with first_interrupt(stop.ask), pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on"):
+    with (
+        first_interrupt(stop.request),
+        pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on"),
+    ):
         parts.fit_small(tmp_path / "run", config, observers=[Asks(step), stop])
     checkpoints = CheckpointFile(tmp_path / "run" / CHECKPOINT)
     assert checkpoints.parse(checkpoints.read() or b"").progress.step == step
@@ -55,10 +57,10 @@ def test_the_second_one_does_not_wait(monkeypatch: pytest.MonkeyPatch, number: i
     stop, before = StopAtStep(), signal.getsignal(number)
     signal.signal(number, signal.default_int_handler)
     try:
-        with first_interrupt(stop.ask):
+        with first_interrupt(stop.request):
             stop.started(1, 1)
             os.kill(os.getpid(), number)
-            assert stop.is_asked
+            assert stop.is_requested
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), number)
         assert signal.getsignal(number) is signal.default_int_handler
@@ -67,14 +69,14 @@ def test_the_second_one_does_not_wait(monkeypatch: pytest.MonkeyPatch, number: i
 
 
 def test_before_the_first_step_it_does_not_wait_either() -> None:
-    with pytest.raises(KeyboardInterrupt), first_interrupt(StopAtStep().ask):
+    with pytest.raises(KeyboardInterrupt), first_interrupt(StopAtStep().request):
         os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_what_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as under nohup
     try:
-        with first_interrupt(StopAtStep().ask):
+        with first_interrupt(StopAtStep().request):
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)

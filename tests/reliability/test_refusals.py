@@ -17,7 +17,7 @@ from selfattn import files
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
-from selfattn.training.interrupts import StopAtStep
+from selfattn.training.observer import StopAtStep
 
 RUN = "runs/plain-seed0"
 Cli = Callable[..., Any]
@@ -206,6 +206,6 @@ def test_the_second_interrupt_does_not_wait_for_an_import(tmp_path: Path) -> Non
 def test_a_training_that_was_to_stop_before_its_first_step_stops_there() -> None:
     stop = StopAtStep()
     with pytest.raises(KeyboardInterrupt):
-        stop.ask()
+        stop.request()
     with pytest.raises(KeyboardInterrupt):
         stop.started(None, 0)

@@ -21,7 +21,7 @@ from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.training.checkpoints.checkpoint import CheckpointFile
+from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train_model
 from selfattn.training.observer import Observer

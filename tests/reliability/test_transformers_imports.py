@@ -13,12 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("transformers", reason="transformers is not installed: nothing could be hidden")
 
 
-@pytest.mark.parametrize("folder", [ROOT, Path("/")], ids=["from the repository root", "from elsewhere"])
-def test_transformers_imports_beside_selfattn(folder: Path) -> None:
+def test_transformers_imports_beside_selfattn() -> None:
     program = (
         "import tokenizers, transformers, selfattn.tokenizers.char, selfattn.tasks.dates\n"
         "print(tokenizers.Tokenizer.__module__, transformers.MarianConfig.__name__)\n"
     )
     # `python -c` puts the working folder first on the path, as running a script from there would.
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["tokenizers", "MarianConfig"]), done.stderr

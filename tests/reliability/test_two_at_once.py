@@ -201,21 +201,17 @@ def test_beside_a_process_at_work_every_other_is_told(
     assert what_came(out) == undisturbed(command)
 
 
+@pytest.mark.reliability
 @pytest.mark.parametrize(
     ("first", "second"),
     [
         (TRAIN, f"{TRAIN} OUT --resume"),
-        *(
-            pytest.param(one, other, marks=pytest.mark.reliability)
-            for one, other in (
-                (TRAIN, TRAIN),
-                (f"{TRAIN} OUT --resume", f"{TRAIN} OUT --resume"),
-                (TRAIN, COMPARE),
-                (COMPARE, COMPARE),
-                (COMPARE, f"{COMPARE} OUT --resume"),
-                (f"{COMPARE} OUT --resume", f"{COMPARE} OUT --resume"),
-            )
-        ),
+        (TRAIN, TRAIN),
+        (f"{TRAIN} OUT --resume", f"{TRAIN} OUT --resume"),
+        (TRAIN, COMPARE),
+        (COMPARE, COMPARE),
+        (COMPARE, f"{COMPARE} OUT --resume"),
+        (f"{COMPARE} OUT --resume", f"{COMPARE} OUT --resume"),
     ],
 )
 def test_of_two_that_begin_at_once_one_does_it(

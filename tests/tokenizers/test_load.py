@@ -46,7 +46,7 @@ def test_what_was_saved_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
 FORMATS = Path(__file__).parents[1] / "fixtures/formats"
 
 
-def test_files_of_earlier_versions_are_loaded() -> None:
+def test_committed_files_are_loaded() -> None:
     char = load_tokenizer(FORMATS / "tokenizer-char")
     assert (char.encode("Nov 13일"), len(char)) == ([13, 15, 16, 5, 9, 11, 21], 22)
     subword = load_tokenizer(FORMATS / "tokenizer-subword")

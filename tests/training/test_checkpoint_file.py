@@ -12,14 +12,11 @@ import torch
 from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
-from selfattn.training.checkpoints import checkpoint as module
-from selfattn.training.checkpoints.checkpoint import Checkpoint, CheckpointFile
-from selfattn.training.checkpoints.progress import Progress
-from selfattn.training.checkpoints.state import TrainingState
+from selfattn.training import checkpoint as module
+from selfattn.training.checkpoint import Checkpoint, CheckpointFile, Progress, TrainingState
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.observer import EpochReport
-from selfattn.training.optim.averaging import ExponentialAverage
-from selfattn.training.optim.weights import named_weights
+from selfattn.training.weights import ExponentialAverage, named_weights
 
 
 class Clock:
@@ -75,9 +72,9 @@ def test_a_changed_number_and_another_version_are_told(tmp_path: Path, monkeypat
     file.write(Checkpoint({"model/a": torch.ones(3)}, Progress(), ()))
     data = file.read()
     assert data is not None
-    with pytest.raises(UserError, match=r"not a whole checkpoint \(its checksum differs"):
+    with pytest.raises(UserError, match=r"not a complete checkpoint \(its checksum differs"):
         file.parse(data[:-1] + b"\x40")
-    with pytest.raises(UserError, match="not a whole checkpoint"):
+    with pytest.raises(UserError, match="not a complete checkpoint"):
         file.parse(data[:-1])
     monkeypatch.setattr(module, "VERSION", 2)
     with pytest.raises(UserError, match="version 1, this program reads 2; train again"):

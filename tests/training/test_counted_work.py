@@ -16,7 +16,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
-from selfattn.training.optim.optimizer import make_optimizer
+from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 
 # Operators of a step on a batch without padding, and of a greedily decoded token: a tenth above what was counted.

@@ -12,9 +12,8 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
-from selfattn.training.optim.averaging import Average, ExponentialAverage, LastAverage, make_average
-from selfattn.training.optim.optimizer import make_optimizer
-from selfattn.training.optim.weights import put_into
+from selfattn.training.optimizer import make_optimizer
+from selfattn.training.weights import Average, ExponentialAverage, LastAverage, make_average, put_into
 
 
 def groups(model: torch.nn.Module) -> tuple[set[str], set[str]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.training.config import ScheduleName
-from selfattn.training.optim.optimizer import lr_factor
+from selfattn.training.optimizer import lr_factor
 
 SCHEDULES: tuple[ScheduleName, ...] = ("constant", "linear", "cosine", "inverse_sqrt", "one_cycle")
 

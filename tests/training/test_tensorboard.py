@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.training.observer import EpochReport, StepReport
-from selfattn.training.tensorboard import TensorBoardObserver
+from selfattn.training.observer import EpochReport, StepReport, TensorBoardObserver
 
 REPORT = EpochReport(1, 20, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"bleu": 0.5})
 

@@ -41,10 +41,6 @@ def test_it_travels_as_json() -> None:
     assert decode(TrainingConfig, json.loads(json.dumps(encode(config))), file="x", advice="y") == config
 
 
-def test_settings_of_an_older_version_have_their_defaults() -> None:
-    assert decode(TrainingConfig, {"lr": 0.5}, file="x", advice="y") == TrainingConfig(lr=0.5)
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -25,9 +25,9 @@ from selfattn.training.loop import Outcome, train_model
 from selfattn.training.objective import loss
 from selfattn.training.objective.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
-from selfattn.training.optim.averaging import ExponentialAverage, LastAverage
 from selfattn.training.step import Stepper
 from selfattn.training.validation import Criterion
+from selfattn.training.weights import ExponentialAverage, LastAverage
 
 VOCAB = 13
 STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.0)
@@ -287,7 +287,7 @@ def test_warmup_steps_go_before_the_share() -> None:
     watcher = Watcher()
     run(TrainingConfig(epochs=1, batch_size=4, lr=1.0, warmup=0.9, warmup_steps=2), watcher=watcher)
     assert [step.lr for step in watcher.steps] == pytest.approx([0.5, 1.0, 0.8, 0.6, 0.4, 0.2])
-    with pytest.raises(UserError, match="warmup_steps: 9, but the whole training has 6 steps"):
+    with pytest.raises(UserError, match="warmup_steps: 9, but the training has 6 steps"):
         run(TrainingConfig(epochs=1, batch_size=4, warmup_steps=9))
 
 

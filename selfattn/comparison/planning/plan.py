@@ -18,7 +18,7 @@ from selfattn.comparison.planning.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError, UserError
 from selfattn.files import writing
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
-from selfattn.registry import check_plugins, is_name, loaded_plugins
+from selfattn.registry import check_plugins, is_name
 from selfattn.results.gates import Baseline
 from selfattn.results.protocol import Seal
 from selfattn.results.quality import Headline
@@ -138,7 +138,7 @@ class Plan(Plain):
     declared: tuple[str, ...] = ()
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
-    plugins: tuple[str, ...] = field(default_factory=loaded_plugins)
+    plugins: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.models:
@@ -191,8 +191,12 @@ class Plan(Plain):
         return self
 
 
-def read_plan(out: Path) -> Plan:
+def read_plan(out: Path, *, exact: bool = False) -> Plan:
     """Read the plan of a comparison.
+
+    Args:
+        out: its directory.
+        exact: refuse plugins that have changed; default: say so on standard error.
 
     Raises:
         UserError: there is none, it is broken, or a plugin is missing that it needs.
@@ -202,8 +206,9 @@ def read_plan(out: Path) -> Plan:
     refuse_newer(data, SCHEMA, file=path)
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise UserError(f"{path}: not the plan of a comparison that this version can read; {_ADVICE}")
-    check_plugins(decode(tuple[str, ...], data.get("plugins", []), file=path, advice=_ADVICE), str(path))
-    plan = decode(Plan, {"plugins": []} | data, file=path, advice=_ADVICE)
+    plugins = decode(dict[str, str], data.get("plugins", {}), file=path, advice=_ADVICE)
+    check_plugins(plugins, str(path), exact=exact)
+    plan = decode(Plan, data, file=path, advice=_ADVICE)
     for model in plan.models.values():
         config_from_dict(dict(model.config), str(path))
     return plan
@@ -219,7 +224,7 @@ def read_to_resume(out: Path, command: str) -> Plan:
     Raises:
         UserError: there is another comparison, or its plan is missing or broken.
     """
-    plan = read_plan(out)
+    plan = read_plan(out, exact=True)
     if _what_it_decides(plan.command) != _what_it_decides(command):
         raise SettingError(
             f"{out}: holds another comparison, made by: {plan.command}; give the same settings to go on "

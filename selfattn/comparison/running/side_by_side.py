@@ -231,7 +231,8 @@ def packed(*values: Any) -> bytes:
         number: {
             name: part
             for name, part in kind.items()
-            if kind.plugin_of(name) is None and not str(getattr(part, "__module__", "")).startswith("selfattn.")
+            if kind.plugin_of(name) not in loaded_plugins()
+            and not str(getattr(part, "__module__", "")).startswith("selfattn.")
         }
         for number, kind in enumerate(REGISTRIES)
     }

@@ -1,4 +1,4 @@
-"""What the environment, ``torchrun`` above all, says to a process of a training. Loads no torch."""
+"""What the environment, above all ``torchrun``, tells a process of a training. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from selfattn.errors import UserError
 
 
 def is_main_process() -> bool:
-    """Say whether this process is the one that writes files and speaks: the first, or the only one."""
+    """Say whether this process writes files and messages: the first, or the only one."""
     return _environment("RANK", 0) == 0
 
 
 def process_count() -> int:
-    """Return how many processes ``torchrun`` started, this one among them."""
+    """Return the number of processes that ``torchrun`` started."""
     return _environment("WORLD_SIZE", 1)
 
 
 def _environment(name: str, default: int) -> int:
     text = os.environ.get(name, "")
-    if not text:
-        return default
     try:
-        return int(text)
+        return int(text or default)
     except ValueError:
         raise UserError(f"{name}={text}: expected a whole number, as torchrun sets it; unset it") from None

@@ -1,4 +1,4 @@
-"""The processes of a training, which find each other through what ``torchrun`` sets (``RANK``, ``WORLD_SIZE``, ...)."""
+"""The processes of a training, which find each other by what ``torchrun`` sets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from selfattn.data.batches import Batch
 from selfattn.errors import UserError
 from selfattn.training.distributed.launch import process_count
 
-# Longer than what the first process does alone: it writes, and judges what all have decoded.
+# Longer than what the first process does alone: it writes, and scores what all have decoded.
 _PATIENCE = timedelta(hours=2)
-_MEETING = timedelta(minutes=5)  # for the start: one that died before the others met is not waited for longer
+_MEETING = timedelta(minutes=5)  # for the start: a process that died before the others met is not waited for longer
 _DIFFER = "torchrun: the processes differ in settings or data; start all of them with the same"
 _T = TypeVar("_T")
 
@@ -29,8 +29,8 @@ class Processes:
     """The processes of a training, seen from one of them.
 
     Args:
-        rank: of this one, counted from 0.
-        count: how many there are.
+        rank: of this process, counted from 0.
+        count: number of processes.
 
     Example:
         >>> alone = Processes()
@@ -45,24 +45,24 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that watches and writes."""
+        """Whether this process watches and writes."""
         return self.rank == 0
 
     @property
     def share(self) -> slice:
-        """What of a sequence is this process's: the items ``r, r + n, ...`` of process ``r`` of ``n``."""
+        """This process's share of a sequence: items ``r, r + n, ...`` for process ``r`` of ``n``."""
         return slice(self.rank, None, self.count)
 
-    def own(self, items: Iterable[_T]) -> Iterator[_T]:
-        """Go through this process's share of what all of them go through."""
+    def share_of(self, items: Iterable[_T]) -> Iterator[_T]:
+        """Iterate over this process's share of items that all processes iterate over."""
         return islice(items, self.rank, None, self.count)
 
     @classmethod
     def join(cls, device: torch.device) -> Processes:
-        """Meet the other processes that ``torchrun`` started; alone, where it did not.
+        """Meet the other processes that ``torchrun`` started; without ``torchrun`` there is this one alone.
 
         Args:
-            device: that this process computes on; what is on CUDA goes through NCCL, all else through gloo.
+            device: of this process; tensors on CUDA go through NCCL, all others through gloo.
 
         Raises:
             UserError: they could not meet.
@@ -75,7 +75,7 @@ class Processes:
             try:
                 store, rank, _ = next(rendezvous("env://", timeout=_MEETING))
                 distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
-            except (RuntimeError, ValueError) as error:  # what torch says of it has many lines
+            except (RuntimeError, ValueError) as error:  # torch's message has many lines
                 reason = str(error).strip().partition("\n")[0]
                 raise UserError(f"torch.distributed: {count} processes could not meet: {reason}") from None
             atexit.register(distributed.destroy_process_group)
@@ -83,10 +83,10 @@ class Processes:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Do something that needs all processes, and say in one line that one of them is gone.
+        """Turn the loss of another process into one line.
 
         Raises:
-            UserError: another process has ended, or does not answer.
+            UserError: another process has ended or does not answer.
         """
         try:
             yield
@@ -96,20 +96,20 @@ class Processes:
                 raise
             reason = re.sub(r"^\[.*?\] |[.] This is .*", "", text)
             raise UserError(
-                f"torch.distributed: another process is gone ({reason}); see what it said, and start all with `resume`"
+                f"torch.distributed: another process is gone ({reason}); see its message, and start all with `resume`"
             ) from None
 
     def rows_of(self, batch: Batch) -> tuple[Batch, int]:
-        """Return the rows that this process reads, and how many real target tokens they count for.
+        """Return this process's rows of a batch, and the number of target tokens that they count for.
 
-        Where there are fewer rows than processes, one without reads the first, which counts for nothing: gradients can
-        only be added up by all.
+        With fewer rows than processes, a process without rows reads the first one, which counts for nothing: gradients
+        can only be added up by all processes.
         """
         if self.count == 1:
             return batch, int(batch.target_mask.sum())
         has_rows = self.rank < len(batch.indices)
-        own = slice(self.rank, None, self.count) if has_rows else slice(1)
-        batch = batch.changed(lambda tensor: tensor[own], batch.indices[own])
+        rows = self.share if has_rows else slice(1)
+        batch = batch.changed(lambda tensor: tensor[rows], batch.indices[rows])
         return batch, int(batch.target_mask.sum()) if has_rows else 0
 
     def sum(self, value: float) -> float:
@@ -120,48 +120,48 @@ class Processes:
         return float(message[0])
 
     def gather(self, value: _T) -> list[_T]:
-        """Return what every process gave, by their ranks."""
-        found: list[Any] = [value] * self.count
+        """Return the value of each process, in the order of their ranks."""
+        values: list[Any] = [value] * self.count
         if self.count > 1:
-            distributed.all_gather_object(found, value)
-        return found
+            distributed.all_gather_object(values, value)
+        return values
 
-    def joined(self, own: Sequence[_T]) -> list[_T]:
-        """Return all items in their order, of which every process has its :attr:`share`.
+    def joined(self, items: Sequence[_T]) -> list[_T]:
+        """Return all items in their order, given this process's :attr:`share` of them.
 
         Raises:
-            UserError: what the processes have are not shares of the same.
+            UserError: the processes do not have shares of the same sequence.
         """
         if self.count == 1:
-            return list(own)
-        parts = self.gather(list(own))
+            return list(items)
+        parts = self.gather(list(items))
         places = range(sum(map(len, parts)))
         if [len(part) for part in parts] != [len(places[rank :: self.count]) for rank in range(self.count)]:
             raise UserError(_DIFFER)
         return [parts[place % self.count][place // self.count] for place in places]
 
     def decide(self, value: _T) -> _T:
-        """Return the value that the first process gave."""
-        found: list[Any] = [value]
+        """Return the value of the first process."""
+        values: list[Any] = [value]
         if self.count > 1:
-            distributed.broadcast_object_list(found, src=0)
-        return found[0]  # type: ignore[no-any-return]  # one of the first process's, of the same type
+            distributed.broadcast_object_list(values, src=0)
+        return values[0]  # type: ignore[no-any-return]  # of the same type in the first process
 
-    def check_same(self, what: str) -> None:
-        """Find out whether all processes were started alike: those that were not would wait for each other for ever.
+    def check_same(self, description: str) -> None:
+        """Check that all processes were started alike: others would wait for each other forever.
 
         Args:
-            what: describes everything that has to be the same.
+            description: of everything that has to be the same.
 
         Raises:
-            UserError: another process describes it in other words.
+            UserError: another process has another description.
         """
         with self.together():
-            found = self.gather(what)
-        if len(set(found)) > 1:
+            descriptions = self.gather(description)
+        if len(set(descriptions)) > 1:
             raise UserError(_DIFFER)
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Give every process the first one's values of tensors, in place."""
+        """Copy the first process's values of tensors to all processes, in place."""
         for tensor in tensors if self.count > 1 else ():
             distributed.broadcast(tensor, src=0)

@@ -1,4 +1,4 @@
-"""AdamW, with weight decay where it belongs, and its learning rate as a pure function of the step."""
+"""AdamW, and its learning rate as a pure function of the step."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ONE_CYCLE_END = _ONE_CYCLE_START / 1e4
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """Make AdamW (Loshchilov and Hutter 2019) for a model.
 
-    Matrices decay. Biases, the gains of norms and embedding tables do not: pulling those towards zero takes away
-    scale and rare tokens, not complexity. A matrix shared with an embedding counts as the embedding.
+    Matrices decay; biases, gains of norms and embedding tables do not. A matrix shared with an embedding counts as the
+    embedding.
 
     Args:
-        model: whose parameters are trained.
+        model: has the parameters.
         config: gives ``lr``, ``betas`` and ``weight_decay``.
 
     Example:
@@ -33,12 +33,12 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam
     decayed = [p for p in trained if p.ndim >= 2 and id(p) not in tables]
     kept = [p for p in trained if p.ndim < 2 or id(p) in tables]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": kept, "weight_decay": 0.0}]
-    # One kernel for all parameters: a fifth of the time of a loop over them.
+    # Fused: one kernel for all parameters takes a fifth of the time of a loop.
     return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
 
 
 def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_steps: int) -> float:
-    r"""Give the share of the highest learning rate that step ``step`` uses.
+    r"""Return the learning rate of a step as a share of the peak.
 
     With :math:`w` warm-up steps of :math:`n` in all, the factor rises as :math:`k / w` while :math:`k \le w`. After
     that, with :math:`u = (k - w) / (n + 1 - w)`, which is 0 at the peak and would be 1 one step after the last (so no
@@ -48,12 +48,11 @@ def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_ste
     - ``linear``: :math:`1 - u`;
     - ``cosine``: :math:`(1 + \cos \pi u) / 2` (Loshchilov and Hutter 2017, without restarts);
     - ``inverse_sqrt``: :math:`\sqrt{w / k}` (Vaswani et al. 2017, section 5.3), with :math:`w` at least 1;
-    - ``one_cycle`` (Smith and Topin 2017, with half cosines as in ``torch.optim.lr_scheduler.OneCycleLR``) rises in
-      another way as well: from 1/25 to 1 at step :math:`w`, and falls to 1/250,000 at step :math:`n`, each along half
-      a cosine; :math:`w` is at least 1.
+    - ``one_cycle`` (Smith and Topin 2017, as ``torch.optim.lr_scheduler.OneCycleLR``): half a cosine from 1/25 to 1
+      at step :math:`w`, and another from there to 1/250,000 at step :math:`n`, with :math:`w` at least 1.
 
     Args:
-        schedule: which of them.
+        schedule: name of the schedule.
         step: ``k``, counted from 1; beyond ``total_steps`` it counts as ``total_steps``.
         total_steps: ``n``, at least 1.
         warmup_steps: ``w``; 0 begins at the peak.

@@ -1,0 +1,87 @@
+"""Runs in the format of another program: directories that are loaded as runs, without the weights of the training.
+
+Besides the other program's files they have the settings, tokenizer and record of the run; see
+:mod:`selfattn.runs.directory`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from selfattn.errors import SettingError, UserError
+from selfattn.files import writing
+from selfattn.models.ensemble import EnsembleConfig
+from selfattn.models.protocol import Seq2Seq
+from selfattn.registry import TASKS
+from selfattn.runs.directory import CONFIG, TOKENIZER, RunConfig, RunDirectory, check_is_free
+from selfattn.tokenizers.protocol import Tokenizer
+
+Format = Literal["onnx", "ctranslate2"]
+Quantized = Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"]
+_MODEL_FILES = "*.onnx*", "ctranslate2/*"
+
+
+def format_of(path: Path) -> Format | None:
+    """Return the format of an exported run; None for a run with its weights."""
+    if (path / "step.onnx").exists():
+        return "onnx"
+    return "ctranslate2" if (path / "ctranslate2/model.bin").exists() else None
+
+
+def open_exported(path: Path, kind: Format) -> Seq2Seq:
+    """Open the model of an exported run.
+
+    Raises:
+        UserError: the other program is not installed, or a file is missing, broken, or not of this run.
+    """
+    RunDirectory(path).check(*_MODEL_FILES)
+    if kind == "onnx":
+        from selfattn.exports.onnx import OnnxModel
+
+        return OnnxModel(path)
+    from selfattn.exports.ctranslate2_model import Ctranslate2Model
+
+    return Ctranslate2Model(path / kind)
+
+
+def export(
+    path: Path,
+    config: RunConfig,
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    to: Format,
+    out: Path,
+    quantize: Quantized | None = None,
+) -> None:
+    """Write the run at ``path`` in another format; see :meth:`selfattn.runs.run.Run.export`."""
+    if format_of(path) is not None:
+        raise UserError(f"{path}: is an exported run already; export the run that it was made from")
+    if quantize is not None and to != "ctranslate2":
+        raise SettingError(f"`quantize` is for ctranslate2; {to} keeps the weights of the training")
+    if isinstance(config.model, EnsembleConfig):
+        raise UserError("export: an ensemble; export one of its runs")
+    check_is_free(out, resumes=False)
+    with writing(out, "choose another `out`"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as aside:  # complete or not there
+            folder = Path(aside) / out.name
+            folder.mkdir()
+            if to == "onnx":
+                from selfattn.exports.onnx import to_onnx
+
+                to_onnx(model, folder)
+            else:
+                from selfattn.convert.ctranslate2 import to_ctranslate2
+
+                (folder / to).mkdir()
+                lengths = TASKS[config.task].max_input, config.max_length
+                to_ctranslate2(model, config.model, tokenizer, folder / to, lengths=lengths, quantize=quantize)
+            shutil.copytree(path / TOKENIZER, folder / TOKENIZER)
+            shutil.copy(path / CONFIG, folder / CONFIG)
+            RunDirectory(folder).write_record(RunDirectory(path).record())
+            if out.exists():
+                out.rmdir()
+            folder.rename(out)

@@ -1,1 +1,0 @@
-"""A training put down on disk, to go on from."""

@@ -1,0 +1,212 @@
+"""Weights as named tensors, and averages of weights over the steps of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.training.config import TrainingConfig
+
+Weights = dict[str, Tensor]
+
+
+def named_weights(model: nn.Module) -> Weights:
+    """Return a model's parameters and persistent buffers by name, a shared tensor under its first name only.
+
+    The tensors are the model's, not copies.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 3))
+        >>> model[1].bias = model[0].bias
+        >>> list(named_weights(model))
+        ['0.weight', '0.bias', '1.weight']
+    """
+    weights: Weights = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            weights[name] = tensor.detach()
+    return weights
+
+
+def copy_of(weights: Mapping[str, Tensor]) -> Weights:
+    """Return a copy of weights."""
+    return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+@torch.no_grad()
+def copy_into(target: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into tensors of the same names and shapes, in place, whatever device each side is on.
+
+    Raises:
+        ValueError: a name or a shape differs.
+    """
+    if {name: tensor.shape for name, tensor in target.items()} != {n: tensor.shape for n, tensor in weights.items()}:
+        raise ValueError("these are the weights of another model")
+    for name, tensor in target.items():
+        tensor.copy_(weights[name])
+
+
+def put_into(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights, by the names of :func:`named_weights`, into a model.
+
+    Raises:
+        ValueError: a name or a shape differs.
+    """
+    copy_into(named_weights(model), weights)
+
+
+class Average:
+    """The weights that are validated and kept: here those of the last step; subclasses average.
+
+    Args:
+        model: has the weights; it must stay on its device.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.now = named_weights(model)  # the model's tensors, which change with every step
+
+    def plan(self, validations: int) -> None:
+        """Set the number of validations that the training is going to have."""
+
+    def stepped(self) -> None:
+        """Add the weights after a step."""
+
+    def validating(self) -> None:
+        """Add the weights before a validation."""
+
+    def weights(self) -> Weights | None:
+        """Return the average; None for the model's weights as they are."""
+        return None
+
+    def tensors(self) -> Weights:
+        """Return everything that a checkpoint needs."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore what :meth:`tensors` returned."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Put the average into the model inside a ``with`` block; the model's weights come back bit for bit."""
+        average = self.weights()
+        if average is None:
+            yield
+            return
+        before = copy_of(self.now)
+        copy_into(self.now, average)
+        try:
+            yield
+        finally:
+            copy_into(self.now, before)
+
+
+class ExponentialAverage(Average):
+    r"""An exponential moving average over all steps.
+
+    .. math:: \bar w_k = d_k \bar w_{k-1} + (1 - d_k) w_k, \qquad d_k = \min(d, \frac{1 + k}{10 + k})
+
+    The smaller decay of the first steps forgets the random initial weights soon (as in Marian and in
+    ``tf.train.ExponentialMovingAverage``).
+
+    Args:
+        model: its weights are :math:`\bar w_0`.
+        decay: :math:`d`, in ``[0, 1)``.
+
+    Example:
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> _ = nn.init.constant_(model.weight, 0.0)
+        >>> average = ExponentialAverage(model, 0.5)
+        >>> _ = nn.init.constant_(model.weight, 11.0)
+        >>> average.stepped()  # d is 2 / 11
+        >>> round(average.weights()["weight"].item(), 4)
+        9.0
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        super().__init__(model)
+        self.decay = decay
+        self.steps = 0
+        self.mean = copy_of(self.now)
+
+    @torch.no_grad()
+    def stepped(self) -> None:
+        """Move the average towards the weights."""
+        self.steps += 1
+        share = 1.0 - min(self.decay, (1 + self.steps) / (10 + self.steps))
+        for name, tensor in self.now.items():
+            if tensor.is_floating_point():
+                self.mean[name].lerp_(tensor, share)
+
+    def weights(self) -> Weights:
+        """Return the moving average."""
+        return self.mean
+
+    def tensors(self) -> Weights:
+        """Return the average and the number of steps."""
+        return {f"mean/{name}": tensor for name, tensor in self.mean.items()} | {"steps": torch.tensor(self.steps)}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the average and the number of steps."""
+        self.steps = int(tensors["steps"])
+        for name, tensor in self.mean.items():
+            tensor.copy_(tensors[f"mean/{name}"])
+
+
+class LastAverage(Average):
+    """The mean of the weights at the last validations, the present one included.
+
+    Checkpoint averaging as in Vaswani et al. 2017, section 6.1. At most a quarter of the planned validations are
+    averaged: the first ones of a short training would spoil the mean.
+
+    Args:
+        model: has the weights.
+        count: most validations in the mean.
+    """
+
+    def __init__(self, model: nn.Module, count: int) -> None:
+        super().__init__(model)
+        self.count = self.window = count
+        self.history: list[Weights] = []
+
+    def plan(self, validations: int) -> None:
+        """Set the window to a quarter of the planned validations, at least 1 and at most ``count``."""
+        self.window = max(1, min(self.count, validations // 4))
+
+    def validating(self) -> None:
+        """Add the weights, and drop the oldest ones."""
+        self.history = [*self.history, copy_of(self.now)][-self.window :]
+
+    def weights(self) -> Weights | None:
+        """Return the mean."""
+        if not self.history:
+            return None
+        return {
+            name: torch.stack([weights[name] for weights in self.history]).mean(dim=0)
+            if last.is_floating_point()
+            else last
+            for name, last in self.history[-1].items()
+        }
+
+    def tensors(self) -> Weights:
+        """Return the weights of each validation in the window."""
+        return {f"{k}/{name}": tensor for k, weights in enumerate(self.history) for name, tensor in weights.items()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the weights of each validation in the window."""
+        history: dict[int, Weights] = {}
+        for key, tensor in tensors.items():
+            place, _, name = key.partition("/")
+            history.setdefault(int(place), {})[name] = tensor.to(self.now[name].device)
+        self.history = [history[place] for place in sorted(history)]
+
+
+def make_average(model: nn.Module, config: TrainingConfig) -> Average:
+    """Return the average that ``config.average`` names, starting from the model's present weights."""
+    if config.average == "ema":
+        return ExponentialAverage(model, config.ema_decay)
+    return LastAverage(model, config.average_last) if config.average == "last" else Average(model)
