@@ -97,10 +97,9 @@ def train_model(
             data are a stream and ``max_steps`` is not set; an epoch has no examples; the warm-up is longer than the
             training; the checkpoint is broken or of another training; or another process is gone.
     """
-    if config.target_exact_match is not None and criterion.name != "exact_match":
-        raise UserError(
-            f"target_exact_match: the best weights of this training are chosen by {criterion.name}; leave it out"
-        )
+    for name, value in vars(config).items():
+        if name.startswith("target_") and value is not None and name != f"target_{criterion.name}":
+            raise UserError(f"{name}: the best weights of this training are chosen by {criterion.name}; leave it out")
     processes = processes or Processes()
     observers = observers if processes.is_main else ()
     with processes.together():
@@ -166,7 +165,7 @@ class _Loop:
             return "finished"
         if not reports:
             return None
-        target = config.target_exact_match
+        target = getattr(config, f"target_{self.criterion.name}", None)
         if target is not None and reports[-1].measures[self.criterion.name] >= target:
             return "target reached"
         best = max(range(len(reports)), key=lambda place: self._rank(reports[place]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from small_runs import Cli
+from small_runs import Cli, accept_changes
 from torch import Tensor
 from zoo import VARIANTS, VOCAB
 
@@ -109,8 +110,17 @@ def test_damage_is_found(pair: list[Run], tmp_path: Path) -> None:
     step.write_bytes(step.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"step\.onnx: was changed or damaged"):
         load(copy)
-    (copy / "run.json").unlink()
+    accept_changes(copy)
     with pytest.raises(UserError, match=r"step\.onnx: onnxruntime cannot read it"):
+        load(copy)
+
+
+def test_files_of_another_export_are_refused(pair: list[Run], tmp_path: Path) -> None:
+    """A run.json lists the model files of its run; ONNX files beside it are not that run's."""
+    copy = Path(shutil.copytree(pair[0].path, tmp_path / "copy"))
+    for name in ("encoder.onnx", "step.onnx"):
+        shutil.copy(pair[1].path / name, copy)
+    with pytest.raises(UserError, match=r"encoder\.onnx: is not a file of this run"):
         load(copy)
 
 

@@ -62,7 +62,7 @@ def test_a_name_that_is_not_there_is_told_with_its_neighbours() -> None:
             override(get_preset("rnn-attention").config, settings)
     with pytest.raises(UserError, match=r"position 'kerpel' is not known; did you mean kerple\?"):
         override(get_preset("transformer").config, {"encoder.position": "kerpel"})
-    with pytest.raises(UserError, match="there is one of this name already"):
+    with pytest.raises(UserError, match="the name is taken"):
         register.score("cosine")(object)
 
 

@@ -104,5 +104,5 @@ def test_a_section_that_breaks_names_itself(record: Record) -> None:
 
 
 def test_a_key_is_taken_once() -> None:
-    with pytest.raises(UserError, match="section 'cost': there is one of this name already"):
+    with pytest.raises(UserError, match="section 'cost': the name is taken"):
         register.section("cost")(object)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shlex
 import shutil
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_runs import Cli
+from small_runs import Cli, accept_changes
 
 from selfattn.codec import encode
 from selfattn.comparison import testing
@@ -97,16 +96,12 @@ def _with_nan(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     ("change", "reason"), [(_cast, "is torch.float16, the model's is torch.float32"), (_with_nan, "are not finite")]
 )
-def test_weights_that_cannot_be_right_are_refused_without_a_checksum_too(
+def test_weights_that_cannot_be_right_are_refused_with_a_right_checksum_too(
     copy: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], reason: str
 ) -> None:
-    record, weights = copy / RUN / "run.json", copy / RUN / "model.safetensors"
-    without = {
-        name: value for name, value in json.loads(record.read_text()).items() if name not in ("files", "checksum")
-    }
-    record.write_text(json.dumps(without))
-    assert load(copy / RUN)  # as runs are that were made before there were checksums
+    weights = copy / RUN / "model.safetensors"
     save_file(change(load_file(weights)), weights)
+    accept_changes(copy / RUN)
     with pytest.raises(UserError, match=f"model.safetensors: .* {reason}; "):
         load(copy / RUN)
 

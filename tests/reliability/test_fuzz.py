@@ -129,7 +129,7 @@ def on_text(tokenizer: Any) -> Entry:
 
 
 @pytest.fixture
-def entries(copy: Path, tmp_path: Path) -> dict[str, Entry]:
+def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
     """Every entry by name, on files of its own."""
     lines = ["a dog\tein Hund\t0-0 1-1", "two dogs run\tzwei Hunde laufen\t0-0 1p1 2-2"] * 3
     subword = SubwordTokenizer.train(lines * 20, SubwordSettings(vocab_size=285))
@@ -147,8 +147,7 @@ def entries(copy: Path, tmp_path: Path) -> dict[str, Entry]:
     for name, content in contents.items():
         (folder / name).write_text(content, encoding="utf-8")
     run = copy / "runs" / "plain-seed0"
-    record = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({key: record[key] for key in record if key not in ("files", "checksum")}))
+    monkeypatch.setattr(RunDirectory, "check", lambda *_: None)  # checksums would refuse everything
     return {
         "characters": on_text(CharTokenizer("abcdefghij é한")),
         "subwords": on_text(subword),

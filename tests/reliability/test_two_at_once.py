@@ -96,7 +96,7 @@ def test_metrics_of_before_the_first_checkpoint_are_not_written_twice(tmp_path: 
     parts.fit_small(tmp_path / "whole", config)
     parts.fit_small(tmp_path / "run", config)
     directory = RunDirectory(tmp_path / "run")
-    directory.rewrite_metrics(directory.metrics()[:1])  # killed behind the first line and before the checkpoint
+    directory.write_metrics(directory.metrics()[:1])  # killed behind the first line and before the checkpoint
     (tmp_path / "run" / "last" / "checkpoint.safetensors").unlink()
     directory.update(status="running")
     parts.fit_small(tmp_path / "run", config, resume=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 from pathlib import Path
@@ -12,6 +13,7 @@ from huggingface_hub import ModelCard
 from small_runs import Cli, Train
 
 from selfattn.errors import UserError
+from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run, load
 
@@ -57,11 +59,9 @@ def test_nothing_of_this_machine_goes_out(
     settings = json.loads((run.path / "config.json").read_text("utf-8"))
     settings["data"]["file"] = str(tmp_path / "my pairs.tsv")
     (run.path / "config.json").write_text(json.dumps(settings))
-    record = json.loads((run.path / "run.json").read_text("utf-8"))
-    del record["checksum"]
-    record["files"] = {}
-    record["command"] = f"selfattn train dates --out {run.path} --at kitchen-pc"
-    (run.path / "run.json").write_text(json.dumps(record))
+    directory = RunDirectory(run.path)
+    command = f"selfattn train dates --out {run.path} --at kitchen-pc"
+    directory.write_record(dataclasses.replace(directory.record(), command=command))
     load(run.path).push(NAME, test=False)
     files = hub.files(NAME)
     for path, data in files.items():
@@ -84,7 +84,7 @@ def test_the_card_is_made_from_the_record(runs: dict[str, Run], hub: Hub) -> Non
     low, high = exact.metric_args["interval"]
     assert low <= exact.metric_value <= high
     assert (exact.dataset_type, exact.metric_args["level"]) == ("dates", 0.95)
-    for part in ("## Data", "## Figures", "## Limits", f'selfattn.load("hf://{NAME}")', "Luong et al. 2015"):
+    for part in ("## Data", "## Results", "## Limits", f'selfattn.load("hf://{NAME}")', "Luong et al. 2015"):
         assert part in text, part
     record = json.loads((run.path / "run.json").read_text("utf-8"))
     assert f"{record['parameters']:,} parameters" in text

@@ -69,7 +69,7 @@ def test_what_does_not_go_together_is_refused(runs: dict[str, Run], train: Train
     both = load(runs["transformer"].path, runs["rnn-plain"].path)
     with pytest.raises(UserError, match="have no attention in common"):
         both.attention("1 May 1999")
-    with pytest.raises(UserError, match="export one of them"):
+    with pytest.raises(UserError, match="export one of its runs"):
         both.export("onnx", tmp_path / "out")
 
 

@@ -18,7 +18,7 @@ REPORT = EpochReport(1, 20, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"bleu": 0.5})
 class FakeWriter:
     made: list[FakeWriter] = []  # noqa: RUF012
 
-    def __init__(self, folder: str, purge_step: int | None) -> None:
+    def __init__(self, folder: str, purge_step: int | None = None) -> None:
         self.folder, self.purge_step = folder, purge_step
         self.points: list[tuple[str, float, int]] = []
         self.closed = False

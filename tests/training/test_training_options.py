@@ -203,16 +203,17 @@ def test_the_moving_average_is_what_is_validated_and_kept(close: Close) -> None:
         assert torch.equal(weight, watcher.validated_weights[1][name])
 
 
-def test_the_mean_of_the_last_is_what_is_validated_and_kept(close: Close) -> None:
+@pytest.mark.parametrize(("epochs", "window"), [(3, 1), (8, 2), (16, 3)])  # at most a quarter of the validations
+def test_the_mean_of_the_last_is_what_is_validated_and_kept(close: Close, epochs: int, window: int) -> None:
     watcher = Watcher()
-    config = TrainingConfig(epochs=4, batch_size=8, average="last", average_last=3)
-    model, _ = run(config, watcher=watcher, scores=(1, 2, 3, 4))
+    config = TrainingConfig(epochs=epochs, batch_size=8, average="last", average_last=3)
+    model, _ = run(config, watcher=watcher, scores=tuple(range(epochs)))
     at_validation = watcher.after_step[2::3]  # 3 steps an epoch
-    for number in range(4):
-        taken = at_validation[max(0, number - 2) : number + 1]
+    for number in range(epochs):
+        taken = at_validation[max(0, number + 1 - window) : number + 1]
         for name, weight in watcher.validated_weights[number].items():
             close(weight, sum(one[name] for one in taken) / len(taken))  # type: ignore[arg-type]  # sum() may be 0 for mypy
-    assert all(torch.equal(weight, watcher.validated_weights[3][name]) for name, weight in model.state_dict().items())
+    assert all(torch.equal(weight, watcher.validated_weights[-1][name]) for name, weight in model.state_dict().items())
 
 
 @pytest.mark.parametrize("average", ["ema", "last"])
