@@ -13,7 +13,7 @@ from torch import Tensor
 from selfattn.errors import UserError
 from selfattn.integrations.transformers import NAME, Kind, register, watch
 from selfattn.runs.attention_view import AttentionView
-from selfattn.runs.sharing.hub import fetch, is_address
+from selfattn.runs.hub import fetch, is_address
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
