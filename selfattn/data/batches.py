@@ -276,11 +276,11 @@ class _Bounds:
         group: list[int] = []
         source = target = 0
         for index in order:
-            own = lengths[index]
-            longest = max(source, own[0]), max(target, own[1])
+            size = lengths[index]
+            longest = max(source, size[0]), max(target, size[1])
             if group and (len(group) == self.rows or (len(group) + 1) * sum(longest) > self.tokens):
                 yield group
-                group, longest = [], own
+                group, longest = [], size
             group.append(index)
             source, target = longest
         if group:

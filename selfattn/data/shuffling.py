@@ -26,12 +26,12 @@ def repeated(items: Sequence[_Item], count: int, *, start: int, seed: int) -> li
         >>> sorted(repeated("abc", 2, start=0, seed=0) + repeated("abc", 1, start=2, seed=0))
         ['a', 'b', 'c']
     """
-    found: list[_Item] = []
-    while len(found) < count:
-        number, place = divmod(start + len(found), len(items))
+    taken: list[_Item] = []
+    while len(taken) < count:
+        number, place = divmod(start + len(taken), len(items))
         order = torch.randperm(len(items), generator=generator(seed, f"data/lap/{number}")).tolist()
-        found += [items[index] for index in order[place : place + count - len(found)]]
-    return found
+        taken += [items[index] for index in order[place : place + count - len(taken)]]
+    return taken
 
 
 def shuffled(pairs: Sequence[Pair], seed: int, *, start: int = 0) -> Iterator[Pair]:

@@ -139,21 +139,21 @@ class GeneratedSplits(EndlessSplits):
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
         """Make pairs until so many are of the part, or nothing new has come for long."""
         chance = random.Random(seed_for(seed, f"data/{part}/{epoch}"))
-        found: list[Pair] = []
+        pairs: list[Pair] = []
         seen: set[str] = set()
         in_vain = 0
-        while len(found) < count and in_vain < _IN_VAIN:
+        while len(pairs) < count and in_vain < _IN_VAIN:
             pair = self._make(chance)
             in_vain += 1
             # Its text chooses the part: one twentieth each for validation and test.
             place = hashlib.sha256(pair.source.encode()).digest()[0] % 20
             if {0: "test", 1: "valid"}.get(place, "train") == part and (part == "train" or pair.source not in seen):
                 seen.add(pair.source)
-                found.append(pair)
+                pairs.append(pair)
                 in_vain = 0
-        if not found:
+        if not pairs:
             raise UserError(f"{part}: of {_IN_VAIN:,} pairs none falls into this part; let more of them differ")
-        return found
+        return pairs
 
 
 def hold_out(

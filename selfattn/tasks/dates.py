@@ -58,7 +58,7 @@ class DateOptions:
             >>> DateOptions(withhold_years=("2050-2052", "1943")).withheld()
             (1943, 2050, 2051, 2052)
         """
-        found: set[int] = set()
+        chosen: set[int] = set()
         for text in self.withhold_years:
             first, dash, last = text.partition("-")
             last = last if dash else first
@@ -68,8 +68,8 @@ class DateOptions:
                     f"`withhold_years`: {text!r} is no year, or span of years, from 1900 to 2099; "
                     "write them as in 1943,2050-2059"
                 )
-            found.update(years)
-        return tuple(sorted(found))
+            chosen.update(years)
+        return tuple(sorted(chosen))
 
 
 class Dates(Task):
@@ -178,18 +178,18 @@ class Dates(Task):
         from selfattn.data.readers.pair_files import is_book_file
         from selfattn.data.splits import book_split
 
-        own, named = self.options.data, " ".join(map(str, data))
-        if not data or list(own) == [path.resolve() for path in data]:
-            for file, known in zip(own, self._digests, strict=False):
+        files, named = self.options.data, " ".join(map(str, data))
+        if not data or list(files) == [path.resolve() for path in data]:
+            for file, known in zip(files, self._digests, strict=False):
                 if file_sha256(file) != known:
                     raise SettingError(
                         f"{file}: has changed since this run was trained, so its test part is no longer known; "
                         "give another file with `data`"
                     )
-            found = super().held_out()
-            return replace(found, name=named or found.name)
-        found = super().held_out(data, columns)
-        return replace(found, pairs=book_split(found.pairs)[1]) if is_book_file(*data) else found
+            held = super().held_out()
+            return replace(held, name=named or held.name)
+        held = super().held_out(data, columns)
+        return replace(held, pairs=book_split(held.pairs)[1]) if is_book_file(*data) else held
 
 
 if __name__ == "__main__":  # `python -m tasks.dates` is `selfattn train dates`

@@ -169,14 +169,14 @@ class LanguageModel(Task):
         if not data:
             raise SettingError("evaluate: a language model is measured on a text; give one with `data`")
         texts = read_texts(data[0])
-        found = score_texts(run.model, run.tokenizer, texts.lines, context=run.config.max_length)
+        scores = score_texts(run.model, run.tokenizer, texts.lines, context=run.config.max_length)
         return run.about(data[0]) | {
             "items": len(texts.lines),
             "empty_lines": texts.empty,
-            "characters": found.characters,
-            "tokens": found.tokens,
+            "characters": scores.characters,
+            "tokens": scores.tokens,
             "context": run.config.max_length,
-            "metrics": {name: getattr(found, name) for name in ("perplexity", "bits_per_character", "loss")},
+            "metrics": {name: getattr(scores, name) for name in ("perplexity", "bits_per_character", "loss")},
             "unknown_characters": run.unknown(texts.lines).total(),
         }
 

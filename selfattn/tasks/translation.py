@@ -336,8 +336,8 @@ class Translation(Task):
 
         if self._settings.get("kind") == "cldr" or (data and not is_held_out_of(self._settings, data)):
             return super().held_out(data, columns)
-        own = read_again(self._settings)
-        return HeldOut(own.test(None), own.name)
+        corpus = read_again(self._settings)
+        return HeldOut(corpus.test(None), corpus.name)
 
 
 def size_for_sentences(config: ModelConfig) -> ModelConfig:

@@ -37,17 +37,17 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
     folder = Path(directory)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory; name the one that holds the tokenizer")
-    found = [name for name in (char.FILE_NAME, _SUBWORDS, TARGET) if (folder / name).exists()]
-    if not found:
+    kinds = [name for name in (char.FILE_NAME, _SUBWORDS, TARGET) if (folder / name).exists()]
+    if not kinds:
         raise UserError(
             f"{folder}: no tokenizer in it ({char.FILE_NAME}, {_SUBWORDS}, or {SOURCE}/ and {TARGET}/); "
             "name the folder tokenizer/ of a run, or train one"
         )
-    if len(found) > 1:
-        raise UserError(f"{folder}: more than one tokenizer in it ({', '.join(found)}); leave the one that is meant")
-    if found == [char.FILE_NAME]:
+    if len(kinds) > 1:
+        raise UserError(f"{folder}: more than one tokenizer in it ({', '.join(kinds)}); leave the one that is meant")
+    if kinds == [char.FILE_NAME]:
         return char.CharTokenizer.load(folder)
-    if found == [TARGET]:
+    if kinds == [TARGET]:
         return SeparateTokenizer.load(folder)
     from selfattn.tokenizers.subword import SubwordTokenizer  # sentencepiece, which characters do without
 

@@ -57,9 +57,9 @@ class SegmentSampler:
         """Return the beginning and the log probability of every piece of the text that ends at a place."""
         scores = self._score
         first = max(0, end - self._longest)
-        found = [(start, scores[piece]) for start in range(first, end) if (piece := text[start:end]) in scores]
+        pieces = [(start, scores[piece]) for start in range(first, end) if (piece := text[start:end]) in scores]
         # The last character alone comes last, if it is a piece.
-        return found if found and found[-1][0] == end - 1 else [*found, (end - 1, self._unknown)]
+        return pieces if pieces and pieces[-1][0] == end - 1 else [*pieces, (end - 1, self._unknown)]
 
     def _weigh(self, word: str, alpha: float) -> list[list[tuple[int, float]]]:
         """Return for each place of a word which pieces may end there: where each begins, the weight of all ways."""
@@ -73,7 +73,7 @@ class SegmentSampler:
 
     def _walk(self, text: str, random: Random, alpha: float) -> list[str]:
         """Sum over all segmentations of a word forward, then draw one backward (Kudo 2018, section 3.3)."""
-        found: list[str] = []
+        segments: list[str] = []
         for word in _WORD.findall(text):  # no piece reaches over a space, so that words are drawn one by one
             drawn, end = [], len(word)
             ways = self._ways(word, alpha)
@@ -81,8 +81,8 @@ class SegmentSampler:
                 start = random.choices(ways[end], [weight for _, weight in ways[end]])[0][0]
                 drawn.append(word[start:end])
                 end = start
-            found += drawn[::-1]
-        return found
+            segments += drawn[::-1]
+        return segments
 
     def _left_out_merges(self, text: str, random: Random, alpha: float) -> list[str]:
         """Merge the best pair again and again, each with probability 1 - alpha (Provilkov et al. 2020, algorithm 1)."""

@@ -283,20 +283,20 @@ class SubwordTokenizer:
 
     def _located(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """Return each id of ``encode(text)`` with its range of characters."""
-        found: list[tuple[int, tuple[int, int]]] = []
+        located: list[tuple[int, tuple[int, int]]] = []
         for place, part, apart in self._parts(text):
             if apart:
-                found += [(number, (place, place + len(part))) for number in self._apart_ids(part)]
+                located += [(number, (place, place + len(part))) for number in self._apart_ids(part)]
             elif part:
                 processor = self._at_start if place == 0 else self._further_on
                 mapping: dict[str, Any] = processor.encode(part, return_type="offset_mapping")
                 for number, (start, end) in zip(mapping["ids"], mapping["offsets"], strict=True):
                     # Sentencepiece gives the character to its last byte alone.
                     last = start + 1 if self._is_byte[number] else end
-                    found.append((number, (place + start, place + last)))
+                    located.append((number, (place + start, place + last)))
             elif place == 0 and text:
-                found.append((self._space_id, (0, 0)))
-        return found
+                located.append((self._space_id, (0, 0)))
+        return located
 
     def _apart_ids(self, part: str) -> list[int]:
         """Return the ids of a symbol, of U+2581 or of a lone surrogate."""

@@ -125,11 +125,11 @@ def _drawn(texts: Iterable[str], count: int, seed: int) -> list[str]:
 
 def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:
     """Say what sentencepiece means; a complaint that is not known here stays as it is."""
-    if found := re.search(r"Vocabulary size too high .* <= (\d+)", str(error)):
+    if match := re.search(r"Vocabulary size too high .* <= (\d+)", str(error)):
         return UserError(f"subwords: the texts do not give {settings.vocab_size} pieces; ask for a vocabulary of at "
-                         f"most {found[1]}, or give more text")  # fmt: skip
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
-        return UserError(f"subwords: the characters alone need a vocabulary of {found[1]}, more than "
+                         f"most {match[1]}, or give more text")  # fmt: skip
+    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+        return UserError(f"subwords: the characters alone need a vocabulary of {match[1]}, more than "
                          f"{settings.vocab_size}; ask for more, or for a lower character coverage")  # fmt: skip
     if "insert_id(" in str(error):  # a special or a symbol for which there is no room
         least = len(SPECIALS) + len(settings.user_symbols)

@@ -189,7 +189,7 @@ def _corpus(settings: Mapping[str, Any]) -> CorpusFiles | HubCorpus:
     sources = settings["sources"]
     if "hub" in settings:
         source, target = settings["columns"]
-        splits = {part: found["split"] for part, found in sources.items()}
+        splits = {part: source_settings["split"] for part, source_settings in sources.items()}
         return HubCorpus(settings["hub"], settings["config"], (source, target), revision=settings["revision"], **splits)
     columns = chosen_columns(settings["columns"] or ())
     files = {part: tuple(Path(file["path"]) for file in source["files"]) for part, source in sources.items()}

@@ -119,8 +119,8 @@ def _offline_if_out_of_reach(name: str) -> Iterator[None]:
 
 def _wait() -> float:
     """Seconds to wait for a connection: what the user has told `huggingface_hub`, else few."""
-    asked = os.environ.get("HF_HUB_ETAG_TIMEOUT", "")
-    return float(asked) if asked.isdecimal() and int(asked) else _SECONDS
+    seconds = os.environ.get("HF_HUB_ETAG_TIMEOUT", "")
+    return float(seconds) if seconds.isdecimal() and int(seconds) else _SECONDS
 
 
 def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -> PairSource:

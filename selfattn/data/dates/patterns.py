@@ -64,16 +64,16 @@ class PatternPiece:
     @cached_property
     def readings(self) -> dict[str, set[int]]:
         """The values that each text stands for."""
-        found: dict[str, set[int]] = {}
+        values: dict[str, set[int]] = {}
         for value, text in enumerate(self.texts, self.first):
-            found.setdefault(text, set()).add(value)
+            values.setdefault(text, set()).add(value)
         if self.lenient and all(text.isascii() and text.isdecimal() for text in self.texts):
             if self.field == "year":
-                found = {f"{year % 100:02}": {year} for year in TWO_DIGIT_YEARS}
-                found |= {str(year): {year} for year in YEARS}
+                values = {f"{year % 100:02}": {year} for year in TWO_DIGIT_YEARS}
+                values |= {str(year): {year} for year in YEARS}
             elif self.field:
-                found |= {f"{value:0{width}}": {value} for (value,) in found.values() for width in (1, 2)}
-        return found
+                values |= {f"{value:0{width}}": {value} for (value,) in values.values() for width in (1, 2)}
+        return values
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
@@ -166,15 +166,15 @@ class DatePattern:
         without a leading zero, a year with four digits or (by the POSIX pivot) two. ISO alone is read strictly. A
         weekday must be the day's own.
         """
-        found = set()
+        days = set()
         for values in self._splits(text, 0):
             try:
                 day = date(values["year"], values["month"], values["day"])
             except ValueError:  # such as 30 February
                 continue
             if values.get("weekday", day.weekday()) == day.weekday():
-                found.add(day)
-        return found
+                days.add(day)
+        return days
 
     def _splits(self, text: str, number: int) -> list[dict[str, int]]:
         """All the ways to cut `text` into the pieces from `number` on: the value of each field."""

@@ -42,9 +42,9 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
         [('Apr 23, 2114', '2114-04-23'), ('sunday, february 25, 1877', '1877-02-25')]
     """
     names = DateSource(locales).locales
-    known = [one for name in names for one in formats_of(name)]
-    readers = [one._replace(patterns=tuple(map(_with_probe_years, one.patterns))) for one in known]
-    formats = [one for one, plain in zip(readers, known, strict=True) if plain.patterns[0].years == YEARS]
+    known = [form for name in names for form in formats_of(name)]
+    readers = [form._replace(patterns=tuple(map(_with_probe_years, form.patterns))) for form in known]
+    formats = [form for form, plain in zip(readers, known, strict=True) if plain.patterns[0].years == YEARS]
     days = [day for years in (BEFORE, AFTER) for day in days_of(years)]
     return _draw("unseen years", formats, readers, days, count)
 
@@ -68,8 +68,8 @@ def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: in
         >>> [(pair.source, pair.target) for pair in withheld_years("en_US", [1943, 2057], 2)]
         [('tuesday, january 23, 2057', '2057-01-23'), ('Saturday, September 22, 2057', '2057-09-22')]
     """
-    known = [one for name in DateSource(locales).locales for one in formats_of(name)]
-    formats = [one for one in known if one.patterns[0].years == YEARS]
+    known = [form for name in DateSource(locales).locales for form in formats_of(name)]
+    formats = [form for form in known if form.patterns[0].years == YEARS]
     days = [day for year in sorted(set(years)) for day in days_of(range(year, year + 1))]
     if not days:
         raise ValueError("withheld_years: expected at least one year")
@@ -98,10 +98,10 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
         [('mon, 10/16/2079', '2079-10-16'), ('7/27/1938 ad', '1938-07-27')]
     """
     names = DateSource(locales).locales
-    formats = [one for name in names for one in _new_formats(name)]
+    formats = [form for name in names for form in _new_formats(name)]
     if not formats:
         raise UserError(f"no unseen formats: CLDR has no further date formats for {', '.join(names)}; add a locale")
-    readers = [one for name in names for one in formats_of(name)] + formats
+    readers = [form for name in names for form in formats_of(name)] + formats
     return _draw("unseen formats", formats, readers, split_days()["test"], count)
 
 
@@ -109,7 +109,7 @@ def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
 def _new_formats(name: str) -> tuple[DateFormat, ...]:
     locale = find_locale(name)
     seen = {_written(pattern) for patterns in date_patterns(name).values() for pattern in patterns}
-    found = []
+    forms = []
     for skeleton, text in sorted(locale.datetime_skeletons.items()):
         if not {"y", "M", "d"} <= set(skeleton) <= _FIELDS:
             continue
@@ -119,8 +119,8 @@ def _new_formats(name: str) -> tuple[DateFormat, ...]:
             continue
         if _written(plain) not in seen:
             seen.add(_written(plain))
-            found.append(DateFormat(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
-    return tuple(found)
+            forms.append(DateFormat(f"{name} {skeleton}", name, tuple(casings(plain, locale.language))))
+    return tuple(forms)
 
 
 def _written(pattern: DatePattern) -> tuple[str, ...]:
@@ -138,11 +138,11 @@ def _draw(
 ) -> list[Pair]:
     """Draw a format, one of its patterns, and a day for each pair, by a hash of its number."""
     # As in training: what can be read as several days in the chosen locales carries its locale in front.
-    readers = Readers(known) if len({one.locale for one in formats}) > 1 else None
+    readers = Readers(known) if len({form.locale for form in formats}) > 1 else None
     pairs = []
     for index in indices(count):
         digest = hashlib.sha256(f"{name}/{index}".encode()).digest()
         kind, choice, number = struct.unpack(">3Q", digest[:24])
-        one = formats[kind % len(formats)]
-        pairs.append(write_pair(one, one.patterns[choice % len(one.patterns)], days[number % len(days)], readers))
+        form = formats[kind % len(formats)]
+        pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
     return pairs

@@ -48,10 +48,10 @@ def days_of(years: range) -> list[date]:
 @lru_cache(maxsize=1)
 def split_days() -> dict[Split, tuple[date, ...]]:
     """Return the days of the years 1900 to 2099 that belong to each part."""
-    found: dict[Split, list[date]] = {"train": [], "valid": [], "test": []}
+    parts: dict[Split, list[date]] = {"train": [], "valid": [], "test": []}
     for day in days_of(YEARS):
-        found[split_of(day)].append(day)
-    return {split: tuple(some) for split, some in found.items()}
+        parts[split_of(day)].append(day)
+    return {split: tuple(some) for split, some in parts.items()}
 
 
 class DateFormat(NamedTuple):
@@ -82,7 +82,7 @@ class Readers:
 
     def __init__(self, formats: Iterable[DateFormat]) -> None:
         self._by_shape: dict[str, list[DatePattern]] = {}
-        patterns = dict.fromkeys(pattern for one in formats for pattern in one.patterns)
+        patterns = dict.fromkeys(pattern for date_format in formats for pattern in date_format.patterns)
         for pattern in patterns:  # equal texts have equal shapes, so no other pattern can read them
             for form in pattern.shapes():
                 self._by_shape.setdefault(form, []).append(pattern)

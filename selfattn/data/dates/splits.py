@@ -50,13 +50,13 @@ class EmbeddedDates(EndlessSplits):
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
         """Dates of years, and in formats, that training never shows."""
-        found: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, _PROBES)}
+        probes: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, _PROBES)}
         if self.withheld:
-            found["withheld years"] = withheld_years(self.locales, self.withheld, _PROBES)
+            probes["withheld years"] = withheld_years(self.locales, self.withheld, _PROBES)
         try:
-            return found | {"unseen formats": unseen_formats(self.locales, _PROBES)}
+            return probes | {"unseen formats": unseen_formats(self.locales, _PROBES)}
         except UserError:  # CLDR has no further formats for these locales
-            return found
+            return probes
 
 
 class FileDates(Splits):
