@@ -69,32 +69,6 @@ def test_a_name_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) ->
     done.set()
 
 
-def test_packets_that_are_dropped() -> None:
-    """A full queue of connections lets further ones wait, as a firewall does that drops them."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, socket.socket() as first, socket.socket() as more:
-        for one in (first, more):
-            one.setblocking(False)
-            one.connect_ex(server.getsockname())
-        if is_reachable(url_of(server), seconds=0.2):
-            pytest.skip("this system takes more connections than it was told to")
-
-
-def test_an_address_that_does_not_work_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, silent: str) -> None:
-    port = int(silent.rpartition(":")[2])
-    stream = (socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
-    dead = [
-        (socket.AF_INET, *stream, ("255.255.255.255", port)),  # not allowed
-        (socket.AF_INET, *stream, ("127.0.0.1", 9)),
-        (socket.AF_INET6, *stream, ("2001:db8::1", port, 0, 0)),  # leads nowhere
-        (12345, *stream, ("nowhere", port)),  # a family that there is not
-    ]
-    found = dead
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **options: found)
-    assert not is_reachable("https://huggingface.co", seconds=0.2)
-    found = [*dead, (socket.AF_INET, *stream, ("127.0.0.1", port))]
-    assert is_reachable("https://huggingface.co", seconds=LONG)
-
-
 @pytest.mark.parametrize("scheme", ["http://", ""])
 def test_a_proxy_is_asked_in_its_place(monkeypatch: pytest.MonkeyPatch, silent: str, closed: str, scheme: str) -> None:
     def through(proxy: str) -> str:

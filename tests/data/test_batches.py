@@ -51,12 +51,6 @@ def test_a_batch_by_hand() -> None:
     assert {t.dtype for t in (batch.source_mask, batch.target_mask)} == {torch.bool}
 
 
-def test_a_padding_id_inside_a_text_is_no_padding() -> None:
-    batch = collate([Example([PAD, 7], [PAD, 2])], PAD, BOS, [0])
-    assert batch.source_mask.all()
-    assert batch.target_mask.all()
-
-
 def test_moving_a_batch_moves_every_tensor() -> None:
     moved = collate(lengths((3, 2), (1, 5)), PAD, BOS, [4, 2]).to("meta")
     tensors = [moved.source, moved.source_mask, moved.target_in, moved.target_out, moved.target_mask]
@@ -78,11 +72,6 @@ def test_a_language_model_has_no_source() -> None:
     assert batch.source.shape == batch.source_mask.shape == (2, 0)
     assert (batch.source.dtype, batch.source_mask.dtype) == (torch.int64, torch.bool)
     assert batch.target_in.tolist() == [[BOS, 5], [BOS, PAD]]
-
-
-def test_without_a_generator_the_order_is_kept() -> None:
-    examples = lengths((9, 2), (1, 2), (5, 2), (2, 2), (7, 2))
-    assert [batch.indices for batch in deal(examples, None, batch_size=2)] == [[0, 1], [2, 3], [4]]
 
 
 def test_the_token_bound_counts_padding_on_both_sides() -> None:
@@ -118,24 +107,6 @@ def test_the_order_depends_on_the_seed_alone() -> None:
     torch.manual_seed(2)  # the global generator has no say
     assert order(3) == first
     assert order(4) != first
-
-
-def test_epochs_of_one_generator_differ() -> None:
-    examples = lengths(*[(3, 2)] * 50)
-    generator = torch.Generator().manual_seed(0)
-    epochs = [
-        [
-            batch.indices
-            for batch in batches(examples, batch_size=8, max_tokens=None, pad_id=PAD, bos_id=BOS, generator=generator)
-        ]
-        for _ in range(2)
-    ]
-    assert epochs[0] != epochs[1]
-
-
-def test_no_examples_make_no_batches() -> None:
-    assert deal([], batch_size=4) == []
-    assert deal([], None, max_tokens=4) == []
 
 
 @pytest.mark.parametrize("bounds", [{}, {"batch_size": 0}, {"max_tokens": -1}, {"batch_size": 4, "max_tokens": 0}])

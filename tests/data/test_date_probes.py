@@ -50,13 +50,6 @@ def test_withheld_years_are_in_no_part_and_make_up_a_probe() -> None:
     assert splits.settings["withheld_years"] == [*WITHHELD]
 
 
-def test_without_the_option_nothing_changes() -> None:
-    plain = EmbeddedDates(("en_US",), 0)
-    assert plain.settings == {"kind": "embedded", "locales": ["en_US"]}
-    assert list(plain.train(0, 9)) == DateSource("en_US", seed=0).pairs(9)
-    assert "withheld years" not in plain.probes()
-
-
 def test_some_year_of_two_digits_must_be_left() -> None:
     with pytest.raises(UserError, match="no year from 1969 to 2068 is left"):
         DateSource("en_US", without=range(1969, 2069))
@@ -111,13 +104,6 @@ def test_formats_are_none_of_training_and_days_are_those_of_the_test() -> None:
         "upper" if pair.source.isupper() else "lower" if pair.source.islower() else "as is" for pair in pairs
     )
     assert set(cases) == {"upper", "lower", "as is"}
-
-
-def test_bad_input_is_said_in_a_line() -> None:
-    with pytest.raises(UserError, match="unknown locale 'en_UX'"):
-        unseen_years("en_UX", 1)
-    with pytest.raises(ValueError, match="must not be negative, got -1"):
-        unseen_formats("en_US", -1)
 
 
 def test_a_locale_without_further_formats_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

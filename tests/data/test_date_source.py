@@ -60,15 +60,6 @@ def test_two_digit_years_stay_in_their_window_and_others_do_not() -> None:
     assert years["en_US long"] == set(YEARS)
 
 
-def test_the_same_index_gives_the_same_pair() -> None:
-    source = DateSource(("en_US", "ko_KR"), seed=7)
-    pairs = source.pairs(50)
-    assert DateSource(("en_US", "ko_KR"), seed=7).pairs(20, start=30) == pairs[30:]
-    assert source.pairs(1, start=10**12) == source.pairs(1, start=10**12)
-    assert source.pairs(0) == []
-    assert DateSource(("en_US", "ko_KR"), seed=8).pairs(50) != pairs
-
-
 def test_the_pairs_do_not_depend_on_the_process() -> None:
     code = "from selfattn.data.dates.source import DateSource; print(DateSource(['en_US', 'ja_JP']).pairs(30))"
     outputs = {
@@ -104,14 +95,6 @@ def test_pairs_that_must_never_change() -> None:
     ]
 
 
-def test_days_are_dealt_once() -> None:
-    day, parts = date(YEARS.start, 1, 1), Counter[str]()
-    while day.year in YEARS:
-        parts[split_of(day)] += 1
-        day += timedelta(days=1)
-    assert parts == {"train": 65_697, "valid": 3_698, "test": 3_654}
-
-
 def test_no_day_and_no_text_is_in_two_parts() -> None:
     parts = [DateSource(MIXED, split=split).pairs(6000) for split in ("train", "valid", "test")]
     for part, split in zip(parts, ("train", "valid", "test"), strict=True):
@@ -119,12 +102,6 @@ def test_no_day_and_no_text_is_in_two_parts() -> None:
     for field in ("source", "target"):
         texts = [{getattr(pair, field) for pair in part} for part in parts]
         assert len(set.union(*texts)) == sum(map(len, texts))
-
-
-def test_the_deal_does_not_depend_on_the_seed() -> None:
-    train = {pair.target for pair in DateSource(seed=1).pairs(20_000)}
-    test = {pair.target for pair in DateSource(seed=2, split="test").pairs(20_000)}
-    assert train.isdisjoint(test)
 
 
 def test_locales_and_formats_weigh_the_same() -> None:

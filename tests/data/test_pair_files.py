@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -23,46 +22,6 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("date.txt", BOOK),
-        ("date", BOOK.replace(b"\n", b"\r\n")),
-        ("date.txt", BOOK.removesuffix(b"\n")),
-        ("date.txt", b"\xef\xbb\xbf" + BOOK),
-        ("pairs.tsv", b"september 27, 1994\t1994-09-27\n2/10/93\t1993-02-10\n"),
-        ("pairs.txt", b"september 27, 1994\t1994-09-27\r\n2/10/93\t1993-02-10\r\n"),
-        (
-            "pairs.jsonl",
-            b'{"source": "september 27, 1994", "target": "1994-09-27"}\n'
-            b'{"target": "1993-02-10", "source": "2/10/93", "id": 7}',
-        ),
-        (
-            "pairs.txt",
-            b'{"source":"september 27, 1994","target":"1994-09-27"}\n{"source":"2/10/93","target":"1993-02-10"}\n',
-        ),
-    ],
-)
-def test_every_format_gives_the_same_pairs(tmp_path: Path, name: str, content: bytes, ending: str) -> None:
-    path = write(tmp_path / (name + ending), content)
-    assert read_pairs(path) == BOOK_PAIRS
-    assert read_pairs(str(path)) == BOOK_PAIRS
-
-
-def test_chosen_columns_and_parallel_files_give_the_same_pairs(tmp_path: Path) -> None:
-    source = write(tmp_path / "a.en.gz", "".join(pair.source + "\n" for pair in BOOK_PAIRS).encode())
-    target = write(tmp_path / "a.iso", "".join(pair.target + "\n" for pair in BOOK_PAIRS).encode())
-    sides = source, target
-    assert read_pairs(*sides) == BOOK_PAIRS
-    table = write(tmp_path / "a.csv", b'iso,by,en\n1994-09-27,me,"september 27, 1994"\n1993-02-10,you,2/10/93\n')
-    assert read_pairs(table, columns=("en", "iso")) == BOOK_PAIRS
-    nested = "".join(json.dumps({"translation": {"en": pair.source, "iso": pair.target}}) + "\n" for pair in BOOK_PAIRS)
-    assert read_pairs(write(tmp_path / "a.jsonl.gz", nested.encode()), columns=("en", "iso")) == BOOK_PAIRS
-    with pytest.raises(UserError, match="two parallel files have none; leave it out"):
-        read_pairs(*sides, columns=("en", "iso"))
-
-
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
@@ -78,12 +37,6 @@ def test_bad_parallel_files(tmp_path: Path, source: bytes, target: bytes, messag
         read_pairs(write(tmp_path / "a.en", source), write(tmp_path / "a.de", target))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_neither_one_nor_two_files() -> None:
-    for count in (0, 3):
-        with pytest.raises(UserError, match=f"two parallel files or one file of pairs, got {count}"):
-            read_pairs(*["a"] * count)
 
 
 def test_the_sum_file_of_the_book_has_its_target_padded(tmp_path: Path) -> None:
@@ -107,32 +60,11 @@ def test_the_text_of_a_tsv_is_kept_as_it_is(tmp_path: Path) -> None:
         ("blank.txt", b"\n \n", "blank.txt: neither TSV, CSV, JSON lines nor input_target"),
         ("blank.tsv", b"\n \n", "blank.tsv: 1 column(s) a line"),
         ("head.csv", b"source,target\n", "head.csv: no pairs in it"),
-        (
-            "pairs.csv",
-            b"en,ko\na,b\n",
-            "pairs.csv:1: no columns 'source' and 'target'; choose two of en, ko with `col",
-        ),
-        ("pairs.csv", b'source,target\na,"b\n', "pairs.csv:2: unexpected end of data"),
         ("date.txt", BOOK + b"3/4/05 2005-03-04\n", "date.txt:3: no separator (_) between input and target"),
         ("date.txt", BOOK + b"\n", "date.txt:3: the source is empty"),
         ("date.txt", b"   _1994-09-27\n", "date.txt:1: the source is empty"),
         ("date.txt", BOOK + b"3/4/05  _\n", "date.txt:3: the target is empty"),
         ("date.txt", b"a_b\n\xff_c\n", "date.txt:2: not valid UTF-8 in the source; save"),
-        ("pairs.tsv", b"a\tb\nc\n", "pairs.tsv:2: 1 column(s), not 2"),
-        ("pairs.tsv", b"a\tb\tc\nd\te\n", "pairs.tsv:2: 2 column(s), not 3"),
-        ("pairs.tsv", b"a\n", "pairs.tsv: 1 column(s) a line, so there is no column 2"),
-        ("pairs.tsv", b"a\t \n", "pairs.tsv:1: the target is empty"),
-        ("pairs.tsv.gz", b"a\tb\n\n", "pairs.tsv.gz:2: the source is empty"),
-        ("pairs.jsonl", b"{\n", "pairs.jsonl:1: not valid JSON"),
-        ("pairs.jsonl", b"[" * 100_000, "pairs.jsonl:1: not valid JSON (nested too deep)"),
-        ("pairs.jsonl", b'["a", "b"]\n', "pairs.jsonl:1: not a JSON object"),
-        (
-            "pairs.jsonl",
-            b'{"source": "a", "target": "b"}\n{"source": "a"}\n',
-            "pairs.jsonl:2: no 'source' and 'target'",
-        ),
-        ("pairs.jsonl", b'{"source": "a", "target": 5}\n', "pairs.jsonl:1: not two texts"),
-        ("pairs.jsonl", b'{"source": "", "target": "b"}\n', "pairs.jsonl:1: the source is empty"),
     ],
 )
 def test_bad_content_is_one_line_with_file_and_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -156,7 +88,6 @@ def test_missing_files_and_directories(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damaged",
     [
-        b"plain text",
         gzip.compress(BOOK, mtime=0)[:-4],
         gzip.compress(BOOK, mtime=0)[:20] + b"\0" * 20,
         gzip.compress(BOOK, mtime=0) + b"x",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.data.readers.lines import count_lines, file_sha256, lines_of
+from selfattn.data.readers.lines import file_sha256, lines_of
 from selfattn.data.readers.records import BadRecord, RawPair, file_records
 from selfattn.errors import UserError
 
@@ -116,11 +116,6 @@ def test_an_open_quote_does_not_swallow_the_file(tmp_path: Path) -> None:
     assert records[-1] == RawPair(10_003, "last", "one")
 
 
-def test_blank_lines_are_rows_without_text(tmp_path: Path) -> None:
-    for name, content in (("a.tsv", "a\tb\n\nc\td\n"), ("a.jsonl", '{"source":"a","target":"b"}\n\n'), ("b.csv", "\n")):
-        assert RawPair(1 if name == "b.csv" else 2, "", "") in list(file_records((write(tmp_path / name, content),)))
-
-
 def test_blank_lines_alone_are_rows_without_text(tmp_path: Path) -> None:
     assert list(file_records((write(tmp_path / "a.tsv", "\n" * 3),))) == [RawPair(n, "", "") for n in (1, 2, 3)]
     later = list(file_records((write(tmp_path / "a.tsv", "\n" * 500 + "a\tb\n"),)))
@@ -188,10 +183,3 @@ def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
         one_line(error)
     with pytest.raises(UserError, match="no such file"):
         file_sha256(tmp_path / "none")
-
-
-@pytest.mark.parametrize("content", ["a", "a\n", "a\nb", "a\r\n\r\n", "\n", "\n\na"])
-def test_lines_are_counted_as_they_are_read(tmp_path: Path, content: str) -> None:
-    path = write(tmp_path / "a.gz", content)
-    assert count_lines(path) == len(list(lines_of(path)))
-    assert b"\n".join(lines_of(path)).decode() == content.replace("\r", "").removesuffix("\n")

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from selfattn.data.batches import Batch, batches, padding_of, stream_batches
-from selfattn.data.examples import Example, encode_stream
+from selfattn.data.examples import Example
 from selfattn.data.pairs import Pair
 from selfattn.data.shuffling import permuted, shuffled
-from selfattn.tokenizers.char import CharTokenizer
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -49,15 +48,6 @@ def test_every_example_comes_once_and_no_batch_exceeds_its_bounds() -> None:
         assert max(batch.indices) // 211 == min(batch.indices) // 211  # of one window
 
 
-def test_the_order_is_the_seeds() -> None:
-    options = {"batch_size": None, "max_tokens": 300, "buffer": 97, "pad_id": PAD, "bos_id": BOS}
-    first, same, other = (
-        order(stream_batches(examples(503), **options, generator=chance(seed)))  # type: ignore[arg-type]  # options of several types
-        for seed in (1, 1, 2)
-    )
-    assert first == same != other
-
-
 def test_without_a_generator_the_batches_are_those_of_a_list() -> None:
     for bounds in ((7, None), (None, 200), (5, 150)):
         options = {"batch_size": bounds[0], "max_tokens": bounds[1], "pad_id": PAD, "bos_id": BOS, "generator": None}
@@ -84,15 +74,6 @@ def test_no_more_than_the_window_is_read_ahead(seed: int | None) -> None:
         dealt += len(batch.indices)
         if dealt > 2000:
             break
-
-
-def test_a_window_smaller_than_a_batch_loses_nothing() -> None:
-    for generator in (None, chance()):
-        stream = order(
-            stream_batches(examples(29), batch_size=8, buffer=3, pad_id=PAD, bos_id=BOS, generator=generator)
-        )
-        assert sorted(index for batch in stream for index in batch) == list(range(29))
-    assert not list(stream_batches(iter(()), batch_size=8, pad_id=PAD, bos_id=BOS, generator=None))
 
 
 def padding_share(some: Iterator[Batch]) -> float:
@@ -123,14 +104,6 @@ def test_sorting_within_windows_saves_padding() -> None:
 def test_bad_bounds(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         stream_batches([], pad_id=PAD, bos_id=BOS, generator=None, **options)  # type: ignore[arg-type]  # options of several types
-
-
-def test_pairs_are_encoded_as_they_come() -> None:
-    def endless() -> Iterator[Pair]:
-        while True:
-            yield Pair("ab", "b")
-
-    assert next(encode_stream(endless(), CharTokenizer("ab"))) == Example([4, 5, EOS], [5, EOS])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 65, 1009])

@@ -36,7 +36,7 @@ def lines(count: int, start: int = 0) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    for part, pairs in (("train", lines(300)), ("valid", lines(30, 50_000)), ("test", lines(30, 70_001))):
+    for part, pairs in (("train", lines(150)), ("valid", lines(10, 50_000)), ("test", lines(10, 70_001))):
         (folder / f"{part}.en").write_text("".join(source + "\n" for source, _ in pairs))
         (folder / f"{part}.de").write_text("".join(target + "\n" for _, target in pairs))
         (folder / f"{part}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
@@ -75,15 +75,9 @@ def test_phrases_need_no_download(tmp_path: Path) -> None:
     assert view.source_tokens == (*sources[0], "<eos>")
 
 
-def test_any_two_locales(tmp_path: Path) -> None:
-    run = train(tmp_path / "run", source="ru", target="ar")
-    assert run.config.data["target_language"] == "ar"
-    with pytest.raises(UserError, match="unknown locale 'xx'"):
-        train(tmp_path / "no", source="xx")
-
-
-@pytest.mark.parametrize("suffixes", [("en", "de"), ("tsv",), ("jsonl.gz",)])
-@pytest.mark.parametrize("tokenizer", ["bpe", "unigram", "characters"])
+@pytest.mark.parametrize(
+    ("suffixes", "tokenizer"), [(("en", "de"), "bpe"), (("tsv",), "unigram"), (("jsonl.gz",), "characters")]
+)
 def test_files_of_every_kind(tmp_path: Path, files: Path, suffixes: tuple[str, ...], tokenizer: Any) -> None:
     columns = ("en", "de") if suffixes == ("jsonl.gz",) else ()
     run = train(
@@ -133,7 +127,7 @@ def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 6]
     assert run.config.data["streaming"] is True
-    assert evaluate_run(run)["items"] == 30
+    assert evaluate_run(run)["items"] == 10
 
 
 def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
@@ -153,12 +147,12 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     done = cli("evaluate", out, "--data", files / "test.en", files / "test.de", "--json", "--beam", 2)
     assert done.code == 0
     found = json.loads(done.out)
-    assert (found["items"], found["beam"]) == (30, 2)
+    assert (found["items"], found["beam"]) == (10, 2)
     assert set(found["metrics"]) >= {"bleu", "bleu_lowercased_tokenised", "chrf", "ter", "exact_match"}
     assert "tok:13a" in found["signatures"]["bleu"]
     assert "bleu" in cli("evaluate", out, "--data", files / "test.en", files / "test.de").out
     assert cli("evaluate", out).out == cli("evaluate", out, "--data", files / "test.en", files / "test.de").out.replace(
-        ": 30 items", ", test part: 30 items"
+        ": 10 items", ", test part: 10 items"
     )
     predicted = cli("predict", out, "--beam", 2, "--n-best", 2, stdin="1 2 3\n4 5\n")
     assert [line.split("\t")[0] for line in predicted.out.splitlines()] == ["1", "1", "2", "2"]
@@ -166,8 +160,7 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     (files / "short.de").write_text("eins\n")
     bad = cli("evaluate", out, "--data", files / "test.en", files / "short.de")
     assert (bad.code, bad.err.count("\n")) == (2, 1)
-    assert "30" in bad.err
-    assert "1" in bad.err
+    assert "10 lines" in bad.err
 
 
 def test_alignment_against_gold_words(cli: Cli, tmp_path: Path, files: Path) -> None:
@@ -183,7 +176,9 @@ def test_alignment_against_gold_words(cli: Cli, tmp_path: Path, files: Path) -> 
 
 
 def test_a_comparison_on_phrases(tmp_path: Path) -> None:
-    record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=40, **TINY)
+    record, files = compare(
+        "translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"items_per_epoch": 64}
+    )
     assert [model.name for model in record.models] == ["rnn-attention", "transformer"]
     assert record.matching.budget == "parameters"
     counts = [model.parameters_non_embedding or 0 for model in record.models]
@@ -207,15 +202,15 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
         sentences=tmp_path / "sentences",
         base=1,
         out=tmp_path / "out", **parts(files, "en", "de"), target="de", seeds=2, vocab_size=300, **ALL,
-        set=settings, apart=True, match=None, beam=2, quick=True,
+        set=settings, apart=True, match=None, beam=2, quick=True, items_per_epoch=100,
     )  # fmt: skip
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
-    assert record.test_items == 30
+    assert record.test_items == 10
     assert "bleu_lowercased_tokenised" in record.models[0].metrics
     assert {pair.metric for pair in record.pairs} == {"bleu", "chrf"}
     (length,) = [group for group in record.buckets if group.name == "length"]
-    assert (length.metric, length.kind, sum(part.items for part in length.buckets)) == ("bleu", "points", 30)
+    assert (length.metric, length.kind, sum(part.items for part in length.buckets)) == ("bleu", "points", 10)
     for model in record.models:
         assert model.alignment is not None
         assert all(0 <= (head.aer or 0) <= 1 for head in model.alignment.heads)

@@ -1,24 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from selfattn.errors import UserError
 from selfattn.tokenizers.char import CharTokenizer
-from selfattn.tokenizers.protocol import Tokenizer
-
-
-def test_specials_come_first_and_characters_follow_their_code_points() -> None:
-    tokenizer: Tokenizer = CharTokenizer.train(["ba", "é b"])
-    assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unk_id) == (0, 1, 2, 3)
-    assert tokenizer.encode(" abé") == [4, 5, 6, 7]
-    assert len(tokenizer) == 8
-
-
-def test_the_order_of_the_texts_does_not_matter() -> None:
-    assert CharTokenizer.train(["ab", "c"]).characters == CharTokenizer.train(["c", "ba", "ab"]).characters
 
 
 def test_encode_adds_no_specials_and_decode_drops_them() -> None:
@@ -28,12 +15,6 @@ def test_encode_adds_no_specials_and_decode_drops_them() -> None:
     assert tokenizer.decode([tokenizer.bos_id, *ids, tokenizer.eos_id, tokenizer.pad_id]) == "cab"
     assert tokenizer.encode("") == []
     assert tokenizer.decode([]) == ""
-
-
-def test_text_that_spells_a_special_stays_text() -> None:
-    tokenizer = CharTokenizer("<eos>")
-    assert tokenizer.decode(tokenizer.encode("<eos>")) == "<eos>"
-    assert tokenizer.eos_id not in tokenizer.encode("<eos>")
 
 
 def test_unknown_characters_are_unk_and_counted() -> None:
@@ -84,12 +65,6 @@ def test_a_failing_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert CharTokenizer.load(tmp_path).characters == "ab"
 
 
-def test_loading_where_nothing_is(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"char\.json: no such file; restore the file") as error:
-        CharTokenizer.load(tmp_path / "nowhere")
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -112,9 +87,3 @@ def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, content: bytes)
         CharTokenizer.load(tmp_path)
     assert str(error.value).startswith(f"{tmp_path / 'char.json'}:")
     assert "\n" not in str(error.value)
-
-
-def test_what_is_saved_is_plain_json(tmp_path: Path) -> None:
-    CharTokenizer("b월").save(tmp_path)
-    record = json.loads((tmp_path / "char.json").read_text(encoding="utf-8"))
-    assert record == {"tokenizer": "char", "version": 1, "characters": "b월"}

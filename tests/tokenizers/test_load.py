@@ -74,19 +74,6 @@ def test_where_no_tokenizer_is(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
-def test_where_more_than_one_is(tmp_path: Path) -> None:
-    CharTokenizer("a").save(tmp_path)
-    subwords().save(tmp_path)
-    with pytest.raises(UserError, match=r"more than one tokenizer in it \(char\.json, subword\.json\)"):
-        load_tokenizer(tmp_path)
-
-
-def test_half_of_a_separate_tokenizer(tmp_path: Path) -> None:
-    CharTokenizer("a").save(tmp_path / "target")
-    with pytest.raises(UserError, match="source: no such directory"):
-        load_tokenizer(tmp_path)
-
-
 def test_each_side_has_ids_of_its_own() -> None:
     tokenizer = SeparateTokenizer(CharTokenizer("ab"), CharTokenizer("bxyz"))
     assert (len(tokenizer.source), len(tokenizer)) == (6, 8)
