@@ -14,7 +14,7 @@ from selfattn.claims.rules import contrast, estimate_over_seeds, minus, share_er
 from selfattn.report.blocks import Block, Spot
 from selfattn.results.claims import Contrast, Need, Trial
 from selfattn.results.quality import Estimate
-from selfattn.words.catalogue import own_words
+from selfattn.words.catalogue import read_words
 from selfattn.words.messages import Message
 
 WORDS = resources.files("selfattn.claims") / "words"
@@ -194,4 +194,4 @@ class Claim(ABC):
 
 @cache
 def _catalogues(module: str) -> dict[str, dict[str, str]]:
-    return own_words(WORDS, module)
+    return read_words(WORDS, module)

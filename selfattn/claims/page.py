@@ -38,15 +38,15 @@ from selfattn.report.render.markdown import markdown_of
 from selfattn.report.render.terminal import print_blocks
 from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
-from selfattn.words.catalogue import SOURCE, own_words
-from selfattn.words.messages import Message, Said
+from selfattn.words.catalogue import SOURCE, read_words
+from selfattn.words.messages import Message, TextLike
 
 FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold")
 
 
 def words(key: str, **values: str | int | Message) -> Message:
     """Say something of the page in every language."""
-    return Message(key, values, {lang: texts[key] for lang, texts in own_words(WORDS, "page").items()})
+    return Message(key, values, {lang: texts[key] for lang, texts in read_words(WORDS, "page").items()})
 
 
 @dataclass(frozen=True)
@@ -172,12 +172,12 @@ class _Shown:
         self.number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{self.number}. {{sentence}}"})
 
-    def rules(self) -> Iterator[tuple[Said, Cell]]:
+    def rules(self) -> Iterator[tuple[TextLike, Cell]]:
         """The rule in the words of now, and in those that the run recorded where they were others."""
         then, now = {lang: said["rule"] for lang, said in self.result.words.items()}, self.claim.say("rule")
         yield words("fact.rule"), now
         if now.say(SOURCE) != then[SOURCE]:
-            yield words("fact.rule.then"), Message("", own=then)
+            yield words("fact.rule.then"), Message("", texts=then)
 
     @property
     def verdict(self) -> Message:
@@ -188,7 +188,7 @@ class _Shown:
     def row(self) -> Row:
         """The claim's line of the first screen."""
         judgement = self.result.judgement
-        decides: Said = self.decides(judgement) if judgement else (self.result.failed or ("",))[0]
+        decides: TextLike = self.decides(judgement) if judgement else (self.result.failed or ("",))[0]
         return Row((Linked(self.sentence, self.result.name), self.verdict, decides))
 
     def decides(self, judgement: Judgement) -> Message:
@@ -214,7 +214,7 @@ class _Shown:
         result, judgement, say = self.result, self.result.judgement, self.claim.say
         yield Heading(self.verdict, aside=self.decides(judgement) if judgement else "")
         yield Paragraph(say("explanation"))
-        facts: list[tuple[Said, Cell]] = [
+        facts: list[tuple[TextLike, Cell]] = [
             (words("fact.source"), result.source),
             (words("fact.varied"), say("varied")),
             (words("fact.held"), say("held")),

@@ -24,14 +24,14 @@ from selfattn.report.drawing.scale import Scale
 from selfattn.results.attention import AttentionExample
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import Record
-from selfattn.words.messages import Message, Said, message
+from selfattn.words.messages import Message, TextLike, message
 
 
 class Section(Protocol):
     """A part of the report. `after` may name another section's key; without it the section stands at the end."""
 
     @property
-    def title(self) -> Said:
+    def title(self) -> TextLike:
         """The heading."""
 
     def blocks(self, record: Record) -> Sequence[Block]:
@@ -52,7 +52,7 @@ class Paragraph:
     """
 
     def __init__(
-        self, *sentences: Said | None, note: bool = False, code: str = "", link: tuple[Said, str] | None = None
+        self, *sentences: TextLike | None, note: bool = False, code: str = "", link: tuple[TextLike, str] | None = None
     ) -> None:
         self.sentences = tuple(sentence for sentence in sentences if sentence)
         self.note, self.code, self.link = note, code, link
@@ -62,16 +62,16 @@ class Paragraph:
 class Heading:
     """A heading below that of the section, with its identifier and smaller text beside it."""
 
-    text: Said
+    text: TextLike
     id: str = ""
-    aside: Said = ""
+    aside: TextLike = ""
 
 
 @dataclass(frozen=True)
 class Items:
     """A list; `note` is small print."""
 
-    items: tuple[Said, ...]
+    items: tuple[TextLike, ...]
     note: bool = False
 
 
@@ -79,7 +79,7 @@ class Items:
 class Facts:
     """Names with their values; `wide` values are sentences."""
 
-    facts: tuple[tuple[Said, Cell], ...]
+    facts: tuple[tuple[TextLike, Cell], ...]
     wide: bool = False
 
 
@@ -89,14 +89,14 @@ class Code:
 
     text: str
     id: str
-    name: Said
+    name: TextLike
 
 
 @dataclass(frozen=True)
 class Folded:
     """Blocks that a reader of the page unfolds, with an identifier."""
 
-    title: Said
+    title: TextLike
     id: str
     blocks: tuple[Block, ...]
 
@@ -147,9 +147,9 @@ class Styled:
         quoted: whether the text is data, in whatever script and direction.
     """
 
-    text: Said
-    small: Said = ""
-    note: Said = ""
+    text: TextLike
+    small: TextLike = ""
+    note: TextLike = ""
     strong: bool = False
     quoted: bool = False
 
@@ -163,7 +163,7 @@ def quality_cell(estimate: Estimate | None, kind: Unit = "share") -> Styled:
 class Linked:
     """Text that leads to the heading of an identifier, where the page can."""
 
-    text: Said
+    text: TextLike
     id: str
 
 
@@ -187,7 +187,7 @@ class MarkedAnswer:
         return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
-Cell = Said | Styled | Linked | Strip | MarkedAnswer
+Cell = TextLike | Styled | Linked | Strip | MarkedAnswer
 
 
 @dataclass(frozen=True)
@@ -203,11 +203,11 @@ class Column:
         axis: of the strips in this column, drawn in place of the head.
     """
 
-    head: Said
+    head: TextLike
     numeric: bool = True
     model: bool = False
-    small: Said = ""
-    label: Said = ""
+    small: TextLike = ""
+    label: TextLike = ""
     axis: Scale | None = None
 
 
@@ -240,7 +240,9 @@ class Table:
     shown: int = 100_000
 
 
-def model_table(name: str, heads: Iterable[Said], rows: Iterable[tuple[str, Iterable[Cell]]], words: int = 0) -> Table:
+def model_table(
+    name: str, heads: Iterable[TextLike], rows: Iterable[tuple[str, Iterable[Cell]]], words: int = 0
+) -> Table:
     """Return a table with a row for each model.
 
     Args:
@@ -279,7 +281,7 @@ class ChartLine:
 
     name: str
     spots: tuple[Spot, ...]
-    label: Said = ""
+    label: TextLike = ""
 
 
 @dataclass(frozen=True)
@@ -299,14 +301,14 @@ class Chart:
     """
 
     name: str
-    caption: Said
+    caption: TextLike
     lines: tuple[ChartLine, ...]
     scale: Scale
-    unit: Said
+    unit: TextLike
     show: Callable[[float], str] = "{:g}".format
-    choice: Said = ""
+    choice: TextLike = ""
     across: Scale | None = None
-    height: Said = ""
+    height: TextLike = ""
 
 
 @dataclass(frozen=True)
@@ -314,7 +316,7 @@ class Charts:
     """Charts of which the page shows one at a time, with an identifier and a name for the choice."""
 
     name: str
-    chooser: Said
+    chooser: TextLike
     charts: tuple[Chart, ...]
 
 

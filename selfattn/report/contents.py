@@ -10,7 +10,7 @@ from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Verdict
 from selfattn.report.sections.first_screen import first_screen
 from selfattn.results.record import Record
-from selfattn.words.messages import Said
+from selfattn.words.messages import TextLike
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Part:
         key: of the section.
         title: its heading.
         blocks: what it shows.
-        own: whether it is one of the project.
+        is_plugin: whether a plugin brought it.
         names: whose signs are drawn in it, where they are not those of the whole page.
     """
 
     key: str
-    title: Said
+    title: TextLike
     blocks: tuple[Block, ...]
-    own: bool = True
+    is_plugin: bool = False
     names: tuple[str, ...] = ()
 
     @property
@@ -86,11 +86,11 @@ def contents(record: Record) -> tuple[Part, ...]:
 
 def _part(record: Record, key: str) -> Part:
     section = SECTIONS[key]
-    own = section.__module__.startswith("selfattn.report.")
+    is_plugin = not section.__module__.startswith("selfattn.report.")
     try:
-        made = section() if isinstance(section, type) else section
-        return Part(key, made.title, tuple(made.blocks(record)), own)
+        instance = section() if isinstance(section, type) else section
+        return Part(key, instance.title, tuple(instance.blocks(record)), is_plugin)
     except Exception as error:
-        if own:
+        if not is_plugin:
             raise
         raise UserError(f"section {key!r}: shows nothing ({type(error).__name__}: {error}); mend its file") from error

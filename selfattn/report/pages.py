@@ -44,9 +44,11 @@ def templates(package: str = HOME) -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader(package, "templates")
-    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    found.filters |= {"number": number, "percent": percent, "xml_text": xml_text}
-    return found
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"number": number, "percent": percent, "xml_text": xml_text}
+    return jinja
 
 
 def picture(template: str, **values: object) -> str:

@@ -161,7 +161,7 @@ class AttentionView:
         Args:
             lang: the language that it opens in.
         """
-        from selfattn.report.render.attention_page import render_attention
+        from selfattn.report.render.html import render_attention
 
         return render_attention(self.source, self.maps(), self.model, lang)
 
@@ -249,7 +249,7 @@ class AttentionView:
         return frame
 
     def _frame(self, shown: ModelAttention) -> str:
-        from selfattn.report.render.attention_page import render_attention
+        from selfattn.report.render.html import render_attention
 
         high = min(24 * len(self.target_tokens) + 400, 900)
         page = render_attention(self.source, shown, self.model, still=False)

@@ -151,9 +151,9 @@ class Dates(Task):
         from importlib import resources
 
         from selfattn.results.record import Subject
-        from selfattn.words.catalogue import own_words
+        from selfattn.words.catalogue import read_words
 
-        words = own_words(resources.files("selfattn.tasks") / "words", cls.name)
+        words = read_words(resources.files("selfattn.tasks") / "words", cls.name)
         return Subject(("transformer", "rnn-attention"), words)
 
     @property

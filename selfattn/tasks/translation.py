@@ -301,10 +301,10 @@ class Translation(Task):
         from importlib import resources
 
         from selfattn.results.record import Subject
-        from selfattn.words.catalogue import own_words
+        from selfattn.words.catalogue import read_words
 
         return Subject(
-            ("transformer", "rnn-attention"), own_words(resources.files("selfattn.tasks") / "words", cls.name)
+            ("transformer", "rnn-attention"), read_words(resources.files("selfattn.tasks") / "words", cls.name)
         )
 
     @property

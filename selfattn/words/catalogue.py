@@ -16,7 +16,7 @@ LANGS: tuple[str, ...] = (SOURCE, *sorted(d.name for d in _HOME.iterdir() if d.i
 
 @cache
 def catalogue(lang: str) -> Mapping[str, str]:
-    """All that the report says in a language, by message key.
+    """Return the texts of the report in a language, by message key.
 
     Raises:
         UserError: there is no catalogue of this language.
@@ -35,11 +35,11 @@ def read_catalogue(path: Traversable) -> dict[str, str]:
     from babel.messages.pofile import read_po  # takes 0.1 s, so not before words are asked for
 
     with path.open("rb") as file:
-        return {str(one.context): str(one.string or one.id) for one in read_po(file) if one.context}
+        return {str(entry.context): str(entry.string or entry.id) for entry in read_po(file) if entry.context}
 
 
-def own_words(folder: Traversable, name: str) -> dict[str, dict[str, str]]:
-    """Read the catalogues of a part that brings words of its own, such as a task.
+def read_words(folder: Traversable, name: str) -> dict[str, dict[str, str]]:
+    """Read the catalogues of a part that brings its own words, such as a task.
 
     Args:
         folder: holds a folder for each language.

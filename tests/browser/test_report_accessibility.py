@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 
-@pytest.mark.parametrize(
-    ("lang", "dark", "width"), [("en", False, 1280), ("en", True, 400), ("ko", False, 400), ("ko", True, 1280)]
-)
+@pytest.mark.parametrize(("lang", "dark", "width"), [("en", False, 1280), ("ko", True, 400)])
 def test_the_page_has_no_violation(
     browser: Any, violations: Callable[[], list[str]], lang: str, dark: bool, width: int
 ) -> None:
@@ -19,7 +17,7 @@ def test_the_page_has_no_violation(
     assert violations() == []
 
 
-@pytest.mark.parametrize("name", ["dates", "one_model", "hostile", "gate_failed", "translation", "many_models"])
+@pytest.mark.parametrize("name", ["gate_failed", "many_models"])
 def test_other_records_have_none_either(browser: Any, violations: Callable[[], list[str]], name: str) -> None:
     browser.open(name)
     assert violations() == []

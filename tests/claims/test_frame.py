@@ -271,7 +271,7 @@ def test_a_claim_says_everything_in_every_language(name: str) -> None:
     assert len({arm.name for arm in arms}) == len(arms)
     for key in ("sentence", "explanation", "varied", "held", "rule", *(f"arm.{arm.name}" for arm in arms)):
         said = claim.say(key)
-        assert set(said.own) == set(LANGS), (name, key)
+        assert set(said.texts) == set(LANGS), (name, key)
     hangul = re.compile("[가-힣]")
     assert hangul.search(claim.say("sentence").say("ko"))
     assert not hangul.search(claim.say("sentence").say("en"))
@@ -283,9 +283,9 @@ def test_a_claim_says_everything_in_every_language(name: str) -> None:
 @pytest.mark.parametrize("name", every_claim())
 def test_catalogues_have_the_same_keys(name: str) -> None:
     from selfattn.claims.claim import WORDS
-    from selfattn.words.catalogue import own_words
+    from selfattn.words.catalogue import read_words
 
-    found = own_words(WORDS, CLAIMS[name].__module__.rpartition(".")[2])
+    found = read_words(WORDS, CLAIMS[name].__module__.rpartition(".")[2])
     assert set(found["en"]) == set(found["ko"])
 
 

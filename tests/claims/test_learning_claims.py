@@ -141,7 +141,7 @@ def test_what_a_claim_says_is_said_in_both_languages(name: str, figures: Callabl
     keys += [f"condition.{key}" for key in claim.conditions(found)]
     assert claim.blocks(found)
     for key in keys:
-        assert claim.say(key).own.keys() >= {"en", "ko"}
+        assert claim.say(key).texts.keys() >= {"en", "ko"}
         assert claim.say(key).say("en") != claim.say(key).say("ko")
 
 

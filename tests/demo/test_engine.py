@@ -200,29 +200,12 @@ def test_a_blocked_token_of_a_decoder_only_model_is_attended_to_by_nobody(ask_no
         assert all(row[1] == 0 for head in heads for row in head)
 
 
-def test_everything_may_be_blocked(ask_node: Any) -> None:
-    configs = [CONFIGS["transformer"], CONFIGS["rnn-attention"]]
-    cases = [case(config, shaken(config), [[7, 8, 2]], blocked=[0, 1, 2]) for config in configs]
-    for [answer] in ask_node("answer", cases):
-        assert {weight for head in answer["cross"][0] for row in head for weight in row} == {0}
-
-
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_distances_fall_into_the_same_buckets(ask_node: Any, bidirectional: bool) -> None:
     distances = list(range(-600, 601))
     wanted = RelativeBias(1, bidirectional=bidirectional).bucket(torch.tensor(distances)).tolist()
     flag = str(bidirectional).lower()
     assert ask_node(f"((one) => bucket(one, {flag}))", distances) == wanted
-
-
-def test_half_precision_is_read_as_it_was_written(ask_node: Any) -> None:
-    class Numbers(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.x = torch.nn.Parameter(torch.tensor([0.0, -1.5, 65504.0, 6e-8, 3.14159, -1e-5]))
-
-    told = ask_node("((one) => [...new Weights(one).get('x').data])", [embedded_weights(Numbers(), torch.float16)])  # type: ignore[arg-type]
-    assert told[0] == Numbers().x.half().float().tolist()
 
 
 def test_what_the_page_cannot_run_is_said_in_one_line(ask_node: Any) -> None:

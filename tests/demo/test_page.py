@@ -17,7 +17,6 @@ import torch
 from selenium.webdriver.common.keys import Keys
 
 from selfattn.data.dates.source import DateSource
-from selfattn.data.pairs import Pair
 from selfattn.demo.page import render_demo, write_demo
 from selfattn.errors import UserError
 from selfattn.models.build import build
@@ -205,25 +204,6 @@ def test_attention_is_torchs_in_every_kind_layer_and_head(open_page: Open) -> No
                 torch.testing.assert_close(torch.tensor(page.weights(FIRST)), wanted, rtol=0, atol=0.00051)
 
 
-def test_steps_go_back_and_forward(open_page: Open) -> None:
-    page = open_page("transformer", "rnn-attention")
-    count = int(page.one("#step").get_attribute("max"))
-    page.click("#first")
-    assert page.text("#place") == f"step 1 of {count}"
-    assert [one.get_attribute("data-key") for one in page.all(".wrote[aria-current=step]")] == ["wrote-0", "wrote-0"]
-    assert all(weight == 0 for row in page.weights(FIRST)[1:] for weight in row)  # not yet written
-    page.click("#forward")
-    page.click("#forward")
-    page.click("#back")
-    assert page.text("#place") == f"step 2 of {count}"
-    page.set("#step", 3)
-    assert page.text("#place") == f"step 3 of {count}"
-    page.click(f"{SECOND} .wrote:nth-child(2)")
-    assert page.text("#place") == f"step 2 of {count}"
-    page.click("#last")
-    assert not page.one("#forward").is_enabled()
-
-
 def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
     page = open_page("transformer", "rnn-attention", "decoder-only")
     page.click(f"{FIRST} input[name=head-transformer][value='0']")
@@ -263,38 +243,6 @@ def test_a_blocked_token_gets_no_weight_and_what_changes_is_shown(open_page: Ope
     assert page.all("#models .other-row") == []
 
 
-def test_a_wrong_output_is_told_the_right_ones_probability(open_page: Open) -> None:
-    one = run("transformer", limit=20)
-    page = open_page(runs=[one])
-    page.set("#right", "2008-11-13")
-    assert "✗ wrong" in page.text(f"{FIRST} h2")
-    [score] = one.score([Pair(TEXT, "2008-11-13")])
-    told = told_share(page.text(f"{FIRST} .other-row .row-name"))
-    assert told == pytest.approx(math.exp(score.log_probability), rel=0.06)
-    page.set("#right", "ü")
-    assert "cannot write" in page.text(f"{FIRST} .notes")
-
-
-def test_temperature_flattens_and_draws_can_be_drawn_again(open_page: Open) -> None:
-    page = open_page("transformer")
-
-    def best() -> float:
-        return float(
-            page.js("return getComputedStyle(document.querySelector('.candidates li')).getPropertyValue('--p')")
-        )
-
-    cold, written = best(), page.output(FIRST)
-    page.set("#temperature", 3)
-    assert best() < cold
-    assert page.output(FIRST) == written  # the most probable stays it
-    page.click("input[name=choose][value=draw]")
-    drawn = set()
-    for _ in range(4):
-        page.click("#again")
-        drawn.add(page.output(FIRST))
-    assert len(drawn) > 1
-
-
 @pytest.mark.parametrize("lang", ["en", "ko"])
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_a_phone(open_page: Open, lang: str, dark: bool) -> None:
@@ -315,16 +263,6 @@ def test_both_languages_say_everything(open_page: Open) -> None:
         " one.getAttribute('aria-label') || one.textContent)"
     )
     assert [text for text in texts if not re.search("[가-힣]", text)] == []
-
-
-def test_its_address_can_name_the_language(open_page: Open) -> None:
-    page = open_page("rnn-plain")
-    address = page.driver.current_url
-    for part, lang in (("#ko", "ko"), ("", "en"), ("#xx", "en")):
-        page.driver.get("about:blank")
-        page.driver.get(address + part)
-        assert page.js("return document.documentElement.lang") == lang
-        assert page.one(f"input[name=lang][value={lang}]").is_selected()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def printed(record: Record, lang: str = "en", **options: Any) -> str:
 def test_it_stands_where_it_asks_to(record: Record) -> None:
     keys = [part.key for part in contents(record)]
     assert keys[keys.index("cost") + 1] == "seed spread"
-    assert [part.key for part in contents(record) if not part.own] == ["seed spread"]
+    assert [part.key for part in contents(record) if part.is_plugin] == ["seed spread"]
 
 
 @pytest.mark.parametrize(("lang", "title"), [("en", "Seed by seed"), ("ko", "시드별 결과")])
@@ -80,15 +80,6 @@ def test_it_is_left_out_where_it_has_nothing_to_show() -> None:
     object.__setattr__(bare.models[0], "metrics", {})
     assert "seed spread" not in [part.key for part in contents(bare)]
     assert "Seed by seed" not in printed(bare) + render_markdown(bare) + render_html(bare)
-
-
-def test_the_terminal_can_draw_every_section_of_the_project(record: Record) -> None:
-    own = [part for part in contents(record) if part.own]
-    text = printed(record, sections=[part.key for part in own])
-    for part in own:
-        title = part.title if isinstance(part.title, str) else part.title.say("en")
-        assert title in text
-    assert "thursday, november 13, 2008 → 2008-11-13" in text
 
 
 def test_a_section_that_breaks_names_itself(record: Record) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import xml.etree.ElementTree as ET
-from itertools import pairwise
 
 import pytest
 import torch
@@ -70,14 +69,6 @@ def test_gold_spans_are_outlined_and_named() -> None:
     assert "year" in [text.text for text in root.iter(f"{SVG}text")]
 
 
-def test_long_tokens_are_turned_and_nothing_overlaps() -> None:
-    root = ET.fromstring(attention_svg([[0.5, 0.5]], ["▁Thursday", "▁November"], ["▁목요일"]))
-    turned = [text for text in root.iter(f"{SVG}text") if "rotate" in (text.get("transform") or "")]
-    assert [text.text for text in turned] == ["▁Thursday", "▁November"]
-    places = sorted(float(text.get("x") or 0) for text in turned)
-    assert all(b - a >= 15 for a, b in pairwise(places))
-
-
 def test_hostile_tokens_stay_text() -> None:
     picture = attention_svg([[1.0]], ["<script>\x00"], ["&"], [Span("<f>", (0, 1), (0, 1))], title="\x1b<x>")
     assert "<script>" not in picture
@@ -110,8 +101,3 @@ def test_text_fits_into_80_columns(length: int) -> None:
     assert max(map(width, text.splitlines())) <= 80
     heads = [line.strip() for line in text.splitlines() if re.match(r"^  \S", line) and "0.0" not in line]
     assert "".join(heads) == "".join(source)
-
-
-def test_text_writes_long_tokens_down_the_column() -> None:
-    lines = printed([[1.0, 0.0]], ["▁day", "a"], ["x"]).splitlines()
-    assert [line.rstrip() for line in lines[:4]] == ["  ▁", "  d", "  a", "  ya"]

@@ -22,7 +22,7 @@ from selfattn.report.drawing.numbers import (
     share_text,
     value_text,
 )
-from selfattn.report.drawing.scale import Scale, even_ticks, quality_scale
+from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.results.cost import MeanOverRuns
 from selfattn.results.pairs import PairTest
 from selfattn.results.quality import Estimate
@@ -113,14 +113,6 @@ def test_scales_keep_the_order_and_stay_on_the_axis(a: float, b: float, scale: S
     assert 0 <= scale.place(low) <= scale.place(high) <= 1
 
 
-def test_the_scale_is_even_unless_a_model_comes_close_to_all() -> None:
-    assert quality_scale(None, 5000) == Scale()
-    assert quality_scale(0.9, 5000) == Scale()
-    assert quality_scale(1.0, 4) == Scale()
-    assert quality_scale(1.0, 5000) == Scale(floor=0.0001)
-    assert [text for _, text in quality_scale(1.0, 500).ticks] == ["0", "90", "99", "100"]
-
-
 @pytest.mark.parametrize(("highest", "top"), [(27.3, 30), (61.0, 80), (9.1, 10), (0.7, 0.8), (99.0, 100), (0.0, 100)])
 def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
     scale = quality_scale(highest, 1000, "points")
@@ -128,16 +120,3 @@ def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
     assert scale.place(0) == 0
     assert scale.place(scale.top) == 1
     assert float(scale.ticks[-1][1]) <= scale.top + 1e-9
-
-
-@given(st.floats(1e-3, 1e9), st.booleans())
-def test_ticks_are_few_and_end_inside(highest: float, whole: bool) -> None:
-    ticks = even_ticks(highest, whole=whole)
-    assert ticks[0] == 0
-    assert ticks[-1] <= highest * (1 + 1e-6)
-    assert len(ticks) <= 7
-    assert not whole or all(tick == int(tick) for tick in ticks)
-
-
-def test_an_axis_without_length_has_one_tick() -> None:
-    assert even_ticks(0) == (0.0,)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn.report.drawing.diff import pieces
-from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order, width
+from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,6 @@ def test_what_cannot_be_seen_gets_a_sign() -> None:
     assert [shown(token) for token in tokens] == ["␣", "⏎", "⊢", "□", "⍽", "⇠", "▫", "◌\u0301", "a", "년"]
 
 
-@given(st.text(min_size=1, max_size=5))
-def test_nothing_is_drawn_as_nothing(token: str) -> None:
-    assert shown(token).strip()
-
-
 def test_arabic_letters_keep_the_forms_of_their_word() -> None:
     zwj = "\u200d"
     assert drawn(list("سب")) == [f"س{zwj}", f"{zwj}ب"]
@@ -65,10 +60,6 @@ def test_characters_of_a_text_are_found_in_its_tokens() -> None:
     assert token_places(["<bos>", "ju", "ne", " 23"], 1, 3) == [1, 2]
     assert token_places(["a", "<unk>", "b"], 1, 2) == [1]
     assert token_places(["a"], 0, 0) == []
-
-
-def test_widths_are_those_of_a_terminal() -> None:
-    assert [width(text) for text in ("ab", "9월", "e\u0301", "\u200f")] == [2, 3, 1, 0]
 
 
 def test_wrong_characters_are_marked_place_by_place() -> None:

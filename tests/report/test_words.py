@@ -13,7 +13,7 @@ from babel.messages.pofile import read_po
 
 from selfattn.errors import UserError
 from selfattn.results.record import Subject
-from selfattn.words.catalogue import LANGS, SOURCE, catalogue, own_words, read_catalogue
+from selfattn.words.catalogue import LANGS, SOURCE, catalogue, read_catalogue, read_words
 from selfattn.words.messages import Message, message, phrase
 
 NAMES = {"BLEU", "chrF", "TER", "AER"}  # the same in every language
@@ -114,13 +114,13 @@ def test_korean_uses_one_word_for_one_thing() -> None:
 
 @pytest.mark.parametrize("task", ["dates", "translation"])
 def test_tasks_bring_words_of_their_own(task: str) -> None:
-    found = own_words(PACKAGE / "tasks" / "words", task)
+    found = read_words(PACKAGE / "tasks" / "words", task)
     assert set(found) == set(LANGS)
     assert {key for texts in found.values() for key in texts} <= set(catalogue(SOURCE)), "words that nobody asks for"
 
 
 def test_values_may_be_messages() -> None:
-    own = {lang: texts["items"] for lang, texts in own_words(PACKAGE / "tasks" / "words", "dates").items()}
+    own = {lang: texts["items"] for lang, texts in read_words(PACKAGE / "tasks" / "words", "dates").items()}
     items = Message("items", {"count": "5,000"}, own)
     text = message("condition.items", items=items)
     assert (text.say("en"), text.say("ko")) == ("on 5,000 unseen dates", "처음 보는 날짜 5,000개")

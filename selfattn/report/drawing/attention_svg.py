@@ -75,13 +75,13 @@ def attention_svg(
         cells=cells,
         cell=_CELL,
         row=_ROW,
-        gold=[one for span in spans for one in _outlines(span, source_tokens, target_tokens, order, left, top)],
+        gold=[outline for span in spans for outline in _outlines(span, source_tokens, target_tokens, order, left, top)],
     )
 
 
 def gallery_svg(rows: Sequence[Sequence[str]]) -> str:
     """Put pictures of equal size, from :func:`attention_svg`, into one: row below row."""
-    width, height = (int(found) for found in re.findall(r'(?:width|height)="(\d+)', rows[0][0])[:2])
+    width, height = (int(size) for size in re.findall(r'(?:width|height)="(\d+)', rows[0][0])[:2])
     inside = "".join(
         picture.replace("<svg ", f'<svg x="{width * place}" y="{height * line}" ', 1)
         for line, row in enumerate(rows)
@@ -125,5 +125,5 @@ def _outlines(
 
 def _stretches(places: Sequence[int]) -> list[tuple[int, int]]:
     """First and length of every run of neighbours in a sorted sequence."""
-    runs = [list(run) for _, run in groupby(enumerate(places), key=lambda one: one[1] - one[0])]
+    runs = [list(run) for _, run in groupby(enumerate(places), key=lambda numbered: numbered[1] - numbered[0])]
     return [(run[0][1], len(run)) for run in runs]

@@ -51,15 +51,15 @@ def attention_text(
     return Group(*(_block(rows, source, target, sizes, k, label) for k in _blocks(sizes, columns - label - best - 9)))
 
 
-def _blocks(sizes: Sequence[int], room: int) -> list[list[int]]:
+def _blocks(sizes: Sequence[int], columns: int) -> list[list[int]]:
     """Cut the places of the source into stretches that fit."""
-    found: list[list[int]] = []
+    blocks: list[list[int]] = []
     for k, size in enumerate(sizes):
-        if found and sum(sizes[place] for place in found[-1]) + size <= room:
-            found[-1].append(k)
+        if blocks and sum(sizes[place] for place in blocks[-1]) + size <= columns:
+            blocks[-1].append(k)
         else:
-            found.append([k])
-    return found
+            blocks.append([k])
+    return blocks
 
 
 def _block(
@@ -85,5 +85,5 @@ def _block(
 def _characters(token: str) -> list[str]:
     """The characters of a token, accents kept with their letters, at most as many as are written down a column."""
     firsts = [k for k, char in enumerate(token) if k == 0 or width(char)]
-    found = [token[start:end] for start, end in pairwise([*firsts, len(token)])]
-    return found if len(found) <= _TALLEST else [*found[: _TALLEST - 1], "…"]
+    characters = [token[start:end] for start, end in pairwise([*firsts, len(token)])]
+    return characters if len(characters) <= _TALLEST else [*characters[: _TALLEST - 1], "…"]

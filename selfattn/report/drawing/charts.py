@@ -11,7 +11,7 @@ from selfattn.report.drawing.numbers import NONE, value_text
 from selfattn.report.drawing.palette import Sign
 from selfattn.report.drawing.scale import Scale, even_ticks
 from selfattn.results.quality import Estimate
-from selfattn.words.messages import Said
+from selfattn.words.messages import TextLike
 
 MOST_BANDS = 8  # more bands would cover each other
 COLUMNS = 14  # width of a strip in characters
@@ -37,7 +37,7 @@ class DrawnLine:
     """
 
     name: str
-    title: Said
+    title: TextLike
     sign: Sign
     band: list[Point]
     points: list[Point]

@@ -31,11 +31,11 @@ def pieces(prediction: str, target: str) -> tuple[Piece, ...]:
     """
     if len(prediction) == len(target):
         runs = groupby(zip(prediction, target, strict=True), key=lambda pair: pair[0] == pair[1])
-        return tuple(Piece("same" if same else "wrong", "".join(said for said, _ in run)) for same, run in runs)
-    found: list[Piece] = []
+        return tuple(Piece("same" if same else "wrong", "".join(char for char, _ in run)) for same, run in runs)
+    parts: list[Piece] = []
     for tag, i, j, m, n in SequenceMatcher(None, prediction, target, autojunk=False).get_opcodes():
         if tag == "equal":
-            found.append(Piece("same", prediction[i:j]))
+            parts.append(Piece("same", prediction[i:j]))
         else:
-            found += [Piece("wrong", prediction[i:j]), Piece("missing", target[m:n])]
-    return tuple(piece for piece in found if piece.text)
+            parts += [Piece("wrong", prediction[i:j]), Piece("missing", target[m:n])]
+    return tuple(piece for piece in parts if piece.text)

@@ -65,5 +65,5 @@ class Signs(dict[str, Sign]):
 
     def __missing__(self, name: str) -> Sign:
         colour = len(self) % COLOURS
-        self[name] = found = Sign(colour, SHAPES[(colour + len(self) // COLOURS) % len(SHAPES)])
-        return found
+        self[name] = sign = Sign(colour, SHAPES[(colour + len(self) // COLOURS) % len(SHAPES)])
+        return sign

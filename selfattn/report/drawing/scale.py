@@ -110,8 +110,8 @@ def number_scale(values: Iterable[float], *, powers: bool = False) -> Scale:
         >>> number_scale([3e-5, 0.2], powers=True).low, number_scale([0.3, 27.2]).top, number_scale([-0.4, 1.2]).low
         (1e-05, 30.0, -0.4)
     """
-    found = [value for value in values if math.isfinite(value) and (value > 0 or not powers)] or [1.0]
-    lowest, highest = min(found), max(found)
+    finite = [value for value in values if math.isfinite(value) and (value > 0 or not powers)] or [1.0]
+    lowest, highest = min(finite), max(finite)
     if powers:
         first, last = math.floor(math.log10(lowest)), math.ceil(math.log10(highest))
         return Scale(None, 10.0 ** max(last, first + 1), "number", 10.0**first, powers=True)
@@ -135,13 +135,12 @@ def _power(exponent: int) -> str:
     return f"{10.0**exponent:g}" if exponent in _PLAIN_POWERS else "10" + str(exponent).translate(_RAISED)
 
 
-def even_ticks(highest: float, *, lowest: float = 0.0, whole: bool = False, count: int = 5) -> tuple[float, ...]:
+def even_ticks(highest: float, *, lowest: float = 0.0, count: int = 5) -> tuple[float, ...]:
     """Round values from `lowest` to at most `highest`, in steps of 1, 2 or 5 times a power of ten.
 
     Args:
         highest: end of the axis.
         lowest: where it begins, at most 0; default 0.
-        whole: whether there are no steps smaller than 1.
         count: about how many values.
 
     Example:
@@ -153,7 +152,6 @@ def even_ticks(highest: float, *, lowest: float = 0.0, whole: bool = False, coun
     rough = (highest - lowest) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.8 * rough)
-    step = max(step, 1.0) if whole else step
     return tuple(k * step for k in range(math.ceil(lowest / step - 1e-9), math.floor(highest / step + 1e-9) + 1))
 
 

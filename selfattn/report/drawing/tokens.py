@@ -142,7 +142,7 @@ def _line_levels(tokens: Sequence[str]) -> list[int]:
         return [0] * len(kinds)
     base = "L" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") == "L" else "R"  # P2, P3
     line = f"{base}{''.join(_LETTERS.get(kind, 'O') for kind in kinds)}{base}"
-    line = re.sub("(.)M+", lambda found: found[1] * len(found[0]), line)  # W1
+    line = re.sub("(.)M+", lambda marked: marked[1] * len(marked[0]), line)  # W1
     for stretch, letters, other in (*_RULES, ("O", "O", base)):  # N2
         line = _turned(line, stretch, letters, other)
     return [{"R": 1, "L": 0 if base == "L" else 2}.get(letter, 2) for letter in line[1:-1]]  # I1, I2
@@ -158,4 +158,4 @@ def _kind(token: str) -> str:
 
 def _turned(line: str, stretch: str, letters: str, other: str) -> str:
     """The line with other letters in the stretches that a pattern finds."""
-    return re.sub(stretch, lambda found: re.sub(letters, other, found[0]), line)
+    return re.sub(stretch, lambda run: re.sub(letters, other, run[0]), line)

@@ -17,7 +17,7 @@ from selfattn.report.pages import picture
 from selfattn.report.render.markdown import table_cells
 from selfattn.results.record import Record
 from selfattn.words.catalogue import SOURCE
-from selfattn.words.messages import said
+from selfattn.words.messages import text_of
 
 # CairoSVG uses the first family alone, so the first one has the letters of the language.
 _FONTS = {"ko": "'Noto Sans CJK KR', 'Noto Sans KR', 'Malgun Gothic', 'Apple SD Gothic Neo', sans-serif"}
@@ -75,10 +75,10 @@ def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
     return picture(
         "chart",
         drawn=drawn,
-        caption=said(chart.caption, lang),
-        above=said(chart.height, lang),
-        unit=said(chart.unit, lang),
-        titles=[said(line.title, lang) for line in drawn.lines],
+        caption=text_of(chart.caption, lang),
+        above=text_of(chart.height, lang),
+        unit=text_of(chart.unit, lang),
+        titles=[text_of(line.title, lang) for line in drawn.lines],
         margin=label_margin(chart.lines),
         font=_FONTS.get(lang, "system-ui, sans-serif"),
     )

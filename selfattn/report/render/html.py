@@ -1,12 +1,15 @@
-"""The report as one HTML file: no network, no other file, readable without JavaScript.
+"""Render a report, or the attention of one input, as one HTML file: no network, no other file.
 
 The page can change its language: every text on it is registered in all languages under an id.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from markupsafe import Markup, escape
 
+from selfattn.console import all_visible
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.contents import Document, document
 from selfattn.report.drawing.charts import curves, label_margin
@@ -14,9 +17,12 @@ from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.render.explorer import explorer_data, still_maps
+from selfattn.results.attention import AttentionExample, ModelAttention
 from selfattn.results.record import Record
 from selfattn.words.catalogue import LANGS, SOURCE, catalogue
-from selfattn.words.messages import Message, Said
+from selfattn.words.messages import Message, TextLike, message
+
+_NO_MAPS = AttentionExplorer((), ())
 
 
 def render_html(record: Record, lang: str = SOURCE) -> str:
@@ -25,26 +31,41 @@ def render_html(record: Record, lang: str = SOURCE) -> str:
     Args:
         record: the comparison.
         lang: the language that the page opens in; the others are in it too.
-
-    Returns:
-        The HTML document.
     """
     return html_of(document(record), lang)
 
 
 def html_of(page: Document, lang: str = SOURCE) -> str:
-    """Render a page; the same one gives the same text.
+    """Render a document as a page; the arguments are those of :func:`render_html`."""
+    maps = next((block for part in page.parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
+    context = {field.name: getattr(page, field.name) for field in fields(page)}
+    return _render("report", lang, Signs(page.names), maps or _NO_MAPS, **context)
+
+
+def render_attention(
+    source: str, attention: ModelAttention, name: str, lang: str = SOURCE, *, still: bool = True
+) -> str:
+    """Render the attention of one model for one input as a page of its own, small enough for a notebook.
 
     Args:
-        page: what it shows.
+        source: the input.
+        attention: tokens and maps.
+        name: of the model.
         lang: the language that the page opens in; the others are in it too.
+        still: also hold a picture for where no script runs; default True.
     """
-    signs, translator = Signs(page.names), Translator(lang)
-    maps = next((block for part in page.parts for block in part.blocks if isinstance(block, AttentionExplorer)), None)
-    explorer = explorer_data(maps, signs) if maps else {"total": 0, "models": [], "examples": []}
-    script = asset("page.js") + asset("explorer.js")
-    context = {
-        "langs": {lang: catalogue(lang)["language"] for lang in LANGS},
+    maps = all_visible(AttentionExplorer((AttentionExample(source, "", models={name: attention}),), (name,)))
+    return _render("attention", lang, Signs([name]), maps, still, title=message("head.attention"))
+
+
+def _render(
+    template: str, lang: str, signs: Signs, maps: AttentionExplorer, still: bool = True, **context: object
+) -> str:
+    translator, script = Translator(lang), asset("page.js") + asset("explorer.js")
+    explorer = explorer_data(maps, signs)
+    words = {each: {key: text for key, text in catalogue(each).items() if key.startswith("x.")} for each in LANGS}
+    context |= {
+        "langs": {each: catalogue(each)["language"] for each in LANGS},
         "lang": lang,
         "w": translator,
         "signs": signs,
@@ -52,27 +73,16 @@ def html_of(page: Document, lang: str = SOURCE) -> str:
         "pieces": pieces,
         "curves_of": curves,
         "margin_of": label_margin,
-        "still": [(name, said, Markup(svg)) for name, said, svg in still_maps(maps)] if maps else [],
+        "block": maps,
+        "still": [(name, output, Markup(svg)) for name, output, svg in (still_maps(maps) if still else ())],
         "explorer": explorer,
         "css": Markup(asset("report.css")),
         "script": Markup(script),
         "script_hash": digest(script),
         # Called at the end of the page, for only then its words are known.
-        "data": lambda: embedded(
-            {"texts": translator.table, "langs": LANGS, "words": explorer_words(), "explorer": explorer}
-        ),
-        "version": page.version,
-        "verdict": page.verdict,
-        "first": page.first,
-        "parts": page.parts,
-        "has_contents": page.has_contents,
+        "data": lambda: embedded({"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}),
     }
-    return templates().get_template("report.html.j2").render(context) + "\n"
-
-
-def explorer_words() -> dict[str, dict[str, str]]:
-    """The words that the page's script says, by language."""
-    return {lang: {key: text for key, text in catalogue(lang).items() if key.startswith("x.")} for lang in LANGS}
+    return templates().get_template(f"{template}.html.j2").render(context) + "\n"
 
 
 class Translator:
@@ -94,27 +104,27 @@ class Translator:
         self._ids: dict[tuple[str, ...], int] = {}
 
     def __call__(self, key: str, **values: str | int | Message) -> Markup:
-        """A message by its key, as a span."""
+        """Return a message by its key, as a span."""
         return self.text(Message(key, values))
 
-    def text(self, text: Said) -> Markup:
-        """A message as a span; any other text as it is."""
+    def text(self, text: TextLike) -> Markup:
+        """Return a message as a span; any other text as it is."""
         if not isinstance(text, Message):
             return escape(text)
         return Markup('<span data-w="{}">{}</span>').format(self.id(text), text.say(self.lang))
 
-    def attr(self, name: str, text: Said) -> Markup:
-        """An attribute whose value is a message, or any other text."""
+    def attr(self, name: str, text: TextLike) -> Markup:
+        """Return an attribute whose value is a message, or any other text."""
         if not isinstance(text, Message):
             return Markup('{}="{}"').format(name, text)
         return Markup('{}="{}" data-wa="{} {}"').format(name, text.say(self.lang), name, self.id(text))
 
     def key(self, name: str, key: str) -> Markup:
-        """An attribute whose value is a message without values, by its key."""
+        """Return an attribute whose value is a message without values, by its key."""
         return self.attr(name, Message(key))
 
     def id(self, message: Message) -> int:
-        """The id under which the page finds the message in every language."""
+        """Return the id under which the page finds the message in every language."""
         texts = tuple(message.say(lang) for lang in LANGS)
         return self._ids.setdefault(texts, len(self._ids))
 

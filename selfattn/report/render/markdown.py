@@ -12,7 +12,7 @@ from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.scale import Scale
 from selfattn.results.record import Record
 from selfattn.words.catalogue import SOURCE
-from selfattn.words.messages import Said, message, said
+from selfattn.words.messages import TextLike, message, text_of
 
 # What Markdown could read as markup; an interval such as [99.1, 99.9] stays readable in the source of the document.
 _SPECIAL = re.compile(r"[\\`*<>|~&]|^[#>+=-]|(?<![^\W_])_|_(?![^\W_])|\[(?![\d.,–+−\s]*\](?![\[(:]))")
@@ -87,9 +87,9 @@ class MarkdownPage:
         """Draw blocks one below the other; those that show nothing are left out."""
         return "\n\n".join(filter(None, map(self.draw, blocks)))
 
-    def say(self, text: Said) -> str:
+    def say(self, text: TextLike) -> str:
         """Return escaped text."""
-        return self.escape(said(text, self.lang))
+        return self.escape(text_of(text, self.lang))
 
     def draw(self, block: b.Block) -> str:
         """Draw one block."""

@@ -1,4 +1,4 @@
-"""Print the first screen of a report in 80 columns, and any section that is asked for."""
+"""Print the first screen of a report in 80 columns, and the sections of plugins."""
 
 from __future__ import annotations
 
@@ -15,27 +15,19 @@ from rich.text import Text
 from selfattn.console import all_visible
 from selfattn.report import blocks as b
 from selfattn.report.contents import contents
-from selfattn.report.drawing.attention_text import attention_text
 from selfattn.report.drawing.charts import COLUMNS, axis_text, chart_table
 from selfattn.report.drawing.palette import ANSI, Signs
-from selfattn.report.render.explorer import first_maps
 from selfattn.report.render.markdown import MarkdownPage
 from selfattn.report.sections.first_screen import brief
 from selfattn.results.record import Record
 from selfattn.words.catalogue import SOURCE
-from selfattn.words.messages import message, said
+from selfattn.words.messages import message, text_of
 
 _PROSE = 90  # columns; longer lines are hard to read
 _BADGES = {"ok": ("●", "green"), "note": ("○", "dim"), "warn": ("▲", "yellow"), "bad": ("✗", "red")}
 
 
-def print_summary(
-    record: Record,
-    console: Console,
-    report: str | Path | None = None,
-    lang: str = SOURCE,
-    sections: Sequence[str] = (),
-) -> None:
+def print_summary(record: Record, console: Console, report: str | Path | None = None, lang: str = SOURCE) -> None:
     """Print the first screen, the sections of plugins, and the path of the report.
 
     Args:
@@ -43,13 +35,12 @@ def print_summary(
         console: where to print; 80 columns are enough for names of up to 15 characters.
         report: path of `report.html`; default none, and no path is printed.
         lang: the language.
-        sections: keys of further sections to print.
     """
     record = all_visible(record)
     screen = _Screen(console, lang, Signs([model.name for model in record.models]))
     screen.all(brief(record))
     for part in contents(record):
-        if not part.own or part.key in sections:
+        if part.is_plugin:
             screen.all([b.Heading(part.title), *part.blocks])
     if report is not None:
         console.print()
@@ -96,8 +87,6 @@ class _Screen:
                 self.all([b.Paragraph(block.caption), chart_table(block)])
             case b.Charts():
                 self.draw(block.charts[0])
-            case b.AttentionExplorer():
-                self.attention(block)
             case _:
                 is_note = isinstance(block, b.Paragraph | b.Items) and block.note
                 self.text(self.page.draw(block), "dim" if is_note else "")
@@ -116,7 +105,7 @@ class _Screen:
         self.text(say(block.lead), "bold red" if block.stopped else "")
         self.text(" ".join(map(say, block.others)), "dim")
         self.text("\n".join(f"- {say(sentence)}" for sentence in block.aside), "yellow")
-        badges = [(*_BADGES[badge.kind], said(badge.text, self.lang)) for badge in block.badges]
+        badges = [(*_BADGES[badge.kind], text_of(badge.text, self.lang)) for badge in block.badges]
         self.console.print()
         self.console.print(Columns([Text.assemble((glyph, style), " ", text) for glyph, style, text in badges]))
 
@@ -126,7 +115,7 @@ class _Screen:
         for k, column in enumerate(block.columns):
             drawn = column.axis is not None
             table.add_column(
-                Text(axis_text(column.axis) if column.axis else said(column.label or column.head, self.lang)),
+                Text(axis_text(column.axis) if column.axis else text_of(column.label or column.head, self.lang)),
                 justify="right" if column.numeric and not drawn else "left",
                 no_wrap=drawn or (block.style == "summary" and k > 0),
                 width=COLUMNS if drawn else None,
@@ -142,11 +131,3 @@ class _Screen:
             table.add_row(*cells, style="red" if row.tone else None)
         if block.rows:
             self.console.print(Padding(table, (1, 0, 0, 0)))
-
-    def attention(self, block: b.AttentionExplorer) -> None:
-        """Print the maps of the first example."""
-        self.console.print(Text(f"{block.examples[0].source} → {block.examples[0].target}"))
-        for name, model, weights in first_maps(block):
-            self.console.print(Text(f"{self.signs[name].glyph} {name}: {model.prediction}", style="bold"))
-            picture = attention_text(weights, model.source_tokens, model.target_tokens, columns=self.console.width)
-            self.console.print(Padding(picture, (0, 0, 1, 0)))

@@ -38,7 +38,7 @@ class AttentionSection:
 
     def blocks(self, record: Record) -> tuple[Block, ...]:
         """Return the maps, and which models have none."""
-        shown = {name for one in record.attention.examples for name, model in one.models.items() if model.maps}
+        shown = {name for example in record.attention.examples for name, model in example.models.items() if model.maps}
         names = tuple(model.name for model in ranked(record) if model.name in shown)
         if not names:
             return (Paragraph(message("attention.nothing"), without_maps(record)),)
@@ -52,7 +52,7 @@ def _agreement(record: Record) -> tuple[Block, ...]:
     agreements = [(model.name, model.agreement) for model in ranked(record) if model.agreement]
     if not agreements:
         return ()
-    rows = [(name, [_correlation(getattr(one, key)) for key in _AGREEMENT]) for name, one in agreements]
+    rows = [(name, [_correlation(getattr(values, key)) for key in _AGREEMENT]) for name, values in agreements]
     text = message("agreement.text", items=agreements[0][1].items, seed=record.models[0].seeds[0])
     return Paragraph(text), model_table("agreement", [message(f"agreement.{key}") for key in _AGREEMENT], rows)
 
@@ -83,18 +83,20 @@ class Alignment:
         measured = [(model.name, model.alignment) for model in ranked(record) if model.alignment]
         if not measured:
             return ()
-        rows = [Row((name, which, *_row(head)), name) for name, one in measured for which, head in _chosen(one)]
-        diagonal = next((one.diagonal_aer for _, one in measured if one.diagonal_aer is not None), None)
+        rows = [
+            Row((name, which, *_row(head)), name) for name, alignment in measured for which, head in _chosen(alignment)
+        ]
+        diagonal = next((heads.diagonal_aer for _, heads in measured if heads.diagonal_aer is not None), None)
         if diagonal is not None:  # the same for every model
             rows.append(Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
-        spans = any(head.gold_share is not None for _, one in measured for head in one.heads)
+        spans = any(head.gold_share is not None for _, heads in measured for head in heads.heads)
         columns = (Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
         note = message("alignment.note", error=message("alignment.error.spans" if spans else "alignment.error.links"))
         return (
             Paragraph(message("alignment.text", seed=record.models[0].seeds[0])),
             Table("alignment", columns, tuple(rows)),
             Paragraph(note, without_maps(record), note=True),
-            *(_all_heads(*one, f"heads-{k}", spans) for k, one in enumerate(measured) if len(one[1].heads) > 1),
+            *(_all_heads(*pair, f"heads-{k}", spans) for k, pair in enumerate(measured) if len(pair[1].heads) > 1),
         )
 
 

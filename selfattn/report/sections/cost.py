@@ -56,8 +56,8 @@ def _cell(model: Model, name: str) -> Cell:
 def _decoding(record: Record) -> Table:
     """By method, batch and length, for each model the time to the first token and for each further one."""
     order = [model for model in ranked(record) if model.cost.decoding]
-    methods = list(dict.fromkeys(one.method for model in order for one in model.cost.decoding))
-    times = {(model.name, _key(one)): one for model in order for one in model.cost.decoding}
+    methods = list(dict.fromkeys(cost.method for model in order for cost in model.cost.decoding))
+    times = {(model.name, _key(cost)): cost for model in order for cost in model.cost.decoding}
     columns = tuple(Column(message(f"decoding.{name}"), numeric=name != "method") for name in _HEADS)
     columns += tuple(Column(model.name, model=True) for model in order)
     keys = sorted({key for _, key in times}, key=lambda key: (methods.index(key[0]), *key[1:]))
@@ -65,9 +65,9 @@ def _decoding(record: Record) -> Table:
     return Table("decoding", columns, tuple(rows), shown=12)
 
 
-def _key(one: DecodingCost) -> tuple[str, int, int]:
-    return one.method, one.batch, one.length
+def _key(cost: DecodingCost) -> tuple[str, int, int]:
+    return cost.method, cost.batch, cost.length
 
 
-def _time(one: DecodingCost | None) -> str:
-    return NONE if one is None else f"{amount(one.first_ms)} + {amount(one.token_ms)}"
+def _time(cost: DecodingCost | None) -> str:
+    return NONE if cost is None else f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"

@@ -15,7 +15,7 @@ from selfattn.report.verdict.conditions import SPENT, share
 from selfattn.report.verdict.ranking import headline_name, headline_unit, named, ranked, record_scale
 from selfattn.results.gates import Gate
 from selfattn.results.record import Model, Record, TuningTrial
-from selfattn.words.messages import Message, Said, message
+from selfattn.words.messages import Message, TextLike, message
 
 
 @register.section("gates")
@@ -36,7 +36,7 @@ class Gates:
 
 
 def _gate(record: Record, gate: Gate) -> b.Row:
-    model: Said = gate.model or message("gates.all")
+    model: TextLike = gate.model or message("gates.all")
     if gate.seed is not None and gate.model:
         model = message("gates.seed", model=gate.model, seed=gate.seed)
     result = message("gates.passed" if gate.passed else "gates.failed")
@@ -97,12 +97,12 @@ def _sizes(record: Record) -> b.Table:
     order, rows = ranked(record), []
     amounts = [[of(model) for model in order] for _, of, _ in columns]
     for k, model in enumerate(order):
-        known = zip((own[k] for own in amounts), columns, strict=True)
+        known = zip((column[k] for column in amounts), columns, strict=True)
         cells = (NONE if value is None else show(value) for value, (_, _, show) in known)
         rows.append(b.Row((model.name, *cells), model.name))
     if len(order) > 1:
-        nonzero = ([value for value in own if value] for own in amounts)
-        ratios = (f"{max(own) / min(own):.2f}" if len(own) == len(order) else NONE for own in nonzero)
+        nonzero = ([value for value in column if value] for column in amounts)
+        ratios = (f"{max(values) / min(values):.2f}" if len(values) == len(order) else NONE for values in nonzero)
         rows.append(b.Row((message("parity.ratio"), *ratios)))
     heads = (b.Column(head) for head, *_ in columns)
     return b.Table("matching", (b.Column(message("col.model"), numeric=False), *heads), tuple(rows))
@@ -225,13 +225,13 @@ def tuning_space(record: Record) -> str:
     return "; ".join(f"{name}: {', '.join(values)}" for name, values in tried.items()) or NONE
 
 
-def _tuned(record: Record, model: Model) -> tuple[Said, ...]:
+def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
     known = [trial.seconds for trial in model.tuning if trial.seconds is not None]
     seconds = amount(sum(known)) if len(known) == len(model.tuning) else NONE
     chosen = next((trial for trial in model.tuning if trial.chosen), None)
     if chosen is None:
         return str(len(model.tuning)), seconds, NONE, NONE
-    text: Said = _settings(chosen) or message("tuning.recipe")
+    text: TextLike = _settings(chosen) or message("tuning.recipe")
     for trial in model.tuning:
         if trial.chosen and trial.budget:
             text = message("tuning.also", chosen=text, budget=share(trial.budget), settings=_settings(trial))
@@ -258,7 +258,7 @@ def _trials(record: Record, model: Model, name: str) -> b.Table:
             NONE if trial.seconds is None else amount(trial.seconds),
         )
         rows.append(b.Row(cells))
-    heads: list[Said] = [*names, *([message("tuning.budget")] if budgets else [])]
+    heads: list[TextLike] = [*names, *([message("tuning.budget")] if budgets else [])]
     heads += [message("tuning.loss"), message("tuning.seconds")]
     columns = (b.Column(message("tuning.valid"), numeric=False), *map(b.Column, heads))
     return b.Table(name, columns, tuple(rows))
@@ -290,10 +290,10 @@ class Reproduce:
         )  # fmt: skip
 
 
-def _reproduction(record: Record) -> tuple[tuple[Said, Said], ...]:
+def _reproduction(record: Record) -> tuple[tuple[TextLike, TextLike], ...]:
     """Return signature, seeds, tuning, time, versions and machine."""
     signature, seeds = record.headline.signature, sorted({seed for model in record.models for seed in model.seeds})
-    facts: list[tuple[Said, Said]] = [(message("reproduce.signature"), signature)] if signature else []
+    facts: list[tuple[TextLike, TextLike]] = [(message("reproduce.signature"), signature)] if signature else []
     facts.append((message("reproduce.seeds"), ", ".join(map(str, seeds))))
     facts.append((message("reproduce.tuning"), tuning_badge(record).text))
     timings = [model.timing.train_seconds for model in record.models]

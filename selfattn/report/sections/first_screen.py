@@ -21,7 +21,7 @@ from selfattn.report.verdict.ranking import (
 from selfattn.report.verdict.verdict import LISTED, best_of, limits, standing, verdict
 from selfattn.results.cost import MeanOverRuns, Timing
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, Said, message
+from selfattn.words.messages import Message, TextLike, message
 
 TIMES = tuple(field.name for field in fields(Timing))
 _PAIRS = 10  # pairs of models in the terminal; the report has all
@@ -75,7 +75,9 @@ def summary(record: Record) -> b.Table:
         b.Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"short.train.{times}")),
         b.Column(message("col.predict"), small="ms", label=message("short.predict")),
     )
-    return b.Table("summary", columns, tuple(b.Row(_cells(record, one), one.name) for one in ranked(record)), "summary")
+    return b.Table(
+        "summary", columns, tuple(b.Row(_cells(record, model), model.name) for model in ranked(record)), "summary"
+    )
 
 
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
@@ -141,7 +143,7 @@ def gaps(record: Record) -> tuple[Message, ...]:
             models_without.setdefault((name, model.not_measured.get(name, "")), []).append(model.name)
     sentences = []
     for (name, reason), names in models_without.items():
-        models: Said = message("gap.all") if len(names) == len(record.models) > 1 else ", ".join(names)
+        models: TextLike = message("gap.all") if len(names) == len(record.models) > 1 else ", ".join(names)
         what = named(record, "metric", name) if name == metric else message(f"what.{name}")
         sentences.append(message("gap", models=models, what=what, reason=reason or message("reason.none")))
     return tuple(sentences)

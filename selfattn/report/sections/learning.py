@@ -64,7 +64,7 @@ def _chart(record: Record, spending: Spending) -> Chart:
 def spendings(record: Record) -> tuple[Spending, ...]:
     """Those by which at least one validation of the record can be drawn."""
     points = [point for model in record.models for curve in model.curves for point in _validated(curve)]
-    return tuple(one for one in _DRAWN if any(one.of(point) is not None for point in points))
+    return tuple(spending for spending in _DRAWN if any(spending.of(point) is not None for point in points))
 
 
 def _validated(curve: Curve) -> list[Point]:

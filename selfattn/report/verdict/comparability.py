@@ -8,7 +8,7 @@ from selfattn.report.verdict.ranking import judged_pair, named, ranked
 from selfattn.results.gates import Gate
 from selfattn.results.record import BODIES_APART, Model, Record
 from selfattn.words.catalogue import SOURCE
-from selfattn.words.messages import Message, Said, message
+from selfattn.words.messages import Message, TextLike, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
@@ -82,10 +82,10 @@ def set_aside(record: Record) -> tuple[Message, ...]:
 
 
 def _gate_sentence(record: Record, gate: Gate) -> Message:
-    finding: Said = gate.reason  # in English; its numbers in every language
+    finding: TextLike = gate.reason  # in English; its numbers in every language
     if gate.value is not None and gate.limit is not None:
         values = {"value": f"{gate.value:.3g}", "limit": f"{gate.limit:.3g}"}
-        finding = Message("gate.measured", values, own={SOURCE: gate.reason})
+        finding = Message("gate.measured", values, texts={SOURCE: gate.reason})
     key = "obstacle.gate" if gate.model else "obstacle.gate.all"
     return message(key, gate=named(record, "gate", gate.name), model=gate.model, reason=finding)
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from selfattn.report.drawing.numbers import amount, compact
 from selfattn.report.verdict.ranking import in_task_words, outcome
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, Said, message
+from selfattn.words.messages import Message, TextLike, message
 
 _LENGTH = ("epochs", "items_per_epoch", "max_steps", "patience", "target_exact_match")  # decide how long training is
 _NAMED = 3  # runs that did not go as planned
@@ -41,8 +41,8 @@ def condition(record: Record) -> Message:
     training = message("condition.tokens", count="–".join(amounts))
     epochs, pairs = (record.settings.get(name) for name in ("epochs", "items_per_epoch"))
     part = record.budgets.found[-1].budget if record.budgets and record.budgets.unit == "steps" else 1.0
-    own = {name for model in record.models for name in _training_of(model)}
-    ends_early = any(record.settings.get(name) for name in _LENGTH[2 if part == 1 else 3 :]) or own & set(_LENGTH)
+    differing = {name for model in record.models for name in _training_of(model)}
+    ends_early = any(record.settings.get(name) for name in _LENGTH[2 if part == 1 else 3 :]) or differing & set(_LENGTH)
     if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
         training = message("condition.pairs", count=f"{round(part * epochs * pairs):,}")
     tuned = min(len(model.tuning) for model in record.models) > 1
@@ -97,7 +97,7 @@ def budget_outcomes(record: Record) -> list[Message]:
     return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=share(ends[0]), b=share(ends[1]))]
 
 
-def _listed(shares: Sequence[str]) -> Said:
+def _listed(shares: Sequence[str]) -> TextLike:
     *others, last = shares
     return message("budgets.and", others=", ".join(others), last=last) if others else last
 

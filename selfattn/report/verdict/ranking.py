@@ -36,8 +36,8 @@ def named(record: Record, what: str, name: str) -> Message:
         what: `metric`, `bucket` or `gate`: the first part of the key.
         name: in the record.
     """
-    own = in_task_words(record, f"{what}.{name}")
-    return own if own.own or own.key in catalogue(SOURCE) else Message(what, {"name": name})
+    display = in_task_words(record, f"{what}.{name}")
+    return display if display.texts or display.key in catalogue(SOURCE) else Message(what, {"name": name})
 
 
 def metric_kind(record: Record, name: str) -> Unit | None:
