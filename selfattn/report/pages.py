@@ -48,7 +48,7 @@ def templates(package: str = HOME) -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"number": number, "percent": percent, "xml_text": xml_text}
-    return jinja
+    return environment
 
 
 def picture(template: str, **values: object) -> str:
