@@ -57,18 +57,9 @@ WEIGHTS: dict[str, tuple[dict[str, Any], str]] = {
         {"model__encoder__layers__1__fc1__weight": ONES},
         "weights: nothing missing; unused: model.encoder.layers.1.fc1.weight",
     ),
-    "no table at all": (
-        {"model__shared__weight": None},
-        "weights: missing: lm_head.weight, model.decoder.embed_tokens.weight, model.encoder.embed_tokens.weight; ",
-    ),
-    "no bias of the output": ({"final_logits_bias": None}, "weights: missing: final_logits_bias; nothing unused"),
     "shape": (
         {"model__shared__weight": torch.ones(11, 6)},
         r"weights: model\.\w+\.embed_tokens.weight has shape \(11, 6\), the configuration says \(13, 6\)",
-    ),
-    "shape of the bias": (
-        {"final_logits_bias": torch.ones(13)},
-        r"weights: final_logits_bias has shape \(13,\), the configuration says \(1, 13\)",
     ),
     "tied and different": (
         {"lm_head__weight": ONES},
@@ -77,14 +68,6 @@ WEIGHTS: dict[str, tuple[dict[str, Any], str]] = {
     "other positions": (
         {"model__encoder__embed_positions__weight": torch.zeros(16, 6)},
         r"weights: model.encoder.embed_positions.weight does not hold the sines of \(16, 6\) positions and width",
-    ),
-    "more positions": (
-        {"model__decoder__embed_positions__weight": torch.zeros(17, 6)},
-        "weights: model.decoder.embed_positions.weight does not hold the sines",
-    ),
-    "whole positions": (
-        {"model__decoder__embed_positions__weight": torch.zeros(16, 6, dtype=torch.int64)},
-        "weights: model.decoder.embed_positions.weight does not hold the sines",
     ),
     "two dtypes": (
         {"model__shared__weight": ONES.half()},
@@ -107,34 +90,14 @@ CONFIG: dict[str, tuple[dict[str, Any], str]] = {
         {"normalize_before": True},
         "normalize_before: expected one of False, found true",
     ),
-    "norm of embeddings": ({"normalize_embedding": True}, "normalize_embedding: expected one of False, found true"),
-    "a last norm": ({"add_final_layer_norm": True}, "add_final_layer_norm: expected one of False, found true"),
-    "trained positions": (
-        {"static_position_embeddings": False},
-        "static_position_embeddings: expected one of True, found false",
-    ),
     "dropped layers": ({"decoder_layerdrop": 0.1}, "decoder_layerdrop: expected at most 0.0, found 0.1"),
-    "a decoder alone": ({"is_decoder": True}, "is_decoder: expected one of False, found true"),
     "an unknown function": (
         {"activation_function": "gelu_new"},
         'activation_function: expected one of relu, gelu, silu, swish, found "gelu_new"',
     ),
-    "a list as function": (
-        {"activation_function": ["relu"]},
-        r"activation_function: expected one of relu, gelu, silu, swish, found \[.relu.\]",
-    ),
     "a size that is text": ({"d_model": "6"}, 'd_model: expected a whole number, found "6"'),
-    "a flag that is a number": ({"scale_embedding": 1}, "scale_embedding: expected true or false, found 1"),
     "a probability": ({"dropout": 1.5}, r"TransformerConfig.dropout: expected a probability in \[0, 1\), got 1.5"),
-    "heads": ({"encoder_attention_heads": 4}, "TransformerConfig.num_heads: 4 does not divide dim 6"),
-    "several ends": ({"eos_token_id": [0, 1]}, r"eos_token_id: expected a whole number, found \[0, 1\]"),
     "an end outside": ({"eos_token_id": 13}, "eos_token_id: expected an id from 0 to 12, got 13"),
-    "padding outside": ({"pad_token_id": -1}, "pad_token_id: expected an id from 0 to 12, got -1"),
-    "a start outside": (
-        {"decoder_start_token_id": 58100},
-        "decoder_start_token_id: expected an id from 0 to 12, got 58100",
-    ),
-    "a word outside": ({"bad_words_ids": [[13]]}, "bad_words_ids: expected an id from 0 to 12, got 13"),
     "words of two tokens": ({"bad_words_ids": [[1, 2]]}, "bad_words_ids.*: expected"),
     "two sizes of one table": (
         {"decoder_vocab_size": 17},
@@ -152,7 +115,7 @@ def test_configurations_that_have_no_counterpart(directory: Path, case: str) -> 
         load_marian(directory)
 
 
-@pytest.mark.parametrize("name", ["d_model", "vocab_size", "pad_token_id", "activation_function", "dropout"])
+@pytest.mark.parametrize("name", ["d_model", "pad_token_id"])
 def test_a_value_that_is_missing(directory: Path, name: str) -> None:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     del config[name]
@@ -189,7 +152,7 @@ def test_files_that_cannot_be_read(directory: Path, tmp_path: Path) -> None:
     fails(f"{config}: is not UTF-8 text")
 
 
-class Stranger:
+class Unknown:
     pass
 
 
@@ -197,7 +160,7 @@ def test_pickled_weights_are_tensors_and_nothing_that_could_be_run(directory: Pa
     (directory / "model.safetensors").unlink()
     path = directory / "pytorch_model.bin"
     for content, message in (
-        ({"model.shared.weight": Stranger()}, "damaged, or holds more than tensors, which is not read"),
+        ({"model.shared.weight": Unknown()}, "damaged, or holds more than tensors, which is not read"),
         ([torch.ones(1)], "expected tensors by name, got list"),
         ({"model.shared.weight": 1}, "expected tensors by name, got dict"),
     ):

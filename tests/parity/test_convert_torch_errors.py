@@ -13,7 +13,6 @@ from selfattn.attention import Alibi, MultiHeadAttention
 from selfattn.convert import (
     attention_from_torch,
     attention_to_torch,
-    decoder_layer_from_torch,
     decoder_layer_to_torch,
     encoder_layer_from_torch,
     encoder_layer_to_torch,
@@ -23,7 +22,7 @@ from selfattn.convert import (
 from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 
 DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13
@@ -62,19 +61,9 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "attention_from_torch: add_bias_kv=True has no counterpart",
     ),
     (
-        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_zero_attn=True)),
-        ValueError,
-        "attention_from_torch: add_zero_attn=True has no counterpart",
-    ),
-    (
         lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)),
         ValueError,
         "attention_from_torch: kdim=5 and vdim=7 differ",
-    ),
-    (
-        lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, dropout=1.0)),
-        ValueError,
-        r"dropout must be in \[0, 1\), got 1.0",
     ),
     (
         lambda: attention_from_torch(OtherAttention(DIM, HEADS)),
@@ -82,34 +71,9 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "attention_from_torch: expected MultiheadAttention itself, got OtherAttention",
     ),
     (
-        lambda: encoder_layer_from_torch(OtherLayer(DIM, HEADS)),
-        TypeError,
-        "encoder_layer_from_torch: expected TransformerEncoderLayer itself, got OtherLayer",
-    ),
-    (
-        lambda: encoder_layer_from_torch(encoder_layer(self_attn=OtherAttention(DIM, HEADS))),
-        TypeError,
-        "expected MultiheadAttention itself, got OtherAttention",
-    ),
-    (
         lambda: encoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=F.elu)),
         ValueError,
         "encoder_layer_from_torch: the activation <function elu.* known: relu, gelu, silu",
-    ),
-    (
-        lambda: encoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=nn.GELU("tanh"))),
-        ValueError,
-        "the activation GELU.* has no counterpart",
-    ),
-    (
-        lambda: encoder_layer_from_torch(encoder_layer(linear1=OtherLinear(DIM, FFN))),
-        TypeError,
-        "encoder_layer_from_torch: linear1: expected Linear itself, got OtherLinear",
-    ),
-    (
-        lambda: encoder_layer_from_torch(encoder_layer(norm2=nn.RMSNorm(DIM))),
-        TypeError,
-        "encoder_layer_from_torch: norm2: expected LayerNorm itself, got RMSNorm",
     ),
     (
         lambda: encoder_layer_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))),
@@ -117,19 +81,9 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         r"encoder_layer_from_torch: .* with one probability, got \[0.1, 0.5\]",
     ),
     (
-        lambda: decoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS)),  # type: ignore[arg-type]  # wrong on purpose
-        TypeError,
-        "decoder_layer_from_torch: expected TransformerDecoderLayer itself, got TransformerEncoderLayer",
-    ),
-    (
         lambda: between(nn.Transformer(2 * DIM, 2, 1, 1, 5)),
         ValueError,
         "transformer_from_torch: source has width 6, but d_model is 12",
-    ),
-    (
-        lambda: between(nn.Transformer(DIM, 2, 1, 1, 5, custom_encoder=nn.Identity())),
-        TypeError,
-        "transformer_from_torch: encoder: expected TransformerEncoder itself, got Identity",
     ),
 ]
 
@@ -156,15 +110,10 @@ def model(decoder: Any, encoder: Any = None) -> Any:
 
 
 TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
-    (lambda: attention_to_torch(attention(project=False)), "attention_to_torch: .* always projects"),
     (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
     (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
-    (lambda: attention_to_torch(attention(score="dot")), "cannot hold the score Dot"),
     (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
-    (lambda: attention_to_torch(attention(qk_norm=True)), "cannot hold qk_norm=True"),
-    (lambda: attention_to_torch(attention(head_dim=5)), "heads that are together 10 wide for a width of 6"),
     (lambda: encoder_layer_to_torch(block(cross_attn=attention())), "has cross-attention; use decoder_layer_to_torch"),
-    (lambda: decoder_layer_to_torch(block()), "has no cross-attention; use encoder_layer_to_torch"),
     (
         lambda: decoder_layer_to_torch(block(cross_attn=attention(context_dim=5))),
         "has one width, but the block is 6 wide and its memory 5",
@@ -174,16 +123,8 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
         "nn.TransformerEncoderLayer has no gate",
     ),
     (
-        lambda: encoder_layer_to_torch(block(feed_forward=FeedForward(DIM, FFN, bias=False))),
-        "biases everywhere or nowhere, this block has: {'self_attn': True, 'feed_forward': False}",
-    ),
-    (
         lambda: transformer_to_torch(model(RNNDecoderConfig(initial_state="project", attention="none"))),
         "expected a Transformer encoder and decoder, got TransformerEncoder and PlainDecoder",
-    ),
-    (
-        lambda: transformer_to_torch(model(TransformerConfig(dim=DIM, num_heads=2), RNNEncoderConfig(hidden_dim=DIM))),
-        "expected a Transformer encoder and decoder, got RNNEncoder and TransformerDecoder",
     ),
     (
         lambda: transformer_to_torch(model(TransformerConfig(dim=DIM, num_heads=2, window=3))),

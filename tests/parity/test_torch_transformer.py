@@ -1,4 +1,7 @@
-"""Our blocks and models against PyTorch's own Transformer with copied weights: outputs and gradients, in float64."""
+"""Blocks and decoder-only models against PyTorch's layers and against formulas, in float64.
+
+The encoder-decoder and its layers are compared in `test_convert_torch.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention, key_mask
+from selfattn.attention import MultiHeadAttention
+from selfattn.convert import encoder_layer_to_torch
 from selfattn.layers import FeedForward, TransformerBlock, make_norm
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -35,135 +39,12 @@ def randomised(module: nn.Module) -> Any:
     return module
 
 
-def theirs_for_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> list[tuple[Any, Any]]:
-    """Pairs of (our tensors joined, theirs), of values or of gradients: a pair of functions of a getter."""
-    return [
-        (
-            lambda get: torch.cat([get(p.weight) for p in (ours.q_proj, ours.k_proj, ours.v_proj)]),
-            theirs.in_proj_weight,
-        ),
-        (lambda get: torch.cat([get(p.bias) for p in (ours.q_proj, ours.k_proj, ours.v_proj)]), theirs.in_proj_bias),
-        *same(ours.out_proj, theirs.out_proj),
-    ]
-
-
-def same(ours: Any, theirs: Any) -> list[tuple[Any, Any]]:
-    return [
-        (lambda get: get(ours.weight), theirs.weight),
-        (lambda get: get(ours.bias), theirs.bias),
-    ]
-
-
-def theirs_for_block(ours: Any, theirs: Any) -> list[tuple[Any, Any]]:
-    cross = ours.cross_attn is not None
-    pairs = theirs_for_attention(ours.self_attn, theirs.self_attn)
-    pairs += same(ours.self_attn_norm, theirs.norm1)
-    pairs += same(ours.feed_forward.fc1, theirs.linear1) + same(ours.feed_forward.fc2, theirs.linear2)
-    pairs += same(ours.feed_forward_norm, theirs.norm3 if cross else theirs.norm2)
-    if cross:
-        pairs += theirs_for_attention(ours.cross_attn, theirs.multihead_attn) + same(ours.cross_attn_norm, theirs.norm2)
-    return pairs
-
-
-def copy_over(pairs: list[tuple[Any, Any]]) -> None:
-    with torch.no_grad():
-        for joined, parameter in pairs:
-            parameter.copy_(joined(lambda tensor: tensor))
-
-
-def assert_same_gradients(close: Close, pairs: list[tuple[Any, Any]]) -> None:
-    for joined, parameter in pairs:
-        assert parameter.grad is not None
-        close(joined(lambda tensor: tensor.grad), parameter.grad)
-
-
-def our_blocks(norm_first: bool, activation: Any, *, cross: bool) -> list[TransformerBlock]:
-    blocks = [
-        TransformerBlock(
-            DIM,
-            self_attn=MultiHeadAttention(DIM, num_heads=HEADS),
-            cross_attn=MultiHeadAttention(DIM, num_heads=HEADS) if cross else None,
-            feed_forward=FeedForward(DIM, FFN, activation=activation),
-            norm_first=norm_first,
-        )
-        for _ in range(LAYERS)
-    ]
-    return list(randomised(nn.ModuleList(blocks).double()))
-
-
-def settings(norm_first: bool, activation: str) -> dict[str, Any]:
-    return {
-        "d_model": DIM,
-        "nhead": HEADS,
-        "dim_feedforward": FFN,
-        "activation": activation,
-        "norm_first": norm_first,
-        "dropout": 0.0,
-        "batch_first": True,
-        "dtype": torch.float64,
-    }
-
-
 def draw(*shape: int, seed: int = 1) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7, [True] * 2 + [False] * 5])
-
-
-@styles
-@pytest.mark.parametrize("causal", [False, True])
-def test_encoder_layers(close: Close, norm_first: bool, activation: str, causal: bool) -> None:
-    blocks = our_blocks(norm_first, activation, cross=False)
-    layer = nn.TransformerEncoderLayer(**settings(norm_first, activation))
-    torch_encoder = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
-    pairs = [
-        pair
-        for ours, theirs in zip(blocks, torch_encoder.layers, strict=True)
-        for pair in theirs_for_block(ours, theirs)
-    ]
-    copy_over(pairs)
-    x, their_x = (draw(3, 7, DIM).requires_grad_() for _ in range(2))
-    future = nn.Transformer.generate_square_subsequent_mask(7).isinf() if causal else None
-    expected = torch_encoder(their_x, mask=future, src_key_padding_mask=~PADDING)
-    actual = x
-    for block in blocks:
-        actual = block(actual, mask=key_mask(PADDING), causal=causal).x
-    close(actual[PADDING], expected[PADDING])
-    weights = draw(int(PADDING.sum()), DIM, seed=2)
-    (actual[PADDING] * weights).sum().backward()
-    (expected[PADDING] * weights).sum().backward()
-    assert_same_gradients(close, pairs)
-    close(x.grad, their_x.grad)
-
-
-@styles
-def test_decoder_layers(close: Close, norm_first: bool, activation: str) -> None:
-    blocks = our_blocks(norm_first, activation, cross=True)
-    torch_decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**settings(norm_first, activation)), LAYERS)
-    pairs = [
-        pair
-        for ours, theirs in zip(blocks, torch_decoder.layers, strict=True)
-        for pair in theirs_for_block(ours, theirs)
-    ]
-    copy_over(pairs)
-    x, their_x = (draw(3, 5, DIM).requires_grad_() for _ in range(2))
-    memory, their_memory = (draw(3, 7, DIM, seed=2).requires_grad_() for _ in range(2))
-    future = nn.Transformer.generate_square_subsequent_mask(5).isinf()
-    expected = torch_decoder(their_x, their_memory, tgt_mask=future, memory_key_padding_mask=~PADDING)
-    actual = x
-    for block in blocks:
-        memory_keys = block.project_memory(memory)
-        actual = block(actual, causal=True, memory=memory_keys, memory_mask=key_mask(PADDING)).x
-    close(actual, expected)
-    weights = draw(3, 5, DIM, seed=3)
-    (actual * weights).sum().backward()
-    (expected * weights).sum().backward()
-    assert_same_gradients(close, pairs)
-    close(x.grad, their_x.grad)
-    close(memory.grad, their_memory.grad)
-    assert (memory.grad[~PADDING] == 0).all()
 
 
 def sinusoids(length: int, *, halves: bool = False) -> Tensor:
@@ -193,38 +74,6 @@ def stack(norm_first: bool, activation: Any, **more: Any) -> TransformerConfig:
     )
 
 
-@styles
-@torch.no_grad()
-def test_the_whole_model_is_nn_transformer(norm_first: bool, activation: str) -> None:
-    """Embeddings, scale, positions, both stacks, final norms where pre-norm needs them, output layer."""
-    part = stack(norm_first, activation)
-    model = randomised(
-        build(EncoderDecoderConfig(encoder=part, decoder=part), vocab_size=VOCAB, pad_id=0, seed=0).double()
-    )
-    theirs = nn.Transformer(num_encoder_layers=LAYERS, num_decoder_layers=LAYERS, **settings(norm_first, activation))
-    pairs = []
-    for ours, torch_stack in ((model.encoder, theirs.encoder), (model.decoder, theirs.decoder)):
-        for block, layer in zip(ours.layers, torch_stack.layers, strict=True):
-            pairs += theirs_for_block(block, layer)
-        if norm_first:
-            pairs += same(ours.norm, torch_stack.norm)
-        else:
-            torch_stack.norm = None  # nn.Transformer has a last norm even where every block ends in one
-            assert ours.norm is None
-    copy_over(pairs)
-    source, target = words()
-    hidden = theirs(
-        embedded(model.encoder.embed.tokens.weight, source),
-        embedded(model.decoder.embed.tokens.weight, target),
-        tgt_mask=nn.Transformer.generate_square_subsequent_mask(5).isinf(),
-        src_key_padding_mask=~PADDING,
-        memory_key_padding_mask=~PADDING,
-    )
-    expected = F.linear(hidden, model.decoder.output.weight, model.decoder.output.bias)
-    # Our sines are taken in float32.
-    torch.testing.assert_close(model(source, target, source_mask=PADDING), expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
 def test_embedding_of_a_built_model(layout: Any, scale: bool) -> None:
@@ -243,13 +92,7 @@ def test_decoder_only_is_an_encoder_with_a_mask(norm_first: bool, activation: st
     """One sentence at a time, joined by hand and without padding, through ``nn.TransformerEncoder``."""
     config = DecoderOnlyConfig(stack=stack(norm_first, activation), bidirectional_prefix=prefix)
     model = randomised(build(config, vocab_size=VOCAB, pad_id=0, seed=0).double())
-    layer = nn.TransformerEncoderLayer(**settings(norm_first, activation))
-    norm = nn.LayerNorm(DIM, dtype=torch.float64) if norm_first else None
-    theirs = nn.TransformerEncoder(layer, LAYERS, norm, enable_nested_tensor=False)
-    pairs = [
-        pair for ours, other in zip(model.layers, theirs.layers, strict=True) for pair in theirs_for_block(ours, other)
-    ]
-    copy_over(pairs + (same(model.norm, norm) if norm_first else []))
+    layers = [encoder_layer_to_torch(block).double().eval() for block in model.layers]
     source, target = words()
     logits = model(source, target, source_mask=PADDING)
     for row, length in enumerate(PADDING.sum(dim=1).tolist()):
@@ -257,7 +100,10 @@ def test_decoder_only_is_an_encoder_with_a_mask(norm_first: bool, activation: st
         hidden_from = torch.ones(length + 5, length + 5, dtype=torch.bool).triu(1)
         if prefix:
             hidden_from[:length, :length] = False
-        hidden = theirs(embedded(model.embed.tokens.weight, text), mask=hidden_from)
+        hidden = embedded(model.embed.tokens.weight, text)
+        for layer in layers:
+            hidden = layer(hidden, src_mask=hidden_from)
+        hidden = model.norm(hidden) if norm_first else hidden
         expected = F.linear(hidden, model.output.weight, model.output.bias)[0, length:]
         torch.testing.assert_close(logits[row], expected, rtol=1e-5, atol=1e-5)
 
