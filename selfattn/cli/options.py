@@ -22,6 +22,12 @@ def _split_commas(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(name for token in tokens for name in token.value.split(",") if name)
 
 
+def _named_path(type_: Any, tokens: Sequence[Token]) -> Path:
+    if not tokens[0].value:
+        raise ValueError("expected a path, got an empty text")
+    return Path(tokens[0].value)
+
+
 def _whole_number(type_: Any, tokens: Sequence[Token]) -> int:
     try:
         return int(tokens[0].value)
@@ -46,6 +52,7 @@ def _numbers(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
 
 
 # Without the converter cyclopts would round 1.5 to 2.
+NamedPath = Annotated[Path, Parameter(converter=_named_path)]  # "" would be the current directory
 Whole = Annotated[int, Parameter(converter=_whole_number)]
 MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
 # Names given as ``a,b,c``, or by naming the option again.

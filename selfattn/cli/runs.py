@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Files, MaybeWhole, Names, Whole, options_of
+from selfattn.cli.options import Files, MaybeWhole, NamedPath, Names, Whole, options_of
 from selfattn.console import all_visible, say, visible
 from selfattn.decoding.options import DecodingOptions, WeightPrecision
 from selfattn.errors import UserError
@@ -31,7 +31,7 @@ DEFAULT_DECODING = Decoding()
 
 def report(
     *runs: Path,
-    out: Path,
+    out: NamedPath,
     lang: Lang = SOURCE,
     declared: Names = (),
     figures: Path | None = None,
@@ -285,7 +285,11 @@ def models() -> Iterable[str]:
 
 
 def demo(
-    *runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, example: tuple[str, ...] = (), half: bool = False
+    *runs: Path,
+    out: NamedPath = Path("demo.html"),
+    lang: Lang = SOURCE,
+    example: tuple[str, ...] = (),
+    half: bool = False,
 ) -> None:
     """Write a page on which character models answer typed input side by side.
 

@@ -219,7 +219,8 @@ def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path,
         out.mkdir(parents=True, exist_ok=True)
     best = [next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]]
     examples = [(answer.source, answer.target) for answer in best[0].answers[:EXAMPLES]]
-    return replace(record, demo=write_demo_of([run.path for run in best], out / DEMO, lang, examples))
+    names = [model.name for model in record.models]
+    return replace(record, demo=write_demo_of([run.path for run in best], out / DEMO, lang, examples, names))
 
 
 def check_out(out: Path) -> None:

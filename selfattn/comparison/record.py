@@ -144,8 +144,8 @@ def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashabl
 
 
 def _environment(record: RunRecord) -> Mapping[str, str | int | float | None]:
-    versions = {name: record.versions[name] for name in ("selfattn", "python", "torch", "babel", "cldr")}
-    machine = {name: record.machine[name] for name in ("platform", "cpu", "cores", "threads")}
+    versions = {name: record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}
+    machine = {name: record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
     return versions | machine | {"commit": record.commit}
 
 

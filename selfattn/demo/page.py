@@ -24,7 +24,13 @@ EXAMPLES = 12  # to begin with, of a test
 
 
 def write_demo(
-    runs: Sequence[Run], out: Path, lang: str = "en", examples: Sequence[tuple[str, str]] = (), *, half: bool = False
+    runs: Sequence[Run],
+    out: Path,
+    lang: str = "en",
+    examples: Sequence[tuple[str, str]] = (),
+    *,
+    half: bool = False,
+    names: Sequence[str] = (),
 ) -> None:
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
@@ -35,6 +41,7 @@ def write_demo(
         examples: inputs to begin with, each with its right output or ``""``; default none.
         half: embed weights in float16, half the size, for every model whose outputs for the examples stay the same;
             default float32, where outputs are those of torch.
+        names: of the models of the report beside the page, which decide the colours; default those of the runs.
 
     Raises:
         UserError: there is no run, one is given twice, none can run on a page, the language is unknown, or the file
@@ -48,28 +55,36 @@ def write_demo(
     """
     if not runs:
         raise UserError("a demo needs at least one run; give the directory of a trained model")
-    page = render_demo(runs, lang, examples, half=half)
+    if out.is_dir():
+        raise UserError(f"{out}: is a directory; name the file of the page")
+    page = render_demo(runs, lang, examples, half=half, names=names)
     with writing(out, "choose another place"):
         write_text(out, page)
 
 
 def render_demo(
-    runs: Sequence[Run], lang: str = "en", examples: Sequence[tuple[str, str]] = (), *, half: bool = False
+    runs: Sequence[Run],
+    lang: str = "en",
+    examples: Sequence[tuple[str, str]] = (),
+    *,
+    half: bool = False,
+    names: Sequence[str] = (),
 ) -> str:
     """Return the page of :func:`write_demo` as text; the arguments are the same.
 
     Raises:
         UserError: none of the runs can run on a page, one is given twice, or the language is unknown.
     """
-    names = _names(runs)
+    labels = _names(runs)
     models = [
         payload(run, name, torch.float16 if half and _holds_in_half(run, examples) else torch.float32)
-        for run, name in zip(runs, names, strict=True)
+        for run, name in zip(runs, labels, strict=True)
     ]
     if all("reason" in model for model in models):
         raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
-    for model, sign in zip(models, Signs(names).values(), strict=True):
-        model |= {"colour": sign.colour, "path": sign.path}
+    signs = Signs(names or labels)
+    for model, name in zip(models, labels, strict=True):
+        model |= {"colour": signs[name].colour, "path": signs[name].path}
     words = {known: read_catalogue(resources.files(_HOME) / "words" / known / "page.po") for known in LANGS}
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
@@ -91,7 +106,13 @@ def render_demo(
     return templates(_HOME).get_template("page.html.j2").render(context) + "\n"
 
 
-def write_demo_of(paths: Sequence[Path], out: Path, lang: str = "en", examples: Sequence[tuple[str, str]] = ()) -> bool:
+def write_demo_of(
+    paths: Sequence[Path],
+    out: Path,
+    lang: str = "en",
+    examples: Sequence[tuple[str, str]] = (),
+    names: Sequence[str] = (),
+) -> bool:
     """Write the page of those runs that can be on one; nothing where there is none.
 
     Args:
@@ -99,6 +120,7 @@ def write_demo_of(paths: Sequence[Path], out: Path, lang: str = "en", examples: 
         out: the HTML file.
         lang: the language that the page opens in.
         examples: inputs to begin with, each with its right output or ``""``.
+        names: see :func:`write_demo`.
 
     Returns:
         Whether there is a page.
@@ -112,7 +134,7 @@ def write_demo_of(paths: Sequence[Path], out: Path, lang: str = "en", examples: 
             run = load(path)
             runs += [run] if "weights" in payload(run, "") else []
     if runs:
-        write_demo(runs, out, lang, examples)
+        write_demo(runs, out, lang, examples, names=names)
     return bool(runs)
 
 

@@ -9,6 +9,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from selfattn.errors import UserError
 from selfattn.models.config import config_to_dict
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.run import Run
@@ -26,8 +27,13 @@ def payload(run: Run, name: str, dtype: torch.dtype = torch.float32) -> dict[str
     Returns:
         Name, ``config``, ``max_length``, the characters of ``source`` and ``target`` and ``weights``; or name and
         ``reason``, the key of a sentence of the page, where the page cannot run it.
+
+    Raises:
+        UserError: the run was exported, so its weights cannot be read.
     """
     source, target = run.tokenizer.source, run.tokenizer.target
+    if not any(True for _ in run.model.parameters()):
+        raise UserError(f"{run.path}: an exported run has no weights for a page; take the run it was exported from")
     about = {"name": name, "task": run.config.task}
     if not run.takes_pairs:
         return about | {"reason": "cannot.lm"}

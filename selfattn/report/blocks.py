@@ -28,7 +28,12 @@ from selfattn.words.messages import Message, TextLike, message
 
 
 class Section(Protocol):
-    """A part of the report. `after` may name another section's key; without it the section stands at the end."""
+    """A part of the report.
+
+    A class attribute `after` names the section that this one follows: limits, budgets, learning, attention, buckets,
+    differences, statistics, cost, alignment, gates, fairness, reproduce, or a plugin's. Without it the section stands
+    at the end.
+    """
 
     @property
     def title(self) -> TextLike:

@@ -80,6 +80,9 @@ def contents(record: Record) -> tuple[Part, ...]:
     order = [key for key in SECTIONS if not getattr(SECTIONS[key], "after", "")]
     for key in SECTIONS:
         if after := getattr(SECTIONS[key], "after", ""):
+            if after not in SECTIONS:
+                known = ", ".join(SECTIONS)
+                raise UserError(f"section {key!r}: `after` {after!r} is no section; choose one of {known}")
             order.insert(order.index(after) + 1 if after in order else len(order), key)
     return tuple(part for part in (_part(record, key) for key in order) if part.blocks)
 

@@ -45,8 +45,8 @@ def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> Rep
     """
     out = Path(out_dir)
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
-    texts = (results_json(record), render_markdown(record, lang), render_html(record, lang))
-    write_all(dict(zip((files.results, files.markdown, files.html), texts, strict=True)))
+    write_all({files.results: results_json(record)})  # first: a section that fails loses no results
+    write_all({files.markdown: render_markdown(record, lang), files.html: render_html(record, lang)})
     return files
 
 

@@ -357,6 +357,15 @@ def test_half_precision_only_where_no_output_changes(monkeypatch: pytest.MonkeyP
     assert render_demo([one], "en", texts, half=True) == whole
 
 
+def test_a_run_without_weights_and_a_directory_are_refused(tmp_path: Path) -> None:
+    exported = run("transformer")
+    exported.model = torch.nn.Module()  # type: ignore[assignment]  # an exported run computes elsewhere
+    with pytest.raises(UserError, match="transformer: an exported run has no weights for a page"):
+        render_demo([exported])
+    with pytest.raises(UserError, match="is a directory; name the file of the page"):
+        write_demo([run("transformer")], tmp_path)
+
+
 def test_models_of_one_preset_are_told_apart() -> None:
     runs = [run("transformer"), run("transformer")]
     runs[1].path = Path("second-seed")

@@ -19,7 +19,8 @@ from selfattn.report.contents import contents
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
 from selfattn.report.render.terminal import print_summary
-from selfattn.results.reading import record_from_dict
+from selfattn.report.write import write_report
+from selfattn.results.reading import read_record, record_from_dict
 from selfattn.results.record import Record
 from selfattn.words.messages import phrase
 
@@ -92,6 +93,31 @@ def test_a_section_that_breaks_names_itself(record: Record) -> None:
 
     with pytest.raises(UserError, match=r"section 'broken': shows nothing \(ValueError: no such figure\)"):
         render_markdown(record)
+
+
+def test_a_section_that_breaks_loses_no_results(record: Record, tmp_path: Path) -> None:
+    @register.section("broken")
+    class Broken:
+        title = phrase(en="Broken")
+
+        def blocks(self, record: Record) -> tuple[()]:
+            raise ValueError("no such figure")
+
+    with pytest.raises(UserError, match="section 'broken'"):
+        write_report(record, tmp_path)
+    assert read_record(tmp_path / "results.json").models == record.models
+
+
+def test_a_section_after_one_that_is_not_there_is_refused(record: Record) -> None:
+    @register.section("lost")
+    class Lost:
+        title, after = phrase(en="Lost"), "costs"
+
+        def blocks(self, record: Record) -> tuple[()]:
+            return ()
+
+    with pytest.raises(UserError, match="section 'lost': `after` 'costs' is no section; choose one of"):
+        contents(record)
 
 
 def test_a_key_is_taken_once() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from selfattn.report.drawing import palette
-from selfattn.report.drawing.palette import COLOURS
+from selfattn.report.drawing.palette import COLOURS, INKS, Signs
 
 CSS = (Path(palette.__file__).parents[1] / "templates" / "report.css").read_text(encoding="utf-8")
 NAMES = tuple(f"m{k}" for k in range(COLOURS))
@@ -78,6 +78,13 @@ def test_text_and_signs_have_the_contrast_that_wcag_asks_for(colours: dict[str, 
 def test_both_ways_to_dark_are_the_same() -> None:
     assert theme(":root:not([data-theme=light]) {") == DARK
     assert set(DARK) == set(LIGHT)
+
+
+def test_a_model_has_its_sign_on_every_page_and_in_files() -> None:
+    report, demo = Signs(["mine", "rnn-plain", "transformer", "rnn-attention"]), Signs(["transformer", "rnn-attention"])
+    assert all(report[name] == sign for name, sign in demo.items())
+    assert len(set(Signs([f"model {k}" for k in range(49)]).values())) == 49
+    assert [LIGHT[name] for name in NAMES] == list(INKS)
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])

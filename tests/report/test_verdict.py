@@ -17,8 +17,10 @@ from selfattn.report.sections.statistics import Statistics, pair_table
 from selfattn.report.verdict.comparability import badges, obstacles, set_aside
 from selfattn.report.verdict.ranking import outcome, pair_test, ranked
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
+from selfattn.results.budgets import BudgetDifference, Crossing
 from selfattn.results.cost import MeanOverRuns, Timing
 from selfattn.results.gates import Gate
+from selfattn.results.protocol import AtBudget, Budgets
 from selfattn.results.quality import Estimate
 from selfattn.results.reading import record_from_dict
 from selfattn.results.record import NO_SUBJECT, Model, Record, TuningTrial
@@ -274,6 +276,18 @@ def test_the_primary_comparison_is_named_and_the_rest_is_exploratory(rich: Recor
         ending = "(primary)" if {line.cells[0], line.cells[1]} == asked else "(exploratory)"
         assert texts(line.cells[-1]).endswith(ending)
     assert "tested alone. The other 5 pairs of the metric are exploratory" in texts(Statistics().blocks(named))
+
+
+def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich: Record) -> None:
+    def at(budget: float, high: tuple[float, ...]) -> AtBudget:
+        models = {"transformer": Estimate(0.8, runs=high), "rnn-attention": Estimate(0.5, runs=(0.4, 0.5, 0.6))}
+        return AtBudget(budget, models, 10, 10, difference=BudgetDifference(budget, 0.3, -0.1, 0.7))
+
+    points = (at(0.5, (0.7, 0.8, 0.9)), at(1.0, (0.5, 0.9, 1.0)))
+    budgets = Budgets("steps", points, ("transformer", "rnn-attention"), Crossing("none seen"))
+    sentences = said(dataclasses.replace(rich, budgets=budgets))
+    assert "With 50 % of the training every run of transformer is better than every run of the other" in sentences
+    assert "With 100 % of the training the difference is within chance." in sentences
 
 
 # what leaves nothing to say

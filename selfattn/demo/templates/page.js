@@ -10,7 +10,7 @@
 
   const state = {
     blocked: new Set(), step: Infinity, temperature: 1, draw: false, seed: 1,
-    hidden: new Set(), choice: {}, cell: null, playing: null,
+    hidden: new Set(), choice: Object.create(null), cell: null, playing: null,
   };
   let source = [];  // characters that are read, <eos> at the end
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain, count
 
 INKS = ("#0072b2", "#d55e00", "#009067", "#b8598f", "#a87400", "#2a86bd", "#333a42")  # on white; --m0 to --m6 in CSS
 COLOURS = len(INKS)
@@ -18,6 +19,7 @@ _PATHS = {
     "cross": "M-4.8,-2.7L-2.7,-4.8L0,-2.1L2.7,-4.8L4.8,-2.7L2.1,0L4.8,2.7L2.7,4.8L0,2.1L-2.7,4.8L-4.8,2.7L-2.1,0z",
 }
 SHAPES = tuple(_PATHS)
+_USUAL = ("rnn-plain", "rnn-peeky", "rnn-attention", "transformer")
 _GLYPHS = dict(zip(SHAPES, "●■▲◆▼✚✖", strict=True))
 
 
@@ -45,25 +47,29 @@ class Sign:
 
 
 class Signs(dict[str, Sign]):
-    """A sign for every name, in the order given; one that was not given gets the next. The first 49 differ.
+    """A sign for every name; one that was not given gets the next. The first 49 differ.
+
+    The usual models have the same sign on every page.
 
     Example:
-        >>> signs = Signs(["transformer", "rnn-attention"])
-        >>> signs["rnn-attention"], signs["another"].glyph
-        (Sign(colour=1, shape='square'), '▲')
+        >>> signs = Signs(["mine", "transformer", "rnn-attention"])
+        >>> signs["rnn-attention"].glyph, signs["transformer"].glyph, signs["mine"].glyph
+        ('▲', '◆', '●')
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Iterable[str]) -> None:
         self.begin(names)
 
-    def begin(self, names: Sequence[str]) -> str:
+    def begin(self, names: Iterable[str]) -> str:
         """Begin anew, with other names; return an empty text, for templates."""
         self.clear()
-        for name in names:
+        for name in sorted(names, key=lambda name: name not in _USUAL):  # stable: others keep their order
             self[name]
         return ""
 
     def __missing__(self, name: str) -> Sign:
-        colour = len(self) % COLOURS
-        self[name] = sign = Sign(colour, SHAPES[(colour + len(self) // COLOURS) % len(SHAPES)])
+        places = chain([_USUAL.index(name)] if name in _USUAL else [], count())
+        signs = (Sign(k % COLOURS, SHAPES[(k + k // COLOURS) % len(SHAPES)]) for k in places)
+        taken = set(self.values()) if len(self) < COLOURS * len(SHAPES) else ()
+        self[name] = sign = next(sign for sign in signs if sign not in taken)
         return sign

@@ -82,19 +82,26 @@ def budget_outcomes(record: Record) -> list[Message]:
         return []
     if budgets.crossing is None:
         return [message("budgets.few")]
-    shares: dict[int, list[str]] = {1: [], -1: [], 0: []}
+    shares: dict[tuple[str, str], list[str]] = {}
     for point in budgets.found:
         if point.difference:
-            side = (point.difference.low > 0) - (point.difference.high < 0)
-            shares[side if record.headline.better == "higher" else -side].append(share(point.budget))
+            better, worse = budgets.pair
+            if (point.difference.difference > 0) != (record.headline.better == "higher"):
+                better, worse = worse, better
+            sure = point.difference.low > 0 or point.difference.high < 0
+            apart = _apart(point.models[better].runs, point.models[worse].runs)
+            key = "better" if sure else "apart" if apart else "same"
+            shares.setdefault((key, "" if key == "same" else better), []).append(share(point.budget))
     sentences = [
-        message("budgets.better", model=model, budgets=_listed(shares[side]))
-        for side, model in zip((1, -1), budgets.pair, strict=True)
-        if shares[side]
+        message(f"budgets.{key}", model=model, budgets=_listed(parts)) for (key, model), parts in shares.items()
     ]
-    sentences += [message("budgets.same", budgets=_listed(shares[0]))] if shares[0] else []
     ends = budgets.crossing.between or (budgets.found[0].budget, budgets.found[-1].budget)
     return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=share(ends[0]), b=share(ends[1]))]
+
+
+def _apart(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Return whether all runs of one model are better than all runs of the other."""
+    return bool(first and second) and (min(first) > max(second) or max(first) < min(second))
 
 
 def _listed(shares: Sequence[str]) -> TextLike:
