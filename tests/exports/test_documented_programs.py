@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from documented import ALONE, program, run_in
 
 from selfattn.decoding.options import DecodingOptions
 from selfattn.runs.run import Run, load
 from selfattn.runs.train import train
 
-HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
-PROGRAM = re.compile(
-    r"^<!-- run by tests/exports/test_documented_programs\.py: (\w+) -->\n```python\n(.*?)^```", re.M | re.S
-)
-ALONE = "import sys; sys.modules['torch'] = sys.modules['selfattn'] = None\n"
 WORDS = ("two", "men", "dogs", "are", "outside", "near", "a", "red", "house", "running")
-
-
-def program(page: str, *names: str) -> str:
-    """The named programs of a page, one after the other."""
-    programs = dict(PROGRAM.findall((HOW_TO / page).read_text("utf-8")))
-    return "".join(programs[name] for name in names)
-
-
-def run_in(folder: Path, code: str, **environment: str) -> list[str]:
-    """What a program prints, by line, run in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +34,6 @@ def subwords(tmp_path_factory: pytest.TempPathFactory) -> Run:
     [
         ("ctranslate2", "characters"),
         ("ctranslate2", "subwords"),
-        ("onnx", "characters"),
         pytest.param("onnx", "subwords", marks=pytest.mark.slow),
     ],
 )
@@ -81,22 +53,25 @@ def test_an_exported_run_answers_without_this_package(
     assert "\n".join(run_in(tmp_path, ALONE + program("export.md", engine, tokenizer))) == expected
 
 
-def test_the_latency_program_runs(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_the_latency_program_runs(
+    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "transformer").symlink_to(runs["transformer"].path)
-    lines = run_in(tmp_path, program("serve.md", "latency").replace("range(50)", "range(2)"))
-    assert [line.split(" at once")[0] for line in lines] == ["1", "64"]
+    monkeypatch.chdir(tmp_path)
+    exec(program("serve.md", "latency").replace("range(50)", "range(1)"), {})
+    assert [line.split(" at once")[0] for line in capsys.readouterr().out.splitlines()] == ["1", "64"]
 
 
-def test_the_server_answers(runs: dict[str, Run], tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore")  # those of other packages
+def test_the_server_answers(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
-    ask = "\nfrom fastapi.testclient import TestClient\nclient = TestClient(app)\n"
-    ask += "print(client.post('/predict', json={'texts': ['november 13, 2008']}).json()['outputs'])\n"
-    ask += "print(client.post('/predict', json={'texts': ['x' * 1001]}).status_code)\n"
-    code = program("serve.md", "serve") + ask
-    expected = [str(runs["transformer"].predict(["november 13, 2008"])), "422"]
-    assert (
-        run_in(tmp_path, "import warnings; warnings.simplefilter('ignore')\n" + code, RUN=str(runs["transformer"].path))
-        == expected
-    )
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setenv("RUN", str(runs["transformer"].path))
+    names: dict[str, Any] = {"__name__": "serve"}
+    exec(compile(program("serve.md", "serve"), "serve.py", "exec", dont_inherit=True), names)
+    client, texts = TestClient(names["app"]), ["november 13, 2008"]
+    assert client.post("/predict", json={"texts": texts}).json() == {"outputs": runs["transformer"].predict(texts)}
+    assert client.post("/predict", json={"texts": ["x" * 1001]}).status_code == 422
