@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.corpus.availability import is_reachable
+from selfattn.data.corpus.availability import checked_answers, is_reachable
 from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
 from selfattn.files import write_text
@@ -62,7 +62,7 @@ def fetch(address: object) -> Path:
     from huggingface_hub import snapshot_download
 
     name, revision = parts.groups()
-    with _hub_errors(f"hf://{name}" + (f"@{revision}" if revision else "")):
+    with _hub_errors(f"hf://{name}" + (f"@{revision}" if revision else "")), checked_answers():
         return Path(
             snapshot_download(
                 name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from collections.abc import Hashable, Mapping, Sequence
@@ -179,7 +180,7 @@ class Dates(Task):
         from selfattn.data.splits import book_split
 
         files, named = self.options.data, " ".join(map(str, data))
-        if not data or list(files) == [path.resolve() for path in data]:
+        if not data or list(files) == [Path(os.path.realpath(path)) for path in data]:
             for file, known in zip(files, self._digests, strict=False):
                 if file_sha256(file) != known:
                     raise SettingError(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from selfattn.data.corpus import availability
-from selfattn.data.corpus.availability import is_reachable
+from selfattn.data.corpus.availability import checked_answers, is_reachable
+from selfattn.errors import UserError
 
 LONG = 20.0  # seconds that no test waits for
 
@@ -87,6 +90,40 @@ def test_a_proxy_is_asked_in_its_place(monkeypatch: pytest.MonkeyPatch, silent: 
 
 
 @pytest.mark.parametrize("url", ["", "nowhere", "http://", "https://huggingface.co:port", "ftp://host", "http://[::1"])
-def test_what_names_no_server_is_left_to_others(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setattr(availability, "_connect", None)
+def test_what_names_no_server_is_left_to_others(url: str) -> None:
     assert is_reachable(url, seconds=LONG)
+
+
+@pytest.mark.parametrize(
+    ("commit", "etag"), [("../../../../evil", "0" * 40), ("0" * 40, "../../evil"), ("0" * 40, "ab")]
+)
+def test_a_hostile_server_cannot_choose_where_files_are_written(commit: str, etag: str, tmp_path: Path) -> None:
+    from huggingface_hub import hf_hub_download
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            headers = {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Content-Length": "4"}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            self.wfile.write(b"text")
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    cache = tmp_path / "a/b/c/cache"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        options = {"cache_dir": cache, "endpoint": url_of(server.socket)}
+        if "evil" in commit + etag:
+            with pytest.raises(UserError, match=r"sent '.*evil' as a name of a file"), checked_answers():
+                hf_hub_download("someone/run", "run.json", **options)  # type: ignore[arg-type]  # options of two types
+        else:
+            with checked_answers():
+                hf_hub_download("someone/run", "run.json", **options)  # type: ignore[arg-type]  # options of two types
+        server.shutdown()
+    assert not [path for path in tmp_path.rglob("*") if "evil" in str(path.relative_to(tmp_path))]

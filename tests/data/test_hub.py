@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Semaphore, Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -229,3 +230,21 @@ def test_out_of_reach_and_not_in_the_cache(tmp_path: Path) -> None:
         "HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), or give files "
         "with `train`\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(403, "log in with"), (429, "try again later"), (503, "try again later")]
+)
+def test_the_status_of_the_hub_is_said(nested: Path, monkeypatch: pytest.MonkeyPatch, status: int, advice: str) -> None:
+    class RefusedError(Exception):
+        response = SimpleNamespace(status_code=status)
+
+    def refuse(*arguments: object, **options: object) -> None:
+        try:
+            raise RefusedError
+        except RefusedError as error:
+            raise ConnectionError("Couldn't reach it on the Hub") from error
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(UserError, match=f"the Hub answered with status {status}; .*{advice}"):
+        hub_sources(HubCorpus(str(nested)), streaming=False)

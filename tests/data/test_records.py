@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -183,3 +185,23 @@ def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
         one_line(error)
     with pytest.raises(UserError, match="no such file"):
         file_sha256(tmp_path / "none")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are Unicode elsewhere")
+def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
+    strange, loop = Path(os.fsdecode(bytes(tmp_path) + b"/\xff.tsv")), tmp_path / "loop.tsv"
+    strange.write_text("a\tb\n")
+    loop.symlink_to(loop)
+    for path, message in ((strange, "the path is not UTF-8; rename"), (loop, "Too many levels of symbolic links")):
+        with pytest.raises(UserError, match=message) as error:
+            list(lines_of(path))
+        one_line(error).encode()
+
+
+def test_a_long_file_says_how_far_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("selfattn.data.readers.lines._SAID", 2)
+    path = write(tmp_path / "a.gz", "\n" * 5)
+    assert len(list(lines_of(path))) == 5
+    assert capsys.readouterr().err == f"{path}: 2 lines read\n{path}: 4 lines read\n"

@@ -1,30 +1,32 @@
-"""Whether a server can be reached at all, found out within seconds and whatever name service and firewall do."""
+"""Safe access to the Hub: is the server reachable at all, and are the names that it sends harmless?"""
 
 from __future__ import annotations
 
+import re
 import socket
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from selfattn.errors import UserError
+
+_FILE_NAME = re.compile(r"\w[\w.-]*")
 _PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
 def is_reachable(url: str, *, seconds: float) -> bool:
-    """Try to connect to the server of a URL, or to the proxy that leads there.
-
-    Nothing is asked of the server, so that one which answers slowly is not taken for one that is not there. All its
-    addresses are tried at once: one that does not work, as IPv6 often, does not hold up the others.
+    """Try to connect to the server of a URL, or to its proxy. A slow server counts as reachable.
 
     Args:
         url: such as ``"https://huggingface.co"``.
-        seconds: to wait at most, for its addresses and for a connection together.
+        seconds: longest wait, for the addresses of the server and the connection together.
 
     Returns:
-        True also for a URL in which no server can be made out: that is not for this function to judge.
+        Whether there is a connection; also True for a URL that names no server.
 
     Example:
         >>> with socket.create_server(("127.0.0.1", 0)) as server:
@@ -35,8 +37,14 @@ def is_reachable(url: str, *, seconds: float) -> bool:
     if server is None:
         return True
     answers: SimpleQueue[bool] = SimpleQueue()
-    # Looking up a name cannot be given a time limit; a daemon thread that still does so holds up nobody.
-    Thread(target=_connect, args=(*server, seconds, answers), daemon=True).start()
+
+    def connect() -> None:
+        # A third of the time for each address, as IPv6 often leads nowhere. UnicodeError: the name cannot be encoded.
+        with suppress(OSError, UnicodeError), socket.create_connection(server, timeout=seconds / 3):
+            answers.put(True)
+        answers.put(False)
+
+    Thread(target=connect, daemon=True).start()  # looking up a name has no time limit, so it must not hold up the rest
     try:
         return answers.get(timeout=seconds)
     except Empty:
@@ -57,22 +65,30 @@ def _server(url: str) -> tuple[str, int] | None:
     return (parts.hostname, port) if parts.hostname and port else None
 
 
-def _connect(host: str, port: int, seconds: float, answers: SimpleQueue[bool]) -> None:
-    """Answer True once one address takes a connection, and False when all have been tried."""
+@contextmanager
+def checked_answers() -> Iterator[None]:
+    """Refuse commit hashes and ETags of the Hub that would lead `huggingface_hub` out of its cache.
 
-    def try_one(family: int, kind: int, protocol: int, _: str, address: Any) -> None:
-        # A family that this machine does not have fails as a connection does.
-        with suppress(OSError), socket.socket(family, kind, protocol) as attempt:
-            attempt.settimeout(seconds)
-            attempt.connect(address)
-            answers.put(True)
+    The library uses both as names of files, so that ``../`` from a hostile server makes it write elsewhere.
 
-    addresses: list[Any] = []
-    with suppress(OSError, UnicodeError):  # a name that is not known, or cannot even be encoded
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    attempts = [Thread(target=try_one, args=address, daemon=True) for address in addresses]
-    for attempt in attempts:
-        attempt.start()
-    for attempt in attempts:
-        attempt.join()
-    answers.put(False)
+    Raises:
+        UserError: inside the block, when the server sends such a name.
+    """
+    from huggingface_hub import HfApi, file_download
+
+    def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            answer = function(*args, **options)
+            names = [getattr(answer, attribute, None) for attribute in ("commit_hash", "sha", "etag")]
+            if bad := [name for name in names if name and not _FILE_NAME.fullmatch(name)]:
+                raise UserError(f"the Hub server sent {bad[0][:80]!r} as a name of a file; do not use this server")
+            return answer
+
+        return call
+
+    targets: list[tuple[Any, str]] = [(file_download, "get_hf_file_metadata")]
+    with ExitStack() as stack:
+        for owner, name in [*targets, (HfApi, "model_info"), (HfApi, "dataset_info")]:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, checked(getattr(owner, name)))
+        yield

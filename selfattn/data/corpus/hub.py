@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from selfattn.data.corpus.availability import is_reachable
+from selfattn.data.corpus.availability import checked_answers, is_reachable
 from selfattn.data.corpus.sources import PairSource
 from selfattn.data.readers.records import BadRecord, RawPair, columns_of, has_columns, missing_columns, pair_of
 from selfattn.errors import SettingError, UserError
@@ -62,7 +62,7 @@ def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, PairSource]:
     """
     import datasets
 
-    with quiet(), _errors_named(corpus), _offline_if_out_of_reach(corpus.name):
+    with quiet(), _errors_named(corpus), checked_answers(), _offline_if_out_of_reach(corpus.name):
         splits: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
             corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
         )
@@ -165,7 +165,11 @@ def _errors_named(corpus: HubCorpus) -> Iterator[None]:
             "`hf auth login`"
         ) from None
     except Exception as error:
-        if _out_of_reach(error):
+        chain = _chain(error)
+        if status := next(filter(None, (getattr(getattr(e, "response", None), "status_code", 0) for e in chain)), 0):
+            advice = "log in with `hf auth login`" if status in (401, 403) else "check the name, or try again later"
+            raise UserError(f"{corpus.name}: the Hub answered with status {status}; {advice}") from None
+        if any(_NO_ANSWER & {kind.__name__ for kind in type(cause).__mro__} for cause in chain):
             raise SettingError(
                 f"{corpus.name}: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network "
                 "(and HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), "
@@ -174,12 +178,13 @@ def _errors_named(corpus: HubCorpus) -> Iterator[None]:
         raise UserError(f"{corpus.name}: cannot be loaded: {_first_line(_root(error))}") from None
 
 
-def _out_of_reach(error: BaseException | None, depth: int = 20) -> bool:
-    """Whether an error, or one of its causes, is that of a server which does not answer."""
-    if error is None or not depth:
-        return False
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & _NO_ANSWER) or _out_of_reach(error.__cause__ or error.__context__, depth - 1)
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """Return an error with its causes."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
 
 
 def _root(error: BaseException) -> BaseException:

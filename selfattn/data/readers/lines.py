@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.files import check_ends
 
 _MOST = 64 << 20  # bytes of a line; a few megabytes of gzip unpack to gigabytes
+_SAID = 5_000_000  # lines after which a long reading says so
 _START = 200  # bytes that tell what a file is
 
 
@@ -44,6 +46,8 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
         line, number = file.readline(_MOST), 1
         _check(path, line, advice)
         while line:
+            if number % _SAID == 0:
+                say(f"{path}: {number:,} lines read")
             if len(line) == _MOST:
                 raise UserError(f"{path}:{number}: longer than {_MOST >> 20} MiB; give one text a line")
             bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
@@ -148,8 +152,11 @@ def file_sha256(path: Path) -> str:
 def _named_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with a file into one line."""
     try:
+        str(path).encode()
         check_ends(path, "what comes out of a pipe has to be written into one first")
         yield
+    except UnicodeEncodeError:
+        raise UserError(f"{str(path)!a}: the path is not UTF-8; rename the file or its folder") from None
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; check the path") from None
     except IsADirectoryError:
@@ -157,7 +164,7 @@ def _named_errors(path: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: not a whole gzip file ({error}); fetch or pack it again") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the file") from None
 
 
 def _check(path: Path, first: bytes, advice: str) -> None:
