@@ -68,8 +68,8 @@ class MultiHeadAttention(nn.Module):
         out_proj: likewise, ``[b i (h c)]`` to ``[b i query_dim]``.
 
     Raises:
-        ValueError: a width is not divisible by its number of heads; the key-value heads do not divide the heads;
-            ``head_dim`` or a projection is given where nothing is projected; a projection says that its width is
+        ValueError: a width is below 1 or not divisible by its number of heads; the key-value heads do not divide the
+            heads; ``head_dim`` or a projection is given where nothing is projected; a projection says that its width is
             another; ``dropout`` is outside ``[0, 1)``.
 
     Example:
@@ -102,6 +102,9 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         context_dim = query_dim if context_dim is None else context_dim
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        for name, size in (("query_dim", query_dim), ("context_dim", context_dim), ("head_dim", head_dim)):
+            if size is not None and size < 1:
+                raise ValueError(f"MultiHeadAttention: {name} must be at least 1, got {size}")
         if min(num_heads, num_kv_heads) < 1 or num_heads % num_kv_heads:
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
         if head_dim is not None and not project:
@@ -259,15 +262,15 @@ class MultiHeadAttention(nn.Module):
         if not fits or (
             states.shape[-1] != width if width is not None else not self.project and states.shape[-1] % heads
         ):
-            found = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
-            raise ValueError(f"MultiHeadAttention: expected {what} with {expected} features, got {found}")
+            got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+            raise ValueError(f"MultiHeadAttention: expected {what} with {expected} features, got {got}")
 
     def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
         assert self.position is not None
         rotated = self.position.rotate(x, positions)
         if rotated.shape != x.shape:
-            name, found = type(self.position).__name__, tuple(rotated.shape)
-            raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {found}")
+            name, got = type(self.position).__name__, tuple(rotated.shape)
+            raise ValueError(f"MultiHeadAttention: expected {name}.rotate to keep {tuple(x.shape)}, got {got}")
         return rotated
 
 
@@ -307,7 +310,7 @@ def _divided(width: int, heads: int, name: str) -> int:
 
 def _check_bias(position: AttentionPosition, bias: Tensor, full: list[int]) -> None:
     """Hold a bias against its axes: with as many rows as heads ``[b i j]`` would pass for ``[h i j]``."""
-    if bias.dim() != len(full) or any(size not in (1, whole) for size, whole in zip(bias.shape, full, strict=True)):
+    if bias.dim() != len(full) or any(size not in (1, n) for size, n in zip(bias.shape, full, strict=True)):
         axes = "[h i j]" if len(full) == 3 else "[b h i j]"
         raise ValueError(
             f"MultiHeadAttention: expected {type(position).__name__}.bias to return {axes} {tuple(full)} for these "

@@ -1,8 +1,8 @@
 """Position information: added to embeddings (sinusoidal, learned) or applied inside attention (rotary, ALiBi, T5).
 
 Positions are always given as integers, ``[i]`` or ``[b i]``, counted from 0 in each row's own text: padding between
-two parts of a row, or a cache, then changes nothing. A position comes in by its name through
-``@register.position``, these here as a stranger's.
+two parts of a row, or a cache, then changes nothing. Positions are registered by name with
+``@register.position``.
 """
 
 from __future__ import annotations

@@ -117,10 +117,10 @@ def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
                 "exported to onnx"
             )
         for name, values in _HELD.items():
-            if (found := getattr(side, name)) not in values:
+            if (value := getattr(side, name)) not in values:
                 known = " or ".join(map(str, values))
                 raise UserError(
-                    f"ctranslate2: {name} {found} would be computed in another way (only {known}); export to onnx"
+                    f"ctranslate2: {name} {value} would be computed in another way (only {known}); export to onnx"
                 )
     if sides[0].dim != sides[1].dim:  # type: ignore[union-attr]  # both were looked at above
         raise UserError("ctranslate2: encoder and decoder have different widths; export to onnx")
@@ -135,9 +135,8 @@ def _fill_embedding(side: Any, embeddings: Any, embed: TokenEmbedding, stack: Tr
 
 
 def _fill_block(layer: Any, block: TransformerBlock) -> None:
-    own = block.self_attn
     _fill_norm(layer.self_attention.layer_norm, block.self_attn_norm)
-    _fill_attention(layer.self_attention.linear, own, ["q_proj", "k_proj", "v_proj"])
+    _fill_attention(layer.self_attention.linear, block.self_attn, ["q_proj", "k_proj", "v_proj"])
     if block.cross_attn is not None and block.cross_attn_norm is not None:
         _fill_norm(layer.attention.layer_norm, block.cross_attn_norm)
         _fill_attention(layer.attention.linear, block.cross_attn, ["q_proj"], ["k_proj", "v_proj"])

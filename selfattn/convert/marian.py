@@ -120,8 +120,8 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
     if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
         raise UserError(f"weights: expected one floating point dtype, got {', '.join(sorted(map(str, dtypes)))}")
     for name, tensor in expected.items():
-        if (found := tuple(state[name].shape)) != tuple(tensor.shape):
-            raise UserError(f"weights: {name} has shape {found}, the configuration says {tuple(tensor.shape)}")
+        if (shape := tuple(state[name].shape)) != tuple(tensor.shape):
+            raise UserError(f"weights: {name} has shape {shape}, the configuration says {tuple(tensor.shape)}")
     for name, tensor in _in_their_names(model.to(dtypes.pop())).items():
         tensor.copy_(state[name])
     return Marian(model.eval(), ours, ids)
@@ -145,11 +145,11 @@ def to_marian(marian: Marian) -> tuple[dict[str, Tensor], dict[str, Any]]:
         See :func:`from_marian`.
     """
     config = config_to_marian(marian.config, marian.ids)
-    found, expected = (
+    actual, expected = (
         {(name, tensor.shape) for name, tensor in model.state_dict().items()}
         for model in (marian.model, _built(marian.config, marian.ids))
     )
-    if differing := sorted({name for name, _ in found ^ expected}):
+    if differing := sorted({name for name, _ in actual ^ expected}):
         raise UserError(f"the model was not built from this configuration: it differs in {', '.join(differing)}")
     state = _in_their_names(marian.model)
     for names in _tied(marian.config):

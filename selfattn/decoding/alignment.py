@@ -127,7 +127,7 @@ def align_examples(
     Raises:
         ValueError: the model has no attention to its source, or no such layer or head.
     """
-    found: dict[int, list[Link]] = {}
+    linked: dict[int, list[Link]] = {}
     for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
         links = alignments(
             model,
@@ -141,8 +141,8 @@ def align_examples(
             head=head,
             shifted=shifted,
         )
-        found |= dict(zip(places, links, strict=True))
-    return [found[place] for place in range(len(examples))]
+        linked |= dict(zip(places, links, strict=True))
+    return [linked[place] for place in range(len(examples))]
 
 
 def to_pharaoh(links: Iterable[Link]) -> str:

@@ -43,7 +43,7 @@ def beam_search(
     bound loose, and a ``max_length`` that is close to what is needed makes it tight again.
 
     Without a penalty a beam of 1 is greedy decoding, and so it is with a negative alpha; a penalty above 0 lets it go
-    on behind its first ``<eos>``. A beam with room for all beginnings finds the best target there is.
+    on behind its first ``<eos>``. A beam wide enough for all beginnings finds the best target there is.
 
     Args:
         model: any model of the protocol; only encode, start and step are called. It is put into evaluation mode for
@@ -86,7 +86,7 @@ def beam_search(
         raise ValueError(f"beam_size must be at least 1, got {beam_size}")
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best must be from 1 to beam_size {beam_size}, got {n_best}")
-    found = [_Sentence(limit, n_best, length_penalty) for limit in limits]
+    searched = [_Sentence(limit, n_best, length_penalty) for limit in limits]
     with stepping(model) as stepper:
         state = stepper.start(stepper.encode(source, source_mask))
         token = torch.full((len(source),), bos_id, device=source.device)
@@ -100,13 +100,13 @@ def beam_search(
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
             ids = top(logits, beam_size + 1)[1]
             values = chosen_log_probabilities(logits, ids).double().cpu()
-            rows, kept, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, found)
+            rows, kept, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, searched)
             if not kept:
                 break
             sources = torch.tensor(kept, device=source.device)
             state = state.reorder(rows.to(source.device), sources=sources)
             token = beam.prefixes[..., -1].flatten().to(source.device)
-    return [sentence.hypotheses() for sentence in found]
+    return [sentence.hypotheses() for sentence in searched]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Beam:
     prefixes: Tensor
 
     def advance(
-        self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, found: list[_Sentence]
+        self, values: Tensor, ids: Tensor, eos_id: int, beam_size: int, searched: list[_Sentence]
     ) -> tuple[Tensor, list[int], _Beam]:
         """Continue by the best tokens of each hypothesis; tell the sentences what is finished.
 
@@ -133,7 +133,7 @@ class _Beam:
             ids: the tokens.
             eos_id: the token that ends a target.
             beam_size: how many may go on.
-            found: of every sentence.
+            searched: every sentence.
 
         Returns:
             For each hypothesis that goes on the row that it came from, which sentences go on, and the new beam.
@@ -145,7 +145,7 @@ class _Beam:
         ends = tokens == eos_id
         for row, place in ends[:, :beam_size].nonzero().tolist():
             prefix = self.prefixes[row, parents[row, place]].tolist()
-            found[self.sentences[row]].add(prefix, totals[row, place].item(), finished=True)
+            searched[self.sentences[row]].add(prefix, totals[row, place].item(), finished=True)
 
         go_on = ends.int().argsort(dim=1, stable=True)[:, : min(beam_size, w * (m - 1))]
         totals, parents, tokens = (part.gather(1, go_on) for part in (totals, parents, tokens))
@@ -154,7 +154,7 @@ class _Beam:
         prefixes = torch.cat([prefixes, tokens[..., None]], dim=-1)
         kept: list[int] = []
         for row, (number, best) in enumerate(zip(self.sentences, totals[:, 0].tolist(), strict=True)):
-            sentence = found[number]
+            sentence = searched[number]
             if length == sentence.limit:
                 for prefix, total in zip(prefixes[row].tolist(), totals[row].tolist(), strict=True):
                     sentence.add(prefix, total, finished=False)

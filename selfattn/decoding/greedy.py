@@ -101,4 +101,4 @@ def greedy(
                 index = torch.tensor(kept, device=source.device)
                 state, token = state.reorder(index), token[index]
                 living = [living[place] for place in kept]
-    return [Hypothesis(*one) for one in zip(ids, scores, scores, finished, strict=True)]
+    return [Hypothesis(*parts) for parts in zip(ids, scores, scores, finished, strict=True)]

@@ -88,8 +88,8 @@ def check_target(source: Tensor, target_mask: Tensor, **targets: Tensor) -> None
             _refuse(target, f"{name} [b t] of torch.int64 and shape {tuple(target_mask.shape)}")
 
 
-def _refuse(found: Tensor, expected: str) -> None:
-    raise ValueError(f"expected {expected}, got {found.dtype} and {tuple(found.shape)}")
+def _refuse(tensor: Tensor, expected: str) -> None:
+    raise ValueError(f"expected {expected}, got {tensor.dtype} and {tuple(tensor.shape)}")
 
 
 def length_limits(max_length: int | Sequence[int], rows: int) -> list[int]:

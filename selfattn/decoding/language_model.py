@@ -91,7 +91,9 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
     """
     scores = score_examples(model, tokenizer, text_examples(texts, tokenizer, context))
     return TextScore(
-        math.fsum(one.log_probability for one in scores), sum(one.tokens for one in scores), sum(map(len, texts))
+        math.fsum(score.log_probability for score in scores),
+        sum(score.tokens for score in scores),
+        sum(map(len, texts)),
     )
 
 
@@ -130,6 +132,6 @@ def continue_texts(
         streams=range(first, first + len(texts)),
     )
     return [
-        [to_output(hypothesis, tokenizer, beginning=text) for hypothesis in own]
-        for text, own in zip(texts, hypotheses, strict=True)
+        [to_output(hypothesis, tokenizer, beginning=text) for hypothesis in continuations]
+        for text, continuations in zip(texts, hypotheses, strict=True)
     ]

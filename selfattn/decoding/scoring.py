@@ -102,12 +102,12 @@ def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Exam
         >>> [found.tokens for found in score_examples(model, tokenizer, [Example([4, 2], [5, 6, 2])])]
         [3]
     """
-    found: dict[int, TargetScore] = {}
+    scored: dict[int, TargetScore] = {}
     for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
         scores = score_targets(
             model, batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask
         )
         sums = scores.double().sum(dim=-1).tolist()
         for place, summed, count in zip(places, sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
-            found[place] = TargetScore(summed, count)
-    return [found[place] for place in range(len(examples))]
+            scored[place] = TargetScore(summed, count)
+    return [scored[place] for place in range(len(examples))]

@@ -111,13 +111,13 @@ def decode_sources(
             temperature, top_k, top_p = options.temperature, options.top_k, options.top_p
             decode = partial(sample, generator=chance, temperature=temperature, top_k=top_k, top_p=top_p)
         ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
-        own = decode(model, batch.source, batch.source_mask, max_length=[limits[place] for place in places], **ends)
-        done.append((places, own if options.beam > 1 else [[one] for one in own]))
-    found: list[list[Hypothesis]] = [[] for _ in sources]
+        longest = [limits[place] for place in places]
+        decoded = decode(model, batch.source, batch.source_mask, max_length=longest, **ends)
+        done.append((places, decoded if options.beam > 1 else [[hypothesis] for hypothesis in decoded]))
+    by_place: dict[int, list[Hypothesis]] = {}
     for places, hypotheses in processes.joined(done):
-        for place, one in zip(places, hypotheses, strict=True):
-            found[place] = one
-    return found
+        by_place |= dict(zip(places, hypotheses, strict=True))
+    return [by_place[place] for place in range(len(sources))]
 
 
 def decode_texts(
@@ -168,8 +168,8 @@ def decode_texts(
         processes=processes,
     )
     outputs = [[NOTHING] for _ in texts]
-    for index, own in zip(filled, hypotheses, strict=True):
-        outputs[index] = [to_output(hypothesis, tokenizer) for hypothesis in own]
+    for index, candidates in zip(filled, hypotheses, strict=True):
+        outputs[index] = [to_output(hypothesis, tokenizer) for hypothesis in candidates]
     return outputs
 
 

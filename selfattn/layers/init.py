@@ -12,8 +12,8 @@ weight                                first values
 ``LayerNorm``, ``RMSNorm``            weight one, bias zero
 ====================================  ==================================================================
 
-Any other module has a method ``initialise(generator)`` that gives its own parameters their first values. A weight that
-an embedding and an output layer share is initialised as the embedding.
+Any other module may have a method ``initialise(generator)`` that fills its parameters; without one they keep the values
+of its constructor. A weight that an embedding and an output layer share is initialised as the embedding.
 """
 
 from __future__ import annotations
@@ -26,12 +26,9 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
     """Give every parameter of ``model`` its first value, in place.
 
     Args:
-        model: any module made of the kinds in the table above; others have a method ``initialise(generator)`` that
-            fills the parameters that are theirs, and not those of modules within them.
+        model: any module. A method ``initialise(generator)`` of a part fills the parameters that are its own, and not
+            those of modules within it.
         generator: where the draws come from; the model's global state is not touched.
-
-    Raises:
-        ValueError: a parameter belongs to a module that the table does not know and that has no such method.
 
     Example:
         >>> layer = nn.Linear(2, 3)
@@ -43,9 +40,9 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
     modules = sorted(model.modules(), key=lambda module: not isinstance(module, nn.Embedding))  # shared weights first
     with torch.no_grad():
         for module in modules:
-            own_rule = getattr(module, "initialise", None)
-            if own_rule is not None:
-                own_rule(generator)
+            rule = getattr(module, "initialise", None)
+            if rule is not None:
+                rule(generator)
                 done |= {id(parameter) for parameter in module.parameters(recurse=False)}
             for name, parameter in module.named_parameters(recurse=False):
                 if id(parameter) not in done:
@@ -55,9 +52,7 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
 
 def _fill(module: nn.Module, name: str, parameter: Tensor, generator: torch.Generator) -> None:
     if not isinstance(module, nn.Linear | nn.Embedding | nn.LSTM | nn.GRU | nn.LayerNorm | nn.RMSNorm):
-        raise ValueError(
-            f"initialise: no rule for {name!r} of {type(module).__name__}; give it a method initialise(generator)"
-        )
+        return
     if name.startswith("bias"):
         parameter.zero_()
         if isinstance(module, nn.LSTM) and name.startswith("bias_ih"):

@@ -46,9 +46,11 @@ def build(
             f"build: source and target share one embedding, so that source_vocab_size={source_vocab_size} "
             f"must be vocab_size={vocab_size}"
         )
-    with torch.random.fork_rng(devices=[]):  # PyTorch's constructors draw first values too, from the global generator
+    first_values = generator(seed, "init")
+    with torch.random.fork_rng(devices=[]):  # constructors draw first values too, from the global generator
+        torch.manual_seed(first_values.initial_seed())
         model = config.build(vocab_size=vocab_size, pad_id=pad_id, source_vocab_size=source_vocab_size)
-    initialise(model, generator(seed, "init"))
+    initialise(model, first_values)
     return model
 
 

@@ -19,13 +19,16 @@ from selfattn.errors import UserError
 from selfattn.registry import FAMILIES, Registry
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from selfattn.models.encoder_decoder.model import Decoder, Encoder
     from selfattn.models.protocol import Seq2Seq
 
 # Configurations of parts that families share or choose between, by the ``kind`` that stands in their JSON.
 PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
 
 
-_MOST, _MOST_LAYERS = 2**20, 1000  # of a size: far more than any machine serves, and yet soon said
+_MOST, _MOST_LAYERS = 2**20, 1000  # sanity limits of a size
 
 
 @dataclass(frozen=True)
@@ -33,17 +36,17 @@ class Divides:
     """Annotation of a number that divides another field: ``num_heads: Annotated[int, Divides("dim")]``.
 
     Attributes:
-        whole: name of the other field.
+        of: name of the other field.
     """
 
-    whole: str
+    of: str
 
 
 class Checked:
     """Checks a dataclass when it is made: every field, and what :meth:`problems` finds between them.
 
-    A field is a choice, a size of at least 1, a probability, true or false, or a group of settings. One that names a
-    part of a door is annotated with its registry: ``score: Annotated[str, SCORES]``.
+    A field is a choice, a size of at least 1, a probability, true or false, or a group of settings. A field that names
+    a registered part is annotated with its registry: ``score: Annotated[str, SCORES]``.
     """
 
     def __post_init__(self) -> None:
@@ -64,8 +67,8 @@ class Checked:
             elif isinstance(value, int) and value > (most := _MOST_LAYERS if name == "num_layers" else _MOST):
                 yield f"{name}: expected at most {most}, got {value}"
             for note in notes:
-                if isinstance(note, Divides) and value is not None and (whole := getattr(self, note.whole)) % value:
-                    yield f"{name}: {value} does not divide {note.whole} {whole}"
+                if isinstance(note, Divides) and value is not None and (width := getattr(self, note.of)) % value:
+                    yield f"{name}: {value} does not divide {note.of} {width}"
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,78 @@ class ModelConfig(Checked):
         raise UserError("reads a source and writes a target, a language model has no source")
 
 
+class PartConfig(Checked):
+    """Base of the configurations of encoders and decoders: what an encoder-decoder asks of each.
+
+    Attributes:
+        recurrent: whether it carries a state from token to token, and an encoder hands its last state over.
+        num_layers: number of layers.
+    """
+
+    recurrent: ClassVar[bool] = False
+    num_layers: int
+
+    @property
+    def embed_dim(self) -> int:
+        """Width of its embedding."""
+        raise NotImplementedError
+
+    @property
+    def output_dim(self) -> int:
+        """Width of what it hands over."""
+        raise NotImplementedError
+
+    @property
+    def architecture(self) -> str:
+        """The kind of model that published figures are compared with; see :class:`ModelConfig`."""
+        return ""
+
+    @property
+    def can_tie(self) -> bool:
+        """Whether a decoder's output layer reads vectors of the embedding's width, whatever its other widths."""
+        return True
+
+    @property
+    def slices(self) -> int:
+        """Number of heads into which a decoder slices the encoder's states as they come."""
+        return 1
+
+    def most_tokens(self) -> int | None:
+        """Return the number of positions it has; None for any number."""
+        return None
+
+    def most_attended(self) -> int | None:
+        """Return the number of source tokens that a decoder can attend to; None for any number."""
+        return None
+
+    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
+        """Return its widths; ``slices`` is what else its output width has to be a multiple of."""
+        raise NotImplementedError
+
+    def enlarged(self, *, width: int, dropout: float, longest: int, times: int | None = None) -> Self:
+        """Return the part at the size for sentences; see :meth:`ModelConfig.enlarged`.
+
+        Args:
+            width: of embeddings and blocks.
+            dropout: probability.
+            longest: most tokens of a sentence.
+            times: factor for the width of recurrent states; None: as wide as blocks.
+        """
+        raise NotImplementedError
+
+    def problems_with(self, encoder: PartConfig, *, tie_output: bool) -> Iterator[str]:
+        """Say why a decoder does not fit an encoder; by default it fits any."""
+        yield from ()
+
+    def make_encoder(self, tokens: nn.Embedding) -> Encoder:
+        """Build an encoder over an embedding table."""
+        raise NotImplementedError
+
+    def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
+        """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
+        raise NotImplementedError
+
+
 def config_to_dict(config: Any) -> dict[str, Any]:
     """Turn a configuration into plain JSON values, each dataclass with its ``kind``.
 
@@ -280,17 +355,17 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
 
 
 def _default_widths(config: Any, prefix: str = "") -> tuple[Width, ...]:
-    found: list[Width] = []
+    widths: list[Width] = []
     roles = {"ffn_dim": "inner", "embed_dim": "embedding", "dim": "state", "hidden_dim": "state"}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
-            found += _default_widths(value, f"{prefix}{field.name}.")
+            widths += _default_widths(value, f"{prefix}{field.name}.")
         elif field.name in roles and value is not None:
             role: Any = roles[field.name]
             unit = getattr(config, "num_heads", 1) if role == "state" else 1
-            found.append(Width(prefix + field.name, value, unit=unit, role=role))
-    return tuple(found)
+            widths.append(Width(prefix + field.name, value, unit=unit, role=role))
+    return tuple(widths)
 
 
 # What a field of a plain type may hold, in words and as a test.
@@ -306,7 +381,7 @@ def _is_number(value: Any, kinds: Any) -> bool:
 
 
 def _problem(value: Any, annotation: Any, notes: tuple[Any, ...]) -> str | None:
-    """Say what is wrong with the value of a field, if anything: of a door, a choice, a group, a plain type."""
+    """Say what is wrong with the value of a field, or return None."""
     registry = next((note for note in notes if isinstance(note, Registry)), None)
     if registry is not None:
         return None if value in registry else registry.unknown(value)
@@ -318,7 +393,7 @@ def _problem(value: Any, annotation: Any, notes: tuple[Any, ...]) -> str | None:
         return None
     groups = [option for option in options if dataclasses.is_dataclass(option)]
     if groups and type(value) not in groups:
-        found = type(value).__name__ if dataclasses.is_dataclass(value) else reprlib.repr(value)
-        return f"expected {' or '.join(group.__name__ for group in groups if isinstance(group, type))}, got {found}"
+        got = type(value).__name__ if dataclasses.is_dataclass(value) else reprlib.repr(value)
+        return f"expected {' or '.join(group.__name__ for group in groups if isinstance(group, type))}, got {got}"
     plain = next((_PLAIN[option] for option in options if option in _PLAIN), None)
     return None if plain is None or plain[1](value) else f"expected {plain[0]}, got {reprlib.repr(value)}"

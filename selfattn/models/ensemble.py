@@ -27,7 +27,7 @@ class EnsembleConfig(ModelConfig):
     def limits(self) -> Limits:
         """What all of them can read and write."""
         limits = [model.limits() for model in self.models]
-        sides = ([getattr(one, side) for one in limits] for side in ("source", "target", "together"))
+        sides = ([getattr(limit, side) for limit in limits] for side in ("source", "target", "together"))
         return Limits(*(min((most for most in side if most is not None), default=None) for side in sides))
 
 
@@ -110,5 +110,5 @@ class Ensemble(Seq2Seq):
 
 def _mean(logits: Sequence[Tensor]) -> Tensor:
     wide = torch.promote_types(logits[0].dtype, torch.float32)
-    each = torch.stack([one.log_softmax(dim=-1, dtype=wide) for one in logits])
+    each = torch.stack([part.log_softmax(dim=-1, dtype=wide) for part in logits])
     return each.logsumexp(dim=0) - math.log(len(logits))

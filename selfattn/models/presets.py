@@ -1,6 +1,6 @@
-"""The named models: what each says of itself, read from ``presets.toml``; a stranger's come in beside them.
+"""The named models, read from ``presets.toml``; a plugin registers its own with ``register.preset``.
 
-Imports no torch; a stranger's model comes in through ``@register.preset``, as these do.
+Imports no torch.
 """
 
 from __future__ import annotations

@@ -164,15 +164,15 @@ def check_matched(counts: Mapping[str, float], what: str, *, limit: float = APAR
         >>> check_matched({"rnn": 100_000, "transformer": 101_000}, "parameters").largest
         'transformer'
     """
-    found = spread(counts)
-    if found.share > limit:
-        most, least = counts[found.largest], counts[found.smallest]
+    sizes = spread(counts)
+    if sizes.share > limit:
+        most, least = counts[sizes.largest], counts[sizes.smallest]
         raise UserError(
-            f"{what}: {found.largest} has {most:,.0f}, {100 * found.share:.1f} % more than {found.smallest} with "
+            f"{what}: {sizes.largest} has {most:,.0f}, {100 * sizes.share:.1f} % more than {sizes.smallest} with "
             f"{least:,.0f}; models count as matched up to {100 * limit:.1f} %: size them for one budget, or say that "
             "they are meant to differ"
         )
-    return found
+    return sizes
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from selfattn.models.config import PARTS, Checked, Divides, Width
+from selfattn.models.config import PARTS, Divides, PartConfig, Width
 from selfattn.registry import POSITIONS, SCORES
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @PARTS.register("transformer")
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(Checked):
+class TransformerConfig(PartConfig):
     """A stack of Transformer blocks: an encoder, a decoder, or a decoder-only model.
 
     Attributes:
@@ -72,10 +72,10 @@ class TransformerConfig(Checked):
                 f"dim: {self.position} positions with {self.num_heads} heads need a multiple of {unit}, got {self.dim}"
             )
 
-    recurrent: ClassVar[bool] = False
-    can_tie: ClassVar[bool] = True
-    slices: ClassVar[int] = 1
-    architecture: ClassVar[str] = "transformer"
+    @property
+    def architecture(self) -> str:
+        """Transformer."""
+        return "transformer"
 
     @property
     def output_dim(self) -> int:
@@ -102,13 +102,9 @@ class TransformerConfig(Checked):
 
     def enlarged(
         self, *, width: int, dropout: float, longest: int, times: int | None = None, num_layers: int = 4
-    ) -> TransformerConfig:
+    ) -> Self:
         """Return the stack at the size for sentences; neither its limit nor ``times``, of RNN states, is looked at."""
         return replace(self, dim=width, num_layers=num_layers, ffn_dim=2 * width, dropout=dropout)
-
-    def problems_with(self, encoder: Any, *, tie_output: bool) -> Iterator[str]:
-        """Say nothing: its own projections fit the states of any encoder."""
-        yield from ()
 
     def make_encoder(self, tokens: nn.Embedding) -> TransformerEncoder:
         """Build an encoder over an embedding table."""

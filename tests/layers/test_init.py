@@ -176,9 +176,13 @@ def test_a_seed_decides_everything_and_nothing_else_does(name: str) -> None:
         assert a.dim() == 1 or not torch.equal(a, c), parameter_name
 
 
-def test_an_unknown_module_is_an_error() -> None:
-    with pytest.raises(ValueError, match="initialise: no rule for 'weight' of Conv1d"):
-        initialise(nn.Conv1d(2, 3, 5), torch.Generator())
+def test_a_parameter_without_a_rule_keeps_its_constructors_value() -> None:
+    model = nn.Sequential(nn.Conv1d(2, 3, 1), nn.Linear(3, 2))
+    model.register_parameter("scale", nn.Parameter(torch.tensor(0.25)))
+    before = model[0].weight.clone()
+    initialise(model, torch.Generator().manual_seed(0))
+    assert torch.equal(model[0].weight, before)
+    assert model.scale.item() == 0.25
 
 
 class Own(nn.Module):

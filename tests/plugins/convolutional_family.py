@@ -6,7 +6,9 @@ from torch import Tensor, cat, nn
 from torch.nn.functional import glu, pad
 
 from selfattn.attention import MultiHeadAttention, key_mask
-from selfattn.models import Decoded, DecoderState, Memory, ModelConfig, Preset, Seq2Seq
+from selfattn.models.config import ModelConfig
+from selfattn.models.presets import Preset
+from selfattn.models.protocol import Decoded, DecoderState, Memory, Seq2Seq
 from selfattn.registry import register
 
 

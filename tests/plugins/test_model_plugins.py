@@ -18,9 +18,11 @@ from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.evaluation.gates.overfitting import overfitting
-from selfattn.models import Limits, ModelConfig, Seq2Seq, config_from_dict, config_to_dict, get_preset, match, override
 from selfattn.models.build import build, count_parameters
-from selfattn.models.sizing import parameters
+from selfattn.models.config import Limits, ModelConfig, config_from_dict, config_to_dict, override
+from selfattn.models.presets import get_preset
+from selfattn.models.protocol import Seq2Seq
+from selfattn.models.sizing import match, parameters
 from selfattn.registry import POSITIONS, SCORES, register
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import load

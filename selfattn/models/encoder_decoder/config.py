@@ -72,12 +72,12 @@ class EncoderDecoderConfig(ModelConfig):
 
     def widths(self) -> tuple[Width, ...]:
         """Return those of both parts."""
-        found = (*self.encoder.widths("encoder", self.decoder.slices), *self.decoder.widths("decoder"))
+        widths = (*self.encoder.widths("encoder", self.decoder.slices), *self.decoder.widths("decoder"))
         if not self.tie_output:
-            return found
+            return widths
         # A tied embedding has to fit the output layer, and one that is shared with it has to follow.
         bound = {"encoder.embed_dim", "decoder.embed_dim"} if self.share_embeddings else {"decoder.embed_dim"}
-        return tuple(replace(width, role="state") if width.path in bound else width for width in found)
+        return tuple(replace(width, role="state") if width.path in bound else width for width in widths)
 
     def enlarged(self, *, width: int, dropout: float, longest: int) -> Self:
         """Return both parts at the size for sentences; one table embeds both sides where the output can be tied to it.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from selfattn.models.config import PARTS, Checked, Divides, Width
-from selfattn.models.transformer_config import TransformerConfig, output_layer
+from selfattn.models.config import PARTS, Divides, PartConfig, Width
+from selfattn.models.transformer_config import output_layer
 from selfattn.registry import SCORES
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @PARTS.register("rnn-encoder")
 @dataclass(frozen=True, kw_only=True)
-class RNNEncoderConfig(Checked):
+class RNNEncoderConfig(PartConfig):
     """An RNN encoder.
 
     Attributes:
@@ -52,11 +52,7 @@ class RNNEncoderConfig(Checked):
         """Width of what it hands over."""
         return self.hidden_dim * (2 if self.direction == "both" else 1)
 
-    def most_tokens(self) -> int | None:
-        """Any number."""
-        return None
-
-    def widths(self, prefix: str, slices: int) -> tuple[Width, ...]:
+    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
         """Return its widths; ``slices`` is what else its output has to be a multiple of."""
         times = self.output_dim // self.hidden_dim
         return (
@@ -64,9 +60,10 @@ class RNNEncoderConfig(Checked):
             Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
         )
 
-    def enlarged(self, *, width: int, dropout: float, longest: int, times: int) -> RNNEncoderConfig:
-        """Return the encoder at the size for sentences, its states so many times as wide."""
-        return replace(self, embed_dim=width, hidden_dim=times * self.hidden_dim, dropout=dropout)
+    def enlarged(self, *, width: int, dropout: float, longest: int, times: int | None = None) -> Self:
+        """Return the encoder at the size for sentences."""
+        hidden_dim = width if times is None else times * self.hidden_dim
+        return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout)
 
     def make_encoder(self, tokens: nn.Embedding) -> RNNEncoder:
         """Build an encoder over an embedding table."""
@@ -79,7 +76,7 @@ class RNNEncoderConfig(Checked):
 
 @PARTS.register("rnn-decoder")
 @dataclass(frozen=True, kw_only=True)
-class RNNDecoderConfig(Checked):
+class RNNDecoderConfig(PartConfig):
     """An RNN decoder.
 
     Attributes:
@@ -143,10 +140,6 @@ class RNNDecoderConfig(Checked):
     def _attends(self) -> bool:
         return self.attention not in ("none", "peeky")
 
-    def most_tokens(self) -> int | None:
-        """Any number."""
-        return None
-
     def most_attended(self) -> int | None:
         """How many source tokens it can attend to; None for any number."""
         return self.max_source_length if self._attends and SCORES[self.score].counts_keys else None
@@ -156,7 +149,7 @@ class RNNDecoderConfig(Checked):
         """Into how many heads its attention slices the encoder's states as they come."""
         return 1 if self.project else self.num_heads
 
-    def widths(self, prefix: str) -> tuple[Width, ...]:
+    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
         """Return its widths."""
         score = () if self.score_dim is None else (Width(f"{prefix}.score_dim", self.score_dim),)
         return (
@@ -165,13 +158,13 @@ class RNNDecoderConfig(Checked):
             Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
         )
 
-    def enlarged(self, *, width: int, dropout: float, longest: int, times: int | None) -> RNNDecoderConfig:
-        """Return the decoder at the size for sentences, its states so many times as wide, or as wide as blocks."""
+    def enlarged(self, *, width: int, dropout: float, longest: int, times: int | None = None) -> Self:
+        """Return the decoder at the size for sentences."""
         hidden_dim = width if times is None else times * self.hidden_dim
         most = longest if SCORES[self.score].counts_keys else self.max_source_length
         return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout, max_source_length=most)
 
-    def problems_with(self, encoder: RNNEncoderConfig | TransformerConfig, *, tie_output: bool) -> Iterator[str]:
+    def problems_with(self, encoder: PartConfig, *, tie_output: bool) -> Iterator[str]:
         """Say why it cannot begin from an encoder's last state, attend to its states, or write by its embedding."""
         width = encoder.output_dim
         if self.initial_state == "copy":
