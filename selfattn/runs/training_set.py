@@ -14,7 +14,7 @@ from selfattn.data.shuffling import repeated
 from selfattn.data.splits import Splits
 from selfattn.decoding.texts import decode_texts
 from selfattn.evaluation.alignment.links import GoldPair
-from selfattn.evaluation.gates.overlap import overlap
+from selfattn.evaluation.gates.output_gates import overlap
 from selfattn.evaluation.metrics.exact import words_of
 from selfattn.evaluation.metrics.metric import score_outputs
 from selfattn.models.protocol import Seq2Seq

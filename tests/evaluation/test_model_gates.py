@@ -42,13 +42,6 @@ def test_rounding_is_passed_up_to_its_limit() -> None:
     assert above.reason.startswith("b, logits change by 1.1e-04")
 
 
-def test_limits_of_rounding_grow_with_its_size_and_stay_small() -> None:
-    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-    limits = [model_gates._judge("x", {"a": 0.0}, kind, "held").limit or 0.0 for kind in kinds]
-    assert 0 < limits[0] < limits[1] < limits[2] < limits[3] <= 0.1
-    assert all(limit > torch.finfo(kind).eps for kind, limit in zip(kinds, limits, strict=True))
-
-
 def test_other_tokens_are_others_and_in_the_vocabulary() -> None:
     ids = torch.arange(7).repeat(40, 1)
     other = model_gates._other(ids, 7)

@@ -318,7 +318,7 @@ def test_every_obstacle_is_counted_and_a_gate_is_said_once_a_model(rich: Record)
 
 
 def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> None:
-    gate = Gate("variety", False, "all outputs are the same", model="rnn-plain")
+    gate = Gate("repetition", False, "all outputs are the same", model="rnn-plain")
     record = dataclasses.replace(rich, gates=(*rich.gates, gate))
     answer = verdict(record)
     assert (answer.stopped, answer.lead) == (False, verdict(rich).lead)

@@ -2,7 +2,7 @@
 
 A gate measures one number and holds it against a limit. Those of this page ask a model itself: is the future hidden
 from it, and does it say the same of a sentence whatever stands around it? Gates on what a model wrote are in
-:mod:`selfattn.evaluation.gates.output_gates`, those on the data in :mod:`selfattn.evaluation.gates.overlap`.
+:mod:`selfattn.evaluation.gates.output_gates`, those on the data in :mod:`selfattn.evaluation.gates.output_gates`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Gates on what a model wrote: does it come to an end, does it say one thing only, is it as good as others reached?"""
+"""Gates on test data and outputs: overlap with training, endings, repetition, variety, published baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
+from selfattn.data.pairs import Pair
 from selfattn.results.gates import Baseline, Gate
 from selfattn.results.quality import Better
 
@@ -11,33 +12,68 @@ NGRAM = 4
 _Output = Sequence[Hashable]  # token ids, or the characters of a text
 
 
-def output_gates(
-    outputs: Sequence[_Output], targets: Sequence[_Output], finished: Sequence[bool] | None = None
-) -> list[Gate]:
-    """Ask all questions that need nothing but outputs and targets.
+def overlap(train: Iterable[Pair], test: Sequence[Pair], *, limit: float = 0.01) -> Gate:
+    """Check how many test sources training contains too, ignoring case.
+
+    Known targets are counted in the reason but fail nothing: different questions may have the same answer, and where
+    few different targets exist most may be known.
+
+    Args:
+        train: all training pairs, in any order; read once and not kept, so there may be more than memory holds.
+        test: at least one pair.
+        limit: the largest share allowed; default 0.01 (real corpora repeat short sentences).
+
+    Raises:
+        ValueError: no test pair.
+
+    Example:
+        >>> train = [Pair("May 1", "05-01"), Pair("june 2", "06-02")]
+        >>> gate = overlap(train, [Pair("May 1", "05-01"), Pair("JUNE 2", "06-02"), Pair("July 3", "06-02")])
+        >>> gate.passed, round(gate.value, 3)
+        (False, 0.667)
+    """
+    if not test:
+        raise ValueError("overlap needs at least one test pair")
+    texts = [[pair.source for pair in test], [pair.source.casefold() for pair in test], [pair.target for pair in test]]
+    wanted = [set(side) for side in texts]
+    known: list[set[str]] = [set(), set(), set()]
+    for pair in train:
+        for text, some, seen in zip((pair.source, pair.source.casefold(), pair.target), wanted, known, strict=True):
+            if text in some:
+                seen.add(text)
+    exact, casefolded, targets = (sum(text in seen for text in side) for side, seen in zip(texts, known, strict=True))
+    reason = (
+        f"of {len(test):,} test sources {exact:,} are in the training data word for word, {casefolded:,} when case is "
+        f"ignored; of the targets {targets:,}"
+    )
+    return _at_most("overlap", casefolded / len(test), limit, reason)
+
+
+def output_gates(outputs: Sequence[_Output], targets: Sequence[_Output], finished: Sequence[bool]) -> list[Gate]:
+    """Check outputs: do they end, do they repeat themselves, do they differ?
 
     Args:
         outputs: what the model wrote, as token ids or texts.
-        targets: what is right, likewise.
-        finished: whether each output came to its ``<eos>``; None where that is not known.
+        targets: the right ones, in the same form.
+        finished: whether each output ends with ``<eos>``.
 
     Raises:
         ValueError: no outputs, or not as many targets.
 
     Example:
-        >>> [gate.passed for gate in output_gates(["2008-11-13", "1999-01-02"], ["2008-11-13", "1999-02-01"])]
-        [True, True]
+        >>> outputs = ["2008-11-13", "1999-01-02"]
+        >>> [gate.passed for gate in output_gates(outputs, ["2008-11-13", "1999-02-01"], [True, True])]
+        [True, True, True]
     """
-    ended = [] if finished is None else [endings(finished)]
-    return [*ended, repetition(outputs, targets), variety(outputs, targets)]
+    return [endings(finished), repetition(outputs, targets), variety(outputs, targets)]
 
 
 def endings(finished: Sequence[bool], *, limit: float = 0.95) -> Gate:
-    """Ask how many outputs come to an end by themselves, rather than being cut off at the longest length allowed.
+    """Check how many outputs end by themselves, rather than being cut off at the longest length allowed.
 
     Args:
         finished: for each output whether it ends with ``<eos>``.
-        limit: the share that has to; default 0.95.
+        limit: the smallest share allowed; default 0.95.
 
     Raises:
         ValueError: no outputs.
@@ -48,13 +84,12 @@ def endings(finished: Sequence[bool], *, limit: float = 0.95) -> Gate:
     """
     if not finished:
         raise ValueError("the gate on endings needs at least one output")
-    share = sum(finished) / len(finished)
-    found = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {limit:.0%} should"
-    return Gate("endings", share >= limit, found, value=share, limit=limit)
+    reason = f"{sum(finished):,} of {len(finished):,} outputs end by themselves, at least {limit:.0%} should"
+    return _at_least("endings", sum(finished) / len(finished), limit, reason)
 
 
 def repetition_rate(texts: Sequence[_Output], n: int = NGRAM) -> float:
-    r"""Mean share of n-grams that their own text has had before (seq-rep-n; Welleck et al. 2020, section 6.1).
+    r"""Return the mean share of n-grams that occurred before in their own text (seq-rep-n; Welleck et al. 2020, 6.1).
 
     .. math:: 1 - \frac{\text{different n-grams}}{\text{n-grams}}
 
@@ -77,11 +112,11 @@ def repetition_rate(texts: Sequence[_Output], n: int = NGRAM) -> float:
 
 
 def repetition(outputs: Sequence[_Output], targets: Sequence[_Output], *, above: float = 0.1) -> Gate:
-    """Ask whether outputs go round in circles more than right answers do.
+    """Check whether outputs repeat themselves more than right answers do.
 
     Args:
         outputs: what the model wrote.
-        targets: what is right.
+        targets: the right ones.
         above: by how much the rate of the outputs may exceed that of the targets; default 0.1.
 
     Raises:
@@ -93,17 +128,17 @@ def repetition(outputs: Sequence[_Output], targets: Sequence[_Output], *, above:
     """
     _check(outputs, targets)
     rate, usual = repetition_rate(outputs), repetition_rate(targets)
-    found = f"{rate:.1%} of the {NGRAM}-grams of an output repeat in it, of a target {usual:.1%}"
-    return Gate("repetition", rate <= usual + above, found, value=rate, limit=usual + above)
+    reason = f"{rate:.1%} of the {NGRAM}-grams of an output repeat in it, of a target {usual:.1%}"
+    return _at_most("repetition", rate, usual + above, reason)
 
 
 def variety(outputs: Sequence[_Output], targets: Sequence[_Output], *, limit: float = 0.1) -> Gate:
-    """Ask whether different inputs get different answers.
+    """Check whether different inputs get different answers; a model that gives few has learned little.
 
     Args:
         outputs: what the model wrote.
-        targets: what is right.
-        limit: how many different outputs there must be for each different target; default 0.1.
+        targets: the right ones.
+        limit: the smallest number of different outputs for each different target; default 0.1.
 
     Raises:
         ValueError: no outputs, or not as many targets.
@@ -114,22 +149,22 @@ def variety(outputs: Sequence[_Output], targets: Sequence[_Output], *, limit: fl
     """
     _check(outputs, targets)
     different, expected = (len({tuple(text) for text in texts}) for texts in (outputs, targets))
-    found = f"{different:,} different outputs where there are {expected:,} different targets"
-    return Gate("variety", different / expected >= limit, found, value=different / expected, limit=limit)
+    reason = f"{different:,} different outputs where there are {expected:,} different targets"
+    return _at_least("variety", different / expected, limit, reason)
 
 
 def baseline_gate(
     baseline: Baseline, value: float, *, better: Better = "higher", examples: int = 0, distinct: int = 0
 ) -> Gate | None:
-    """Ask whether a model gets near what others reached: a broken training is no evidence.
+    """Check whether a model comes near what others reached: a broken training is no evidence.
 
-    A model that was trained on less may well be worse, and is not asked: not after a quick run, nor where the point is
-    to learn from few examples.
+    A model that was trained on less may well be worse, and is not checked: not after a quick run, nor where it learns
+    from few examples.
 
     Args:
         baseline: what is expected.
         value: of the metric that the baseline names.
-        better: which of two values is the better one; default the higher.
+        better: whether higher or lower values are better; default higher.
         examples: training pairs that the model saw, repetitions counted.
         distinct: how many of them were different.
 
@@ -145,9 +180,17 @@ def baseline_gate(
     if examples < baseline.examples or distinct < baseline.distinct:
         return None
     after = f" after {examples:,} training pairs" if baseline.examples else ""
-    passed, bound = (value >= baseline.value, "least") if better == "higher" else (value <= baseline.value, "most")
-    found = f"{baseline.metric} {value:.4g}{after}, at {bound} {baseline.value:.4g} expected ({baseline.source})"
-    return Gate("published baseline", passed, found, value=value, limit=baseline.value)
+    bound, compare = ("least", _at_least) if better == "higher" else ("most", _at_most)
+    reason = f"{baseline.metric} {value:.4g}{after}, at {bound} {baseline.value:.4g} expected ({baseline.source})"
+    return compare("published baseline", value, baseline.value, reason)
+
+
+def _at_least(name: str, value: float, limit: float, reason: str) -> Gate:
+    return Gate(name, value >= limit, reason, value=value, limit=limit)
+
+
+def _at_most(name: str, value: float, limit: float, reason: str) -> Gate:
+    return Gate(name, value <= limit, reason, value=value, limit=limit)
 
 
 def _check(outputs: Sequence[_Output], targets: Sequence[_Output]) -> None:

@@ -12,7 +12,7 @@ from selfattn.words.messages import Message, TextLike, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
-_BASELINE = "published baseline"  # depends on the outcome, so it is a note and stops nothing
+_NOTES = ("published baseline", "variety")  # depend on the outcome, so they are notes and stop nothing
 
 
 def parameter_spread(models: tuple[Model, ...]) -> float:
@@ -37,11 +37,11 @@ def too_far_apart(record: Record) -> bool:
     return (equal and matched_within(record) > matching.limit) or any(g.name == _MATCHED for g in failed_gates(record))
 
 
-def failed_gates(record: Record, *, baseline: bool = False) -> tuple[Gate, ...]:
-    """Return the gates that did not pass, each once a model; with `baseline` the published baselines instead."""
+def failed_gates(record: Record, *, notes: bool = False) -> tuple[Gate, ...]:
+    """Return the gates that did not pass, each once a model; with `notes` those that are only noted."""
     failed: dict[tuple[str, str], Gate] = {}
     for gate in record.gates:
-        if not gate.passed and (gate.name == _BASELINE) == baseline:
+        if not gate.passed and (gate.name in _NOTES) == notes:
             failed.setdefault((gate.model, gate.name), gate)
     return tuple(failed.values())
 

@@ -58,7 +58,9 @@ def verdict(record: Record) -> Verdict:
     reasons, pair = obstacles(record), judged_pair(record)
     facts, source, asks = badges(record), origin(record), question(record)
     others = [*failures(record), *departures(record)]
-    below = [message("verdict.below", model=g.model, reason=g.reason) for g in failed_gates(record, baseline=True)]
+    keys = {"variety": "verdict.variety"}
+    low = failed_gates(record, notes=True)
+    below = [message(keys.get(g.name, "verdict.below"), model=g.model, reason=g.reason) for g in low]
     if reasons:
         bare = message("verdict.stopped.scores", scores=scores(record, ranked(record)), metric=headline_name(record))
         rest = (*_listed(reasons)[1:], bare, *others, *below)
