@@ -17,7 +17,7 @@ from selfattn.decoding.texts import Output
 from selfattn.evaluation.alignment.attention_scores import Gold, best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
-from selfattn.evaluation.cost.decoding import disk_size, peak_memory
+from selfattn.evaluation.cost.decoding import peak_memory
 from selfattn.evaluation.cost.flops import BatchShape, count_flops
 from selfattn.evaluation.gates.model_gates import model_gates
 from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
@@ -197,7 +197,7 @@ def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], th
         decoding_flops_per_token=flops.decoding_per_token,
         training_bytes=peak_memory(_training_step(run, examples[: shape.batch])) if thorough else None,
         weights_bytes=(run.path / WEIGHTS).stat().st_size,
-        run_bytes=disk_size(run.path),
+        run_bytes=sum(path.stat().st_size for path in run.path.rglob("*") if path.is_file()),
     )
 
 

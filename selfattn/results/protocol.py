@@ -109,14 +109,14 @@ class Budgets(Plain):
 
     Args:
         unit: what the budgets are shares of: `steps`, on the same pairs, or different `examples`, in as many steps.
-        found: the smallest budget first.
+        cells: the smallest budget first.
         pair: the primary contrast: differences are the first minus the second; None where there is none.
         crossing: where the order of these two changes; None where fewer than three seeds leave that open.
         level: of the intervals of all differences together.
     """
 
     unit: Literal["steps", "examples"]
-    found: Annotated[tuple[AtBudget, ...], MinLen(2)]
+    cells: Annotated[tuple[AtBudget, ...], MinLen(2)]
     pair: tuple[str, str] | None = None
     crossing: Crossing | None = None
     level: Share = 0.95

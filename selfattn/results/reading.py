@@ -1,7 +1,7 @@
-"""Read the record of a comparison; whatever is broken is one line that names the file and the field.
+"""Read the record of a comparison; an error is one line that names the file and the field.
 
-Types and bounds stand in the record itself. Here is what they cannot say: figures that agree with each other, maps of
-the right shape, known names.
+Types and bounds are those of the record. This file checks what they cannot express: figures that agree with each other,
+maps of the right shape, known names.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 from selfattn import codec
@@ -63,8 +64,8 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
     codec.refuse_newer(data, SCHEMA, file=file)
     try:
         if isinstance(data, dict) and data.get("schema", SCHEMA) != SCHEMA:
-            found = f"found {data['schema']!r}, and this version reads {SCHEMA} only"
-            raise FieldError("schema", f"{found}; make it again: `selfattn report RUN... --out DIR`")
+            problem = f"found {data['schema']!r}, and this version reads {SCHEMA} only"
+            raise FieldError("schema", f"{problem}; make it again: `selfattn report RUN... --out DIR`")
         record = codec.checked(Record, data)
         for where, problem in _contradictions(record):
             raise FieldError(where, problem)
@@ -73,12 +74,11 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
     return record
 
 
-_SIDES = ("first", "second")
 Problems = Iterator[tuple[str, str]]  # where, and what is wrong there
 
 
 def _contradictions(record: Record) -> Problems:
-    """What is wrong with a record whose fields are each as their type says."""
+    """What is wrong with a record whose fields each have their type."""
     try:
         datetime.fromisoformat(record.created)
     except ValueError:
@@ -88,7 +88,9 @@ def _contradictions(record: Record) -> Problems:
         if model.name in names[:k]:
             yield f"models[{k}].name", f"{model.name!r} stands twice"
         yield from _of_model(model, record.headline, f"models[{k}]")
-    yield from _unknown_names(record, set(names))
+    for where, name in _names(record):
+        if name not in names:
+            yield where, f"{name!r} is not the name of a model of this record"
     for k, test in enumerate(record.pairs):
         if test.low > test.high:
             yield f"pairs[{k}].low", f"{test.low} lies above {test.high}"
@@ -101,18 +103,17 @@ def _contradictions(record: Record) -> Problems:
         yield from _of_example(example, without, f"attention.examples[{k}]")
 
 
-def _unknown_names(record: Record, known: set[str]) -> Problems:
-    """Models that are named beside their list and do not stand in it."""
-    problem = "is not the name of a model of this record"
-    named = [(f"pairs[{k}].{side}", getattr(test, side)) for k, test in enumerate(record.pairs) for side in _SIDES]
-    named += [(f"gates[{k}].model", gate.model) for k, gate in enumerate(record.gates) if gate.model]
-    yield from ((where, f"{name!r} {problem}") for where, name in named if name not in known)
+def _names(record: Record) -> Iterator[tuple[str, str]]:
+    """Where models are named, outside their list, and how."""
+    for k, test in enumerate(record.pairs):
+        yield from ((f"pairs[{k}].first", test.first), (f"pairs[{k}].second", test.second))
+    yield from ((f"gates[{k}].model", gate.model) for k, gate in enumerate(record.gates) if gate.model)
     keyed: list[tuple[str, Mapping[str, object]]] = [("matching.counts", record.matching.counts)]
     for k, group in enumerate(record.buckets):
         keyed += [(f"buckets[{k}].buckets[{j}].models", bucket.models) for j, bucket in enumerate(group.buckets)]
-    keyed += [(f"attention.examples[{k}].models", one.models) for k, one in enumerate(record.attention.examples)]
-    keyed += [(f"differences[{k}].predictions", one.predictions) for k, one in enumerate(record.differences)]
-    yield from ((f"{where}.{name}", problem) for where, found in keyed for name in found if name not in known)
+    keyed += [(f"attention.examples[{k}].models", shown.models) for k, shown in enumerate(record.attention.examples)]
+    keyed += [(f"differences[{k}].predictions", item.predictions) for k, item in enumerate(record.differences)]
+    yield from ((f"{where}.{name}", name) for where, values in keyed for name in values)
 
 
 def _of_model(model: Model, headline: Headline, where: str) -> Problems:
@@ -124,39 +125,38 @@ def _of_model(model: Model, headline: Headline, where: str) -> Problems:
     for k, curve in enumerate(model.curves):
         if curve.seed not in model.seeds:
             yield f"{where}.curves[{k}].seed", f"{curve.seed} is not among the model's seeds"
-        steps = [point.step for point in curve.points]
-        if steps != sorted(steps):
+        if any(before.step > after.step for before, after in pairwise(curve.points)):
             yield f"{where}.curves[{k}].points", "steps run backwards"
         for j, point in enumerate(curve.points):
             yield from _of_range(point.valid, headline, f"{where}.curves[{k}].points[{j}].valid")
     if max(Counter(trial.budget for trial in model.tuning if trial.chosen).values(), default=0) > 1:
         yield f"{where}.tuning", "more than one trial is chosen"
-    for name in ("blocking", "gradient", "between"):
-        if found := getattr(model.agreement, name, None):
-            yield from _of_estimate(found, None, f"{where}.agreement.{name}")
+    heads = {(head.layer, head.head) for head in model.alignment.heads} if model.alignment else set()
     for name in ("best", "best_shifted"):
         best = getattr(model.alignment, name, None)
-        if model.alignment and best and best not in {(one.layer, one.head) for one in model.alignment.heads}:
+        if best and best not in heads:
             yield f"{where}.alignment.{name}", f"{list(best)} is not among the heads"
 
 
 def _of_estimate(estimate: Estimate, of: Headline | BucketGroup | None, where: str) -> Problems:
-    if (estimate.low is None) != (estimate.high is None):
-        yield f"{where}.{'low' if estimate.low is None else 'high'}", "expected both ends of the interval, or none"
-    if estimate.low is not None and estimate.high is not None:
+    low, high = estimate.low, estimate.high
+    if low is None or high is None:
+        if low is not high:
+            yield f"{where}.{'low' if low is None else 'high'}", "expected both ends of the interval, or none"
+    else:
         slack = 1e-9 * max(1.0, abs(estimate.mean))
-        if not estimate.low - slack <= estimate.mean <= estimate.high + slack:
-            yield f"{where}.mean", f"{estimate.mean} lies outside [{estimate.low}, {estimate.high}]"
-    for value in (estimate.mean, *estimate.runs):  # the ends of an interval may lie outside of what can be
+        if not low - slack <= estimate.mean <= high + slack:
+            yield f"{where}.mean", f"{estimate.mean} lies outside [{low}, {high}]"
+    for value in (estimate.mean, *estimate.runs):
         yield from _of_range(value, of, where)
 
 
 def _of_range(value: float | None, of: Headline | BucketGroup | None, where: str) -> Problems:
-    """Hold a score against what its metric can be; what counts errors may be above its unit's end."""
+    """Check a score against what its metric can be; what counts errors may exceed its unit."""
     if value is not None and of is not None:
-        top = math.inf if of.better == "lower" else {"share": 1, "points": 100}[of.kind]
-        if not 0 <= value <= top:
-            yield where, f"{value} lies outside 0 to {top}"
+        highest = math.inf if of.better == "lower" else {"share": 1, "points": 100}[of.kind]
+        if not 0 <= value <= highest:
+            yield where, f"{value} lies outside 0 to {highest}"
 
 
 def _of_example(example: AttentionExample, without: set[str], where: str) -> Problems:
@@ -170,8 +170,8 @@ def _of_example(example: AttentionExample, without: set[str], where: str) -> Pro
         if name in without and shown.maps:
             yield place, "the model is said to have no attention"
         source, target = len(shown.source_tokens), len(shown.target_tokens)
-        shapes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, target)}
-        for k, one in enumerate(shown.maps):
-            rows, columns = shapes.get(one.kind, (target, source))
-            if len(one.weights) != rows or any(len(row) != columns for row in one.weights):
+        shapes = {"encoder": (source, source), "decoder": (target, target)}
+        for k, drawn in enumerate(shown.maps):
+            rows, columns = shapes.get(drawn.kind, (target, source))
+            if len(drawn.weights) != rows or any(len(row) != columns for row in drawn.weights):
                 yield f"{place}[{k}].weights", f"expected {rows} rows of {columns} weights"

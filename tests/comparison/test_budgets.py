@@ -84,10 +84,10 @@ def test_every_budget_has_a_training_of_its_own_with_a_whole_schedule(made: Path
         assert training.seed == int(name.partition("-seed")[2][0])
     record = read_record(made / "results.json")
     assert record.budgets is not None
-    assert [(one.budget, one.steps) for one in record.budgets.found] == [(0.25, 4), (1.0, 16)]
-    assert [set(one.models) for one in record.budgets.found] == [set(MODELS)] * 2
+    assert [(one.budget, one.steps) for one in record.budgets.cells] == [(0.25, 4), (1.0, 16)]
+    assert [set(one.models) for one in record.budgets.cells] == [set(MODELS)] * 2
     assert record.budgets.pair == MODELS
-    whole = record.budgets.found[-1].models
+    whole = record.budgets.cells[-1].models
     assert {model.name: model.metrics["exact_match"] for model in record.models} == whole
     assert all(model.seeds == (5, 6) for model in record.models)
 
@@ -271,7 +271,7 @@ def test_a_training_that_diverged_counts_as_one_that_answers_nothing(
     assert (model.failed, model.seeds) == ((5,), (5, 6))
     assert model.metrics["character_error_rate"].runs[0] == 1.0  # nothing of a date that was not written is right
     assert record.budgets is not None
-    assert [one.failed for one in record.budgets.found] == [{"rnn-attention": 1}] * 2
+    assert [one.failed for one in record.budgets.cells] == [{"rnn-attention": 1}] * 2
     assert record.protocol is not None
     assert record.protocol.departures == ()
     said = " ".join(one.say("en") for one in verdict(record).others).replace("\u00a0", " ")
@@ -357,7 +357,7 @@ def with_differences(record: Record, *found: tuple[float, float, float]) -> Reco
     """A record over several budgets, of whose differences these are known, with the half-widths of their intervals."""
     assert record.budgets is not None
     differences = [BudgetDifference(budget, d, d - half, d + half) for budget, d, half in found]
-    models = record.budgets.found[0].models
+    models = record.budgets.cells[0].models
     cells = tuple(AtBudget(one.budget, models, 1, 1, difference=one) for one in differences)
     return dataclasses.replace(record, budgets=Budgets("steps", cells, MODELS, locate(differences)))
 
@@ -370,7 +370,7 @@ def test_shares_are_said_to_be_of_the_whole_training(made: Path, unit: Any, said
     """Also where the largest share is not all of it."""
     record = read_record(made / "results.json")
     assert record.budgets is not None
-    models = record.budgets.found[0].models
+    models = record.budgets.cells[0].models
     two = (AtBudget(0.2, models, 625, 1, 500), AtBudget(0.4, models, 1250, 1, 1000))
     block = BudgetsSection().blocks(dataclasses.replace(record, budgets=Budgets(unit, two, MODELS)))[0]
     assert isinstance(block, Paragraph)

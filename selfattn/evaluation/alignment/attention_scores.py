@@ -75,7 +75,7 @@ def characters(length: int) -> list[Range]:
     return [(place, min(place + 1, length)) for place in range(length + 1)]
 
 
-def best_head(found: ModelAlignment, *, shifted: bool = False) -> tuple[int, int]:
+def best_head(alignment: ModelAlignment, *, shifted: bool = False) -> tuple[int, int]:
     """Return layer and number of the head with the largest share of attention on gold; the first of equals.
 
     The best of many is flattered by the choice. Choose on validation data, and report the same head on the test.
@@ -86,10 +86,10 @@ def best_head(found: ModelAlignment, *, shifted: bool = False) -> tuple[int, int
     """
 
     def share(head: HeadAlignment) -> float:
-        found = head.shifted_gold_share if shifted else head.gold_share
-        return -math.inf if found is None else found
+        alignment = head.shifted_gold_share if shifted else head.gold_share
+        return -math.inf if alignment is None else alignment
 
-    best = max(found.heads, key=share)
+    best = max(alignment.heads, key=share)
     assert best.head is not None
     return best.layer, best.head
 
@@ -149,8 +149,8 @@ def score_attention(
         return None
     scores = {layer: [_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()}
     return ModelAlignment(
-        tuple(replace(score, head=head) for own in scores.values() for head, score in enumerate(own[:-1])),
-        tuple(own[-1] for own in scores.values()),
+        tuple(replace(score, head=head) for of_layer in scores.values() for head, score in enumerate(of_layer[:-1])),
+        tuple(of_layer[-1] for of_layer in scores.values()),
         diagonal_aer=diagonal_counts(gold).aer,
     )
 
@@ -205,8 +205,8 @@ def source_shares(
             for layer, weights in enumerate(maps):
                 for row, place in enumerate(batch.indices):
                     t, s = len(examples[place].target), len(examples[place].source)
-                    own = weights[row, :, :t, :s].to(dtype).cpu()
-                    heads = torch.cat([own, own.mean(dim=0, keepdim=True)])
+                    by_head = weights[row, :, :t, :s].to(dtype).cpu()
+                    heads = torch.cat([by_head, by_head.mean(dim=0, keepdim=True)])
                     mass = heads.sum(dim=-1, keepdim=True)
                     yield layer, place, torch.where(mass > 0, heads / mass, 0.0)
 
@@ -217,11 +217,11 @@ def _sums(shares: Tensor, gold: Gold) -> Tensor:
     entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
     of_rows = [entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
     judged = gold.judged.nonzero()[:, 0]
-    found = [torch.full_like(entropy, rows), *of_rows]
+    sums = [torch.full_like(entropy, rows), *of_rows]
     for shift in (0, 1):
         tokens = judged[judged + shift < rows]
-        found += _pointing_sums(shares[:, tokens + shift], gold.sure[tokens], gold.possible[tokens])
-    return torch.stack(found, dim=1)
+        sums += _pointing_sums(shares[:, tokens + shift], gold.sure[tokens], gold.possible[tokens])
+    return torch.stack(sums, dim=1)
 
 
 def _pointing_sums(shares: Tensor, sure: Tensor, possible: Tensor) -> list[Tensor]:

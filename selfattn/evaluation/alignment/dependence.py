@@ -57,12 +57,13 @@ def by_blocking(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Tensor:
         ids = torch.cat([ids[keep].view(length, length - 1), source.new_zeros(length, 1)], dim=1)
         keep = torch.arange(length, device=source.device).expand(length, length) < length - 1
     with evaluating(model):
-        whole = _probabilities(model, source[None], torch.ones_like(source, dtype=torch.bool)[None], target_in)
-        found = [
-            0.5 * (_probabilities(model, ids[k : k + rows], keep[k : k + rows], target_in) - whole).abs().sum(dim=-1)
+        reference = _probabilities(model, source[None], torch.ones_like(source, dtype=torch.bool)[None], target_in)
+        changes = [
+            0.5
+            * (_probabilities(model, ids[k : k + rows], keep[k : k + rows], target_in) - reference).abs().sum(dim=-1)
             for k in range(0, length, rows)
         ]
-    return torch.cat(found).T.clamp(0, 1).cpu()
+    return (0.5 * torch.cat(changes).T).clamp(0, 1).cpu()
 
 
 def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor, *, bos_id: int) -> Tensor | None:
@@ -91,7 +92,7 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor, *, bos_id: int) 
     """
     target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
     rows = max(1, _NUMBERS // (len(target) * model_width(model)))
-    found = []
+    products = []
     # cuDNN's recurrent kernels run backward in training only.
     with evaluating(model), torch.backends.cudnn.flags(enabled=False), torch.inference_mode(False), torch.enable_grad():
         for steps in torch.split(torch.arange(len(target), device=source.device), rows):
@@ -104,8 +105,8 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor, *, bos_id: int) 
             logits = _logits(model, memory, target_in.expand(len(steps), -1).contiguous())
             chosen = log_probabilities(logits)[torch.arange(len(steps)), steps, target[steps]]
             (gradient,) = torch.autograd.grad(chosen.sum(), vectors[:1])
-            found.append((gradient * vectors[0]).sum(dim=-1).abs().detach())
-    strength = torch.cat(found)
+            products.append((gradient * vectors[0]).sum(dim=-1).abs().detach())
+    strength = torch.cat(products)
     mass = strength.sum(dim=1, keepdim=True)
     return torch.where(mass > 0, strength / mass, 0.0).float().cpu()
 
@@ -152,20 +153,22 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
         model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=64, dtype=torch.float32
     ):
         layers.setdefault(place, []).append(shares[-1])
-    found: list[list[float]] = [[], [], []]
+    correlations: list[list[float]] = [[], [], []]
     for place, weights in layers.items():
         source, target = (torch.tensor(x, device=device) for x in (examples[place].source, examples[place].target))
         target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
         attention, blocked = torch.stack(weights).mean(dim=0), by_blocking(model, source, target_in)
         gradient = by_gradient(model, source, target, bos_id=bos_id)
         pairs = [(attention, blocked), (attention, gradient), (blocked, gradient)]
-        for values, (one, other) in zip(found, pairs, strict=True):
-            if other is not None:
-                mean = rank_correlation(one.round(decimals=4), other.round(decimals=4)).nanmean().item()
+        for values, (first, second) in zip(correlations, pairs, strict=True):
+            if second is not None:
+                mean = rank_correlation(first.round(decimals=4), second.round(decimals=4)).nanmean().item()
                 values += [] if math.isnan(mean) else [mean]
-    if not found[0]:
+    if not correlations[0]:
         return None
-    return Agreement(len(layers), *(estimate([values], bounds=(-1.0, 1.0)) if values else None for values in found))
+    return Agreement(
+        len(layers), *(estimate([values], bounds=(-1.0, 1.0)) if values else None for values in correlations)
+    )
 
 
 def model_width(model: Seq2Seq) -> int:
@@ -184,8 +187,8 @@ def _logits(model: Seq2Seq, memory: Memory, target_in: Tensor) -> Tensor:
         return model.advance(target_in, state)[0].logits()
     logits = []
     for token in target_in.T:
-        one, state = model.step(token, state)
-        logits.append(one)
+        step_logits, state = model.step(token, state)
+        logits.append(step_logits)
     return torch.stack(logits, dim=1)
 
 

@@ -65,7 +65,7 @@ class AlignmentCounts:
         return 1 - (self.in_sure + self.in_possible) / both if both else None
 
 
-def count_alignment(found: Sequence[AbstractSet[Link]], gold: Sequence[Links]) -> AlignmentCounts:
+def count_alignment(alignments: Sequence[AbstractSet[Link]], gold: Sequence[Links]) -> AlignmentCounts:
     """Compare alignments with gold.
 
     Args:
@@ -81,7 +81,7 @@ def count_alignment(found: Sequence[AbstractSet[Link]], gold: Sequence[Links]) -
         0.0
     """
     total = AlignmentCounts()
-    for links, right in zip(found, gold, strict=True):
+    for links, right in zip(alignments, gold, strict=True):
         total += AlignmentCounts(
             len(links), len(right.sure), len(right.sure.intersection(links)), len(right.possible.intersection(links))
         )

@@ -65,16 +65,16 @@ def parse_links(
     """
     kinds: dict[str, set[Link]] = {"-": set(), "p": set()}
     for text in line.split():
-        found = _LINK.fullmatch(text)
-        if found is None:
+        match = _LINK.fullmatch(text)
+        if match is None:
             raise UserError(f"{where}: {text[:40]!r} is not a link; write i-j (sure) or ipj (possible), such as 0-2")
-        link = int(found[1]) - base, int(found[3]) - base
+        link = int(match[1]) - base, int(match[3]) - base
         if min(link) < 0:
             raise UserError(f"{where}: {text}: a position below {base}; does this file count from 0?")
         if lengths is not None and not (link[0] < lengths[0] and link[1] < lengths[1]):
             hint = "" if base else "; does this file count from 1?"
             raise UserError(f"{where}: {text}: outside its sentences of {lengths[0]} and {lengths[1]} words{hint}")
-        kinds[found[2]].add(link)
+        kinds[match[2]].add(link)
     return Links(frozenset(kinds["-"]), frozenset(kinds["p"]))
 
 
@@ -129,64 +129,37 @@ def read_gold(path: str | Path, *, sentences: str | Path | None = None, base: Ba
         >>> pairs[0].target, sorted(pairs[0].links.sure)
         (('ein', 'Hund'), [(0, 0), (1, 1)])
     """
-    path = Path(path)
-    rows = list(_rows(path, sentences))
-
-    def read(base: Base) -> list[GoldPair]:
-        return [
-            GoldPair(
-                source,
-                target,
-                parse_links(links, base=base, lengths=(len(source), len(target)), where=f"{path}:{number}"),
-            )
-            for number, (source, target, links) in enumerate(rows, 1)
-        ]
-
-    if base is not None:
-        return read(base)
-    found: list[list[GoldPair]] = []
-    errors: list[UserError] = []
-    for guess in (0, 1):
+    rows, readings, errors = list(_rows(Path(path), sentences)), [], []
+    for first in (0, 1) if base is None else (base,):
         try:
-            found.append(read(guess))
+            readings.append([_pair(*row, base=first) for row in rows])
         except UserError as error:
             errors.append(error)
-    if not found:
+    if not readings:
         raise errors[0]
-    if len(found) == 2 and found[0] != found[1]:
+    if readings[0] != readings[-1]:
         raise UserError(f"{path}: the links could count from 0 or from 1; say which")
-    return found[0]
+    return readings[0]
 
 
-def _rows(path: Path, sentences: str | Path | None) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
-    """Give the words of both sides and the links of every pair."""
-    for where, (source, target, links) in _one_file(path) if sentences is None else _two_files(path, sentences):
-        # Only spaces part words here: a no-break space may stand inside one.
-        words = [tuple(word for word in side.strip().split(" ") if word) for side in (source, target)]
-        if not all(words):
-            raise UserError(f"{where}: a sentence without a word; leave the pair out, with its links")
-        yield words[0], words[1], links
+def _pair(where: str, source: str, target: str, links: str, *, base: Base) -> GoldPair:
+    # Only spaces separate words here: a no-break space may be part of a word.
+    words = [tuple(word for word in side.strip().split(" ") if word) for side in (source, target)]
+    if not all(words):
+        raise UserError(f"{where}: a sentence without a word; leave the pair out, with its links")
+    lengths = len(words[0]), len(words[1])
+    return GoldPair(words[0], words[1], parse_links(links, base=base, lengths=lengths, where=where))
 
 
-def _one_file(path: Path) -> Iterator[tuple[str, list[str]]]:
-    for number, line in enumerate(read_text_lines(path, _ADVICE), 1):
-        cells = line.split("\t")
-        if len(cells) != 3:
-            raise UserError(
-                f"{path}:{number}: {len(cells)} columns, expected source, target and links with tabs between; where "
-                "the sentences stand in a file of their own, name it, too"
-            )
-        yield f"{path}:{number}", cells
-
-
-def _two_files(path: Path, sentences: str | Path) -> Iterator[tuple[str, list[str]]]:
-    texts, links = read_text_lines(Path(sentences), _ADVICE), read_text_lines(path, _ADVICE)
+def _rows(path: Path, sentences: str | Path | None) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the place, the source, the target and the links of every pair."""
+    links = read_text_lines(path, _ADVICE)
+    texts = links if sentences is None else read_text_lines(Path(sentences), _ADVICE)
     if len(texts) != len(links):
-        raise UserError(
-            f"{sentences} has {len(texts)} lines and {path} {len(links)}; one line of links a pair is needed"
-        )
-    for number, (text, some) in enumerate(zip(texts, links, strict=True), 1):
-        sides = text.split(_BETWEEN)
-        if len(sides) != 2:
-            raise UserError(f"{sentences}:{number}: expected source {_BETWEEN} target")
-        yield f"{sentences}:{number}", [*sides, some]
+        raise UserError(f"{sentences} has {len(texts)} lines and {path} {len(links)}; expected links for each pair")
+    for number, (text, line) in enumerate(zip(texts, links, strict=True), 1):
+        cells = text.split("\t") if sentences is None else [*text.split(_BETWEEN), line]
+        if len(cells) != 3:
+            expected = "source, target and links, with tabs between" if sentences is None else "source ||| target"
+            raise UserError(f"{sentences or path}:{number}: expected {expected}; got {len(cells)} columns")
+        yield f"{path}:{number}", cells[0], cells[1], cells[2]

@@ -108,18 +108,19 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
         >>> from selfattn.tokenizers.char import CharTokenizer
         >>> tokenizer = CharTokenizer("abc ")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
-        >>> found = word_links(model, tokenizer, [GoldPair(("ab", "c"), ("c", "aa", "b"), Links())])
-        >>> len(found), sorted(k for _, k in found[Way(0, None, False)][0])
+        >>> links = word_links(model, tokenizer, [GoldPair(("ab", "c"), ("c", "aa", "b"), Links())])
+        >>> len(links), sorted(k for _, k in links[Way(0, None, False)][0])
         (10, [0, 1, 2])
     """
-    sides = [(_Side.of(pair.source, tokenizer), _Side.of(pair.target, tokenizer)) for pair in pairs]
-    examples = [Example(source.ids, target.ids) for source, target in sides]
-    found: dict[Way, dict[int, set[Link]]] = {}
+    sides = [(_tokens(pair.source, tokenizer), _tokens(pair.target, tokenizer)) for pair in pairs]
+    examples = [Example(source[0], target[0]) for source, target in sides]
+    links: dict[Way, dict[int, set[Link]]] = {}
     ids = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id}
     for layer, place, shares in source_shares(model, examples, **ids, batch_size=_BATCH_SIZE, dtype=torch.float32):
-        for way, links in _read(shares, *sides[place], layer).items():
-            found.setdefault(way, {})[place] = links
-    return {way: [links[place] for place in range(len(pairs))] for way, links in found.items()}
+        source, target = sides[place]
+        for way, read in _read(shares, source[1], target[1], layer).items():
+            links.setdefault(way, {})[place] = read
+    return {way: [by_place[place] for place in range(len(pairs))] for way, by_place in links.items()}
 
 
 def report_alignment(
@@ -151,7 +152,7 @@ def report_alignment(
         behind = _directed(reverse, gold, backward_way, along)
         both = list(zip(forward[ahead.chosen], reverse[behind.chosen], strict=True))
         for method in get_args(Method):
-            joined = [symmetrise(one, other, method) for one, other in both]
+            joined = [symmetrise(first, second, method) for first, second in both]
             symmetrised[method] = count_alignment(joined, [pair.links for pair in gold])
     sure, possible = sum(len(pair.links.sure) for pair in gold), sum(len(pair.links.possible) for pair in gold)
     return AlignmentReport(len(gold), sure, possible, ahead, behind, symmetrised)
@@ -175,7 +176,7 @@ def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) 
     if not links:
         return None
     right = [pair.links for pair in gold]
-    reported = {way: count_alignment(found[half:], right[half:]).aer for way, found in links.items()}
+    reported = {way: count_alignment(some[half:], right[half:]).aer for way, some in links.items()}
 
     def error(way: Way) -> float:
         return _error(count_alignment(links[way][:half], right[:half]))
@@ -241,30 +242,22 @@ def _directed(
     return Directed(counts, chosen, way is None, count_alignment(along, right))
 
 
-@dataclass(frozen=True)
-class _Side:
-    """A sentence as the model reads it: its ids, ``<eos>`` behind, and for each id the number of its word."""
-
-    ids: list[int]
-    words: list[int]
-
-    @classmethod
-    def of(cls, words: Sequence[str], tokenizer: Tokenizer) -> _Side:
-        text = " ".join(words)
-        # Where each word ends, counted in characters of the text.
-        ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
-        numbers = [min(bisect_right(ends, start), len(words) - 1) for start, _ in tokenizer.spans(text)]
-        return cls([*tokenizer.encode(text), tokenizer.eos_id], [*numbers, len(words)])
+def _tokens(words: Sequence[str], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids of a sentence, ``<eos>`` behind, and for each id the number of its word."""
+    text = " ".join(words)
+    ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]  # of words, in characters of the text
+    numbers = [min(bisect_right(ends, start), len(words) - 1) for start, _ in tokenizer.spans(text)]
+    return [*tokenizer.encode(text), tokenizer.eos_id], [*numbers, len(words)]
 
 
-def _read(shares: Tensor, source: _Side, target: _Side, layer: int) -> dict[Way, set[Link]]:
+def _read(shares: Tensor, source: Sequence[int], target: Sequence[int], layer: int) -> dict[Way, set[Link]]:
     """Read the attention ``[h + 1, t s]`` of one layer to one sentence as links, in every way."""
-    found = {}
+    links = {}
     for shifted in (False, True):
         # The row of <eos> comes to the front of the first step's, and its word is dropped below.
         rows = shares.roll(-1, dims=1) if shifted else shares
-        most, places = to_words(rows, source.words, target.words)[:, :-1, :-1].max(dim=-1)
+        most, places = to_words(rows, source, target)[:, :-1, :-1].max(dim=-1)
         for head, (is_link, to) in enumerate(zip((most > 0).tolist(), places.tolist(), strict=True)):
             way = Way(layer, head if head < len(shares) - 1 else None, shifted)
-            found[way] = {(place, word) for word, place in enumerate(to) if is_link[word]}
-    return found
+            links[way] = {(place, word) for word, place in enumerate(to) if is_link[word]}
+    return links

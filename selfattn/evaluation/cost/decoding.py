@@ -1,7 +1,4 @@
-"""What it costs to use a model: time for an answer, to its first token and for each further one, memory, size on disk.
-
-Nothing here is timed when the module is imported, and no figure is worth more than the machine it was taken on.
-"""
+"""The cost of using a model: time to the first token and for each further token, and peak memory."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import statistics
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +15,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from selfattn.decoding.greedy import greedy
-from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.cost import DecodingCost
 
@@ -43,7 +38,6 @@ def decoding_times(
     decode: Decode = greedy_to_length,
     method: str = "greedy",
     repeats: int = 5,
-    warm_up: int = 1,
 ) -> list[DecodingCost]:
     """Time decoding against the target's length.
 
@@ -61,10 +55,6 @@ def decoding_times(
             greedily.
         method: what to call the search in the results; default ``greedy``.
         repeats: measurements of each, of which the median counts; default 5.
-        warm_up: runs before, not counted; default 1.
-
-    Raises:
-        ValueError: a number is not positive (``warm_up`` may be 0), or no length is given.
 
     Example:
         >>> from selfattn.models.build import build
@@ -74,8 +64,6 @@ def decoding_times(
         >>> [time.length for time in times], times[0].first_ms > 0
         ([2, 3], True)
     """
-    if min(vocab_size, source_length, batch, repeats, *target_lengths) < 1 or not target_lengths or warm_up < 0:
-        raise ValueError("decoding_times: expected sizes and repeats of at least 1, and at least one target length")
     device = next(model.parameters()).device
     draw = torch.Generator().manual_seed(0)
     source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
@@ -88,16 +76,15 @@ def decoding_times(
         synchronise(device)
         return time.perf_counter() - started
 
-    for _ in range(warm_up):
-        seconds(1)
-    found = []
+    seconds(1)  # warms up
+    times = []
     for length in target_lengths:
         # One token and all of them by turns, so that a busy moment of the machine meets both.
         pairs = [(seconds(1), seconds(length)) for _ in range(repeats)]
-        first = statistics.median(one for one, _ in pairs)
-        further = statistics.median((all_of_them - one) / max(1, length - 1) for one, all_of_them in pairs)
-        found.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further if length > 1 else 0.0))
-    return found
+        first = statistics.median(short for short, _ in pairs)
+        further = statistics.median((full - short) / max(1, length - 1) for short, full in pairs)
+        times.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further if length > 1 else 0.0))
+    return times
 
 
 def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -> int:
@@ -145,12 +132,12 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
         self._watched: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        whole = DispatchKey.CompositeImplicitAutograd
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
+        composite = DispatchKey.CompositeImplicitAutograd
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), composite):
             # In inference mode composite operations come whole: what happens inside them counts. `func.decompose` would
             # take PyTorch's Python forms of them, whose dropout of nothing makes a copy that is never made.
             with self:
-                return func._op_dk(whole, *args, **(kwargs or {}))
+                return func._op_dk(composite, *args, **(kwargs or {}))
         given = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
         returned = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(returned):
@@ -170,26 +157,6 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
         self._watched[key] = weakref.ref(storage, died)
         self.held += size
         self.peak = max(self.peak, self.held)
-
-
-def disk_size(directory: str | Path) -> int:
-    """Add up the bytes of all files of a run directory, folders inside included.
-
-    Raises:
-        UserError: there is no such directory.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     size = Path(folder, "model.safetensors").write_bytes(bytes(7))
-        ...     size = Path(folder, "config.json").write_bytes(bytes(5))
-        ...     disk_size(folder)
-        12
-    """
-    root = Path(directory)
-    if not root.is_dir():
-        raise UserError(f"{root}: no such directory; name the directory of a run")
-    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
 
 
 def synchronise(device: torch.device) -> None:

@@ -85,7 +85,7 @@ def overfitting(
         longest = batch.target_out.shape[1]
         written = greedy(model, batch.source, batch.source_mask, bos_id=bos_id, eos_id=eos_id, max_length=longest)
         ends = zip(written, chosen, strict=True)
-        return sum(found.finished and [*found.ids, eos_id] == example.target for found, example in ends)
+        return sum(reason.finished and [*reason.ids, eos_id] == example.target for reason, example in ends)
 
     known, started = 0, time.perf_counter()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():
@@ -105,5 +105,5 @@ def overfitting(
                 break
     share = known / len(chosen)
     used = f"{step} steps in {time.perf_counter() - started:.0f} seconds, at a loss of {loss:.2g} nats a token"
-    found = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
-    return Gate("overfitting", share >= limit, found, value=share, limit=limit)
+    reason = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
+    return Gate("overfitting", share >= limit, reason, value=share, limit=limit)

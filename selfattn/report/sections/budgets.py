@@ -25,7 +25,7 @@ class BudgetsSection:
         budgets = record.budgets
         if budgets is None:
             return ()
-        most = budgets.found[-1]
+        most = budgets.cells[-1]
         spent = most.steps if budgets.unit == "steps" else most.examples or 0
         full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
         return (
@@ -39,10 +39,10 @@ class BudgetsSection:
 
 def _chart(record: Record, budgets: Budgets) -> b.Chart:
     """Draw quality against the budget, whose marks are the budgets themselves."""
-    places = {point.budget: float(point.examples or point.steps) for point in budgets.found}
+    places = {point.budget: float(point.examples or point.steps) for point in budgets.cells}
     lines = []
     for model in record.models:
-        scores = ((places[point.budget], point.models.get(model.name)) for point in budgets.found)
+        scores = ((places[point.budget], point.models.get(model.name)) for point in budgets.cells)
         spots = (b.Spot(place, score.mean, score.low, score.high) for place, score in scores if score)
         lines.append(b.ChartLine(model.name, tuple(spots)))
     marks = tuple((place, compact(place)) for place in places.values())
@@ -60,7 +60,7 @@ def _table(record: Record, budgets: Budgets) -> b.Table:
         unit = message(f"difference.{record.headline.kind}")
         first, second = budgets.pair
         columns.append(b.Column(message("budgets.difference", first=first, second=second, unit=unit)))
-    return b.Table("budgets", tuple(columns), tuple(b.Row(_cells(record, point, budgets)) for point in budgets.found))
+    return b.Table("budgets", tuple(columns), tuple(b.Row(_cells(record, point, budgets)) for point in budgets.cells))
 
 
 def _cells(record: Record, point: AtBudget, budgets: Budgets) -> tuple[b.Cell, ...]:

@@ -245,7 +245,7 @@ def _settings(trial: TuningTrial) -> str:
 def _trials(record: Record, model: Model, name: str) -> b.Table:
     """Return all trials of a model, the best on validation items first."""
     names = dict.fromkeys(name for trial in model.tuning for name in flatten(trial.settings))
-    most = record.budgets.found[-1].budget if record.budgets else 1.0
+    most = record.budgets.cells[-1].budget if record.budgets else 1.0
     budgets = any(trial.budget for trial in model.tuning)
     rows = []
     for trial in sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher"):

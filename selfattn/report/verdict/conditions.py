@@ -40,7 +40,7 @@ def condition(record: Record) -> Message:
     amounts = dict.fromkeys(compact(count) for count in (min(tokens), max(tokens)))
     training = message("condition.tokens", count="–".join(amounts))
     epochs, pairs = (record.settings.get(name) for name in ("epochs", "items_per_epoch"))
-    part = record.budgets.found[-1].budget if record.budgets and record.budgets.unit == "steps" else 1.0
+    part = record.budgets.cells[-1].budget if record.budgets and record.budgets.unit == "steps" else 1.0
     differing = {name for model in record.models for name in _training_of(model)}
     ends_early = any(record.settings.get(name) for name in _LENGTH[2 if part == 1 else 3 :]) or differing & set(_LENGTH)
     if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
@@ -83,7 +83,7 @@ def budget_outcomes(record: Record) -> list[Message]:
     if budgets.crossing is None:
         return [message("budgets.few")]
     shares: dict[tuple[str, str], list[str]] = {}
-    for point in budgets.found:
+    for point in budgets.cells:
         if point.difference:
             better, worse = budgets.pair
             if (point.difference.difference > 0) != (record.headline.better == "higher"):
@@ -95,7 +95,7 @@ def budget_outcomes(record: Record) -> list[Message]:
     sentences = [
         message(f"budgets.{key}", model=model, budgets=_listed(parts)) for (key, model), parts in shares.items()
     ]
-    ends = budgets.crossing.between or (budgets.found[0].budget, budgets.found[-1].budget)
+    ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
     return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=share(ends[0]), b=share(ends[1]))]
 
 
@@ -135,5 +135,5 @@ def failures(record: Record) -> list[Message]:
     if record.budgets is None:
         counts = [(model.name, len(model.failed), 1.0) for model in record.models if model.failed]
     else:
-        counts = [(name, count, point.budget) for point in record.budgets.found for name, count in point.failed.items()]
+        counts = [(name, count, point.budget) for point in record.budgets.cells for name, count in point.failed.items()]
     return [message("verdict.failed", model=name, count=count, budget=share(part)) for name, count, part in counts]
