@@ -59,8 +59,7 @@ def by_blocking(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Tensor:
     with evaluating(model):
         reference = _probabilities(model, source[None], torch.ones_like(source, dtype=torch.bool)[None], target_in)
         changes = [
-            0.5
-            * (_probabilities(model, ids[k : k + rows], keep[k : k + rows], target_in) - reference).abs().sum(dim=-1)
+            (_probabilities(model, ids[k : k + rows], keep[k : k + rows], target_in) - reference).abs().sum(dim=-1)
             for k in range(0, length, rows)
         ]
     return (0.5 * torch.cat(changes).T).clamp(0, 1).cpu()
