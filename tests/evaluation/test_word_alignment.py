@@ -186,7 +186,7 @@ def test_two_files_and_one_hold_the_same(tmp_path: Path) -> None:
     [
         ("a b c\tc d\t1-1\n", "the links could count from 0 or from 1; say which"),
         ("a\tb\t0-1\n", r"gold.tsv:1: 0-1: outside its sentences of 1 and 1 words"),
-        ("a\tb\n", r"gold.tsv:1: 2 columns, expected source, target and links"),
+        ("a\tb\n", r"gold.tsv:1: expected source, target and links, with tabs between; got 2 columns"),
         ("a\t \t0-0\n", r"gold.tsv:1: a sentence without a word"),
         ("a\tb\t0-0\na\tb\tx\n", r"gold.tsv:2: 'x' is not a link"),
     ],
@@ -205,7 +205,7 @@ def test_what_links_count_from_is_seen_or_said(tmp_path: Path) -> None:
 
 def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> None:
     sentences, links = write(tmp_path / "text", "a ||| b\n"), write(tmp_path / "links", "0-0\n0-0\n")
-    with pytest.raises(UserError, match=r"has 1 lines and .* 2; one line of links a pair is needed"):
+    with pytest.raises(UserError, match=r"has 1 lines and .* 2; expected links for each pair"):
         read_gold(links, sentences=sentences)
     write(sentences, "a | b\n")
     with pytest.raises(UserError, match=r"text:1: expected source \|\|\| target"):
