@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from chromium import axe, browser, driver, violations
 from hypothesis import HealthCheck, settings
 from small_runs import cli, runs, small, tiny, train
 from torch import Tensor
 
-__all__ = ["cli", "runs", "small", "tiny", "train"]  # one session-scoped set of small runs for all tests
+# One session-scoped set of small runs, and one browser, for all tests.
+__all__ = ["axe", "browser", "cli", "driver", "runs", "small", "tiny", "train", "violations"]
 
 # The one table: how far two computations of the same quantity, of the order of 1, may lie apart (rtol, atol).
 TOLERANCES = {

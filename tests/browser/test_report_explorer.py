@@ -86,18 +86,6 @@ def test_pointing_links_row_column_and_value_in_all_panels(browser: Any) -> None
         assert len(browser.all(f"{panel} td.spot")) == 1
 
 
-def test_a_finger_is_enough(browser: Any) -> None:
-    browser.open(width=400)
-    target = cell(browser, 2, 20)
-    browser.run("arguments[0].scrollIntoView({block: 'center'})", target)
-    box = browser.run("return arguments[0].getBoundingClientRect().toJSON()", target)
-    point = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-    browser.command("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
-    browser.command("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-    assert browser.run("return arguments[0].classList.contains('spot')", target)
-    assert browser.text(f"{TRANSFORMER} .readout").startswith("03 reads")
-
-
 def test_the_keyboard_reaches_and_walks_the_map(browser: Any) -> None:
     from selenium.webdriver.common.keys import Keys
 
@@ -185,19 +173,3 @@ def test_right_to_left_text_stands_as_it_is_read(browser: Any, view: str) -> Non
     assert line[0] == "⏎"
     assert year == source[-4:] == "٢٠٢٦"  # the number reads from left to right
     assert rest.endswith(source[:4][::-1])  # the first word begins at the right
-
-
-def test_of_many_models_the_best_are_shown_and_others_can_be_chosen(browser: Any) -> None:
-    browser.open("many_models")
-
-    def shown() -> list[str]:
-        return [panel.get_attribute("data-model") for panel in browser.all("#panels .panel")]
-
-    assert shown() == [f"transformer-{k:02d}" for k in range(4)]
-    browser.choose("#shown input[value=transformer-01]")
-    browser.choose("#shown input[value=transformer-17]")
-    assert shown() == ["transformer-00", "transformer-02", "transformer-03", "transformer-17"]
-    browser.one("#next").click()
-    assert len(shown()) == 4
-    browser.open("dates")
-    assert not browser.one("#shown").is_displayed()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -60,19 +59,6 @@ def test_the_axis_of_the_curves_can_be_chosen_by_keyboard(browser: Any) -> None:
     assert browser.one("#against-step").is_selected()  # round again
 
 
-def test_a_verdict_that_was_stopped_is_red_and_keeps_its_figures(browser: Any) -> None:
-    browser.open("gate_failed")
-    assert browser.text("#verdict").startswith("Not comparable: transformer did not pass the gate “causal”")
-    red, green, blue = (
-        int(part) for part in re.findall(r"\d+", browser.one("#verdict").value_of_css_property("color"))[:3]
-    )
-    assert red > 2 * max(green, blue)
-    assert "99.96" in browser.text(".summary tr[data-model=transformer]")
-    first = browser.one("[data-grid=gates] tbody tr")
-    assert "transformer" in first.text
-    assert "2.31" in first.text
-
-
 @pytest.mark.parametrize("width", [320, 760, 1280])
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_never_scrolls_sideways(browser: Any, name: str, width: int) -> None:
@@ -82,39 +68,6 @@ def test_the_page_never_scrolls_sideways(browser: Any, name: str, width: int) ->
         for selector in browser.all(f"input[name=view][value={view}]"):
             browser.run("arguments[0].click()", selector)
         assert browser.run("return document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.parametrize("lang", ["en", "ko"])
-@pytest.mark.parametrize("width", [400, 1280])
-def test_no_text_is_smaller_than_12_pixels(browser: Any, lang: str, width: int) -> None:
-    browser.open(lang=lang, width=width)
-    smallest = browser.run(
-        OPEN_DETAILS + "const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); let least = 99;"
-        "while (texts.nextNode()) { const element = texts.currentNode.parentElement;"
-        "  if (texts.currentNode.data.trim() && element.getClientRects().length && !element.closest('.unseen, title'))"
-        "    least = Math.min(least, parseFloat(getComputedStyle(element).fontSize)); } return least;"
-    )
-    assert smallest >= 12
-
-
-@pytest.mark.parametrize("name", ["rich", "many_models"])
-@pytest.mark.parametrize("width", [400, 1280])
-def test_names_beside_the_curves_do_not_overlap_and_stay_on_the_page(browser: Any, name: str, width: int) -> None:
-    browser.open(name, width=width)
-    for against in ("step", "tokens", "seconds"):
-        browser.choose(f"#against-{against}")
-        boxes = browser.run(
-            "return [...document.querySelectorAll(`.chart[data-against=${arguments[0]}] .name text`)]"
-            ".map(text => text.getBoundingClientRect().toJSON())",
-            against,
-        )
-        assert boxes
-        boxes.sort(key=lambda box: box["y"])
-        for upper, lower in pairwise(boxes):
-            assert lower["y"] >= upper["y"] + 12
-        assert all(box["right"] <= width for box in boxes)
-        shown = [chart.get_attribute("data-against") for chart in browser.all(CURVES) if chart.is_displayed()]
-        assert shown == [against]
 
 
 def test_the_language_can_be_switched(browser: Any) -> None:

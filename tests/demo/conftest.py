@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,6 @@ import pytest
 
 ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
 HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync")
-FLAGS += ("--disable-background-networking", "--disable-component-update")
 
 Ask = Callable[[str, list[dict[str, Any]]], list[Any]]
 
@@ -36,27 +34,6 @@ def ask_node() -> Ask:
         return answers
 
     return ask
-
-
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One browser for all tests."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install '.[test]'")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    chromedriver = shutil.which("chromedriver")
-    if not chromium or not chromedriver:
-        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
-    driver.set_script_timeout(300)
-    try:
-        yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture(scope="session")

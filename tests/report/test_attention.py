@@ -87,12 +87,6 @@ def test_text_shades_every_weight_and_names_the_strongest() -> None:
     assert lines == ["  a␣⏎", "x  ░▓  ⏎ 0.70", "⏎ █    a 1.00"]
 
 
-def test_text_keeps_columns_under_wide_characters() -> None:
-    lines = printed([[0.0, 1.0, 0.0]], ["9", "월", "일"], ["x"]).splitlines()
-    assert lines[0] == "  9월일"
-    assert lines[1] == "x  ██    월 1.00"
-
-
 @pytest.mark.parametrize("length", [5, 60, 61, 200])
 def test_text_fits_into_80_columns(length: int) -> None:
     source = ["년" if k % 3 else "a" for k in range(length)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.report.sections.learning import Learning, band_note, mean_curve
+from selfattn.report.sections.learning import band_note, mean_curve
 from selfattn.results.quality import Curve, Point
 from selfattn.results.reading import record_from_dict
 from selfattn.results.record import Model, Record
@@ -52,13 +52,6 @@ def test_three_seeds_have_a_band_after_student() -> None:
     assert (spot.low, spot.high) == (pytest.approx(0.5 - half, abs=1e-6), pytest.approx(0.5 + half, abs=1e-6))
 
 
-def test_bands_end_where_the_quality_does() -> None:
-    (spot,) = mean_curve(model([0.97], [0.99], [1.0]), step, "share")
-    assert spot.high == 1.0
-    (spot,) = mean_curve(model([0.1], [2.0], [90.0]), step, "points")
-    assert (spot.low, spot.high) == (0.0, 100.0)
-
-
 def test_two_seeds_have_their_range_and_one_has_no_band() -> None:
     (spot,) = mean_curve(model([0.4], [0.6]), step, "share")
     assert (spot.low, spot.y, spot.high) == (0.4, pytest.approx(0.5), 0.6)
@@ -81,12 +74,3 @@ def test_it_is_said_what_the_bands_are(runs: int, key: str | None) -> None:
     many = [model(*[[0.5]] * 3, name=f"m{k}") for k in range(9)]
     assert band_note(record(many[0], two)) == Message("learning.band.both")
     assert band_note(record(*many)) == Message("learning.band.none", {"count": 8})
-
-
-def test_no_budget_is_read_off_a_longer_training() -> None:
-    """Where a curve passes a level on its way, a complete training of that length would have passed it elsewhere."""
-    early, late = model([0.995, 0.6, 0.9], name="early"), model([0.1, 0.5, 0.999], name="late")
-    blocks = Learning().blocks(record(early, late))
-    assert [getattr(block, "name", "") for block in blocks] == ["", "against", ""]
-    said = blocks[-1].sentences[0]
-    assert said.say("en").startswith("Before the end of a run its learning rate has not decayed yet.")

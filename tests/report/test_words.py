@@ -13,7 +13,7 @@ from babel.messages.pofile import read_po
 
 from selfattn.errors import UserError
 from selfattn.results.record import Subject
-from selfattn.words.catalogue import LANGS, SOURCE, catalogue, read_catalogue, read_words
+from selfattn.words.catalogue import LANGS, SOURCE, catalogue, read_words
 from selfattn.words.messages import Message, message, phrase
 
 NAMES = {"BLEU", "chrF", "TER", "AER"}  # the same in every language
@@ -136,11 +136,6 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
         message("no such key").say("en")
 
 
-def test_values_are_texts_and_no_templates() -> None:
-    assert phrase(en="{a} {b.__class__} {c}").say("en") == "{a} {b.__class__} {c}"
-    assert Message("", {"a": "{b}", "b": "no"}, {"en": "{a}"}).say("en") == "{b}"
-
-
 def test_the_catalogues_and_templates_are_packed_with_the_package() -> None:
     project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = project["tool"]["setuptools"]["package-data"]
@@ -152,14 +147,3 @@ def test_the_catalogues_and_templates_are_packed_with_the_package() -> None:
     }
     assert set(CATALOGUES) <= packed
     assert set((REPORT / "templates").iterdir()) <= packed
-
-
-def test_what_the_format_of_catalogues_allows_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "odd.po"
-    path.write_text(
-        'msgid ""\nmsgstr "Language: ko\\n"\n\n#, fuzzy\nmsgctxt "ab"\nmsgid ""\n"one "\n"\\"two\\"\\n"\n'
-        'msgstr ""\n\n#~ msgctxt "old"\n#~ msgid "x"\n#~ msgstr "y"\n\nmsgid "no key"\nmsgstr ""\n\n'
-        'msgctxt "c"\r\nmsgid "\\\\n {x}"\r\nmsgstr\r\n  "\\tn"\r\n',
-        encoding="utf-8",
-    )
-    assert read_catalogue(path) == {"ab": 'one "two"\n', "c": "\tn"}
