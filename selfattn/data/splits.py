@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from selfattn.data.pairs import Pair
+from selfattn.data.shuffling import repeated
 from selfattn.errors import SettingError, UserError
 from selfattn.streams import generator, seed_for
 
@@ -154,6 +155,58 @@ class GeneratedSplits(EndlessSplits):
         if not pairs:
             raise UserError(f"{part}: of {_IN_VAIN:,} pairs none falls into this part; let more of them differ")
         return pairs
+
+
+class FiniteSplits(Splits):
+    """A finite list of pairs in three parts; see `split_pairs`.
+
+    Args:
+        pairs: 100 or more.
+        seed: of the order in which an epoch that is not the complete training part goes through it.
+        validation_items: pairs of the validation part; at most a tenth of what the test leaves.
+        settings: see `Splits`.
+        name: of the data, for error messages and figures.
+        book: whether the pairs are the book's file, which has its own split; default False.
+
+    Raises:
+        UserError: too few pairs.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        seed: int,
+        validation_items: int,
+        *,
+        settings: Mapping[str, Any],
+        name: str,
+        book: bool = False,
+    ) -> None:
+        super().__init__(settings, f"{name}, test part")
+        self.seed = seed
+        self._train, self._validation, self._test = split_pairs(pairs, validation_items, label=name, book=book)
+
+    def sample(self) -> Sequence[Pair]:
+        """Return the training part."""
+        return self._train
+
+    def train(self, epoch: int, count: int | None) -> list[Pair]:
+        """Return the training part, or the next `count` pairs of an endless run through it in ever new order."""
+        if count is None:
+            return self._train
+        return repeated(self._train, count, start=epoch * count, seed=self.seed)
+
+    def validation(self, count: int) -> list[Pair]:
+        """Return pairs taken from the training part."""
+        return self._validation[:count]
+
+    def test(self, count: int | None) -> list[Pair]:
+        """Return the test part, at most `count` pairs."""
+        return self._test[:count]
+
+    def known(self) -> Sequence[Pair] | None:
+        """Return training and validation pairs."""
+        return [*self._train, *self._validation]
 
 
 def hold_out(

@@ -148,17 +148,25 @@ class Task:
         Args:
             chance: where all chance comes from.
         """
-        raise NotImplementedError(f"{type(self).__name__}: has neither pair() nor splits()")
+        raise NotImplementedError(f"{type(self).__name__}: has none of pair(), pairs() and splits()")
+
+    def pairs(self) -> Sequence[Pair]:
+        """Return all pairs, for a task with a finite list of 100 or more."""
+        raise NotImplementedError
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
-        """Return the pairs in three parts; default: :meth:`pair` without end, in parts that share no source.
+        """Return the pairs in three parts that share no source; default: the list of :meth:`pairs`, or endless
+        draws of :meth:`pair`.
 
         Args:
             seed: of the training pairs; validation and test are the same for every seed.
             validation_items: how many pairs a finite store is to hold out for validation.
         """
-        from selfattn.data.splits import GeneratedSplits
+        from selfattn.data.splits import FiniteSplits, GeneratedSplits
 
+        if type(self).pairs is not Task.pairs:
+            settings = {"kind": "listed", "options": encode(self.options)}
+            return FiniteSplits(self.pairs(), seed, validation_items, settings=settings, name=f"pairs of {self.name}")
         return GeneratedSplits(self.pair, seed, {"kind": "generated", "options": encode(self.options)})
 
     def tokenizer(self, splits: Splits) -> Tokenizer:

@@ -125,12 +125,12 @@ class Dates(Task):
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
         """Open the files, or where there are none the embedded source."""
-        from selfattn.data.dates.splits import EmbeddedDates, FileDates
+        from selfattn.data.dates.splits import EmbeddedDates, file_dates
         from selfattn.data.readers.pair_files import chosen_columns
 
         if not self.options.data:
             return EmbeddedDates(self.options.locales, seed, self.options.withheld())
-        return FileDates(self.options.data, chosen_columns(self.options.columns), seed, validation_items)
+        return file_dates(self.options.data, chosen_columns(self.options.columns), seed, validation_items)
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """An epoch of a file is all of it."""

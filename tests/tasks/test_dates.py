@@ -13,10 +13,12 @@ import pytest
 import torch
 
 import selfattn
+from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
+from selfattn.runs.task import Task
 from selfattn.runs.train import train as train_on
 
 Cli = Callable[..., Any]
@@ -214,7 +216,7 @@ def test_input_that_is_too_long_for_the_model_is_told(
 ) -> None:
     settings = (*small["transformer"], "encoder.position=learned", "encoder.max_length=64")
     run = train("transformer", tmp_path / "run", set=settings)
-    with pytest.raises(UserError, match="the model cannot read an input of 80 characters: learned positions"):
+    with pytest.raises(UserError, match="the model cannot read an input of 80 characters"):
         run.predict(["1" * 80])
 
 
@@ -260,3 +262,23 @@ def test_years_that_cannot_be_withheld_get_one_line(
     assert (done.code, done.out) == (2, "")
     assert fault in done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
+    class Capitals(Task):
+        """Write a word in capitals."""
+
+        name = "capitals"
+
+        def pairs(self) -> list[Pair]:
+            return [Pair(f"word {number}", f"WORD {number}") for number in range(120)]
+
+    splits = Capitals().splits(seed=1, validation_items=5)
+    parts = [list(splits.train(0, None)), splits.validation(5), splits.test(None)]
+    assert [len(part) for part in parts] == [103, 5, 12]
+    assert len({pair.source for part in parts for pair in part}) == 120
+    assert len(list(splits.train(0, 500))) == 500
+    assert splits.test(None) == Capitals().splits(seed=2).test(None)
+    assert len(Capitals().held_out().pairs) == 12
+    with pytest.raises(UserError, match="1 pairs are too few for three parts"):
+        type("Short", (Capitals,), {"pairs": lambda self: [Pair("a", "A")]})().splits(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,8 +13,7 @@ from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
 from selfattn.data.readers.pair_files import is_book_file, read_pairs
-from selfattn.data.shuffling import repeated
-from selfattn.data.splits import EndlessSplits, Split, Splits, split_pairs
+from selfattn.data.splits import EndlessSplits, FiniteSplits, Split
 from selfattn.errors import UserError
 
 _SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
@@ -59,62 +59,34 @@ class EmbeddedDates(EndlessSplits):
             return probes
 
 
-class FileDates(Splits):
-    """Pairs from files: a test part of a tenth, a validation taken from the rest, training on what remains.
-
-    The book's file has its own split (seed 1984, the last tenth). Any other file is dealt by its sources, with a fixed
-    seed, so that a source which stands in it several times is in one part only.
+def file_dates(
+    files: Sequence[Path], columns: tuple[str, str] | None, seed: int, validation_items: int
+) -> FiniteSplits:
+    """Read pairs from files, and split them by source; the book's file has its own split (seed 1984, the last tenth).
 
     Args:
         files: two parallel files or one file of pairs.
-        columns: of source and target in one file; None for the usual ones.
-        seed: of the order in which an epoch that is not the whole file goes through it.
-        validation_items: pairs taken from the training part for validation; a tenth of it at most.
+        columns: of source and target in one file; None for the default columns.
+        seed: see `FiniteSplits`.
+        validation_items: see `FiniteSplits`.
+
+    Raises:
+        UserError: the files cannot be read, or have too few pairs.
     """
-
-    def __init__(
-        self, files: Sequence[Path], columns: tuple[str, str] | None, seed: int, validation_items: int
-    ) -> None:
-        is_book = is_book_file(*files)
-        self.seed = seed
-        self._train, self._validation, self._test = split_pairs(
-            read_pairs(*files, columns=columns), validation_items, label=", ".join(map(str, files)), book=is_book
-        )
-        paths = [str(file.resolve()) for file in files]
-        settings: dict[str, Any] = {
-            "kind": "file",
-            "path": paths[0],
-            "sha256": file_sha256(files[0]),
-            "split": "book" if is_book else "by source",
-            "validation_items": validation_items,
-        }
-        if len(files) == 2:
-            settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
-        if columns is not None:
-            settings["columns"] = list(columns)
-        super().__init__(settings, f"{' '.join(paths)}, test part")
-
-    def sample(self) -> Sequence[Pair]:
-        """The training part."""
-        return self._train
-
-    def train(self, epoch: int, count: int | None) -> list[Pair]:
-        """All of the training part, or the next `count` of an endless run through it in ever new order."""
-        if count is None:
-            return self._train
-        return repeated(self._train, count, start=epoch * count, seed=self.seed)
-
-    def validation(self, count: int) -> list[Pair]:
-        """Pairs taken from the training part."""
-        return self._validation[:count]
-
-    def test(self, count: int | None) -> list[Pair]:
-        """The test part."""
-        return self._test[:count]
-
-    def known(self) -> Sequence[Pair] | None:
-        """Training and validation together."""
-        return [*self._train, *self._validation]
+    is_book, pairs = is_book_file(*files), read_pairs(*files, columns=columns)
+    paths = [os.path.realpath(file) for file in files]
+    settings: dict[str, Any] = {
+        "kind": "file",
+        "path": paths[0],
+        "sha256": file_sha256(files[0]),
+        "split": "book" if is_book else "by source",
+        "validation_items": validation_items,
+    }
+    if len(files) == 2:
+        settings |= {"target_path": paths[1], "target_sha256": file_sha256(files[1])}
+    if columns is not None:
+        settings["columns"] = list(columns)
+    return FiniteSplits(pairs, seed, validation_items, settings=settings, name=" ".join(paths), book=is_book)
 
 
 @lru_cache(maxsize=4)
