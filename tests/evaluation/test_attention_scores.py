@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.data.batches import collate
@@ -27,7 +25,6 @@ from selfattn.evaluation.alignment.attention_scores import (
 )
 from selfattn.evaluation.alignment.error_rate import AlignmentCounts, count_alignment
 from selfattn.evaluation.alignment.links import Links
-from selfattn.evaluation.alignment.word_alignment import to_words
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
@@ -93,16 +90,6 @@ def test_the_diagonal_by_hand() -> None:
     assert diagonal_counts([straight, CROSSED]) == AlignmentCounts(links=4, sure=4, in_sure=1, in_possible=2)
 
 
-def test_the_diagonal_is_that_of_a_head_that_attends_along_it() -> None:
-    spans = [Span("day", (0, 2), (3, 5)), Span("year", (3, 7), (0, 2))]
-    gold = gold_from_spans(spans, characters(7), characters(5))
-    along = torch.zeros(1, 6, 8)
-    for token in range(5):
-        along[0, token, (2 * token + 1) * 7 // 10] = 1.0
-    (head,) = score([along], gold).heads
-    assert diagonal_counts([gold]).aer == head.aer
-
-
 def test_a_head_by_hand() -> None:
     (head,) = score([RIGHT[None]], CROSSED).heads
     assert (head.layer, head.head) == (0, 0)
@@ -137,13 +124,6 @@ def test_the_best_head_and_the_mean_of_heads() -> None:
     assert replace(scores.means[1], head=0) == scores.heads[2]
 
 
-def test_possible_links_are_no_mistakes() -> None:
-    links = Links(sure=frozenset({(0, 1)}), possible=frozenset({(1, 0)}))
-    (head,) = score([RIGHT[None]], gold_from_links(links, 3, 3)).heads
-    assert head.aer == AlignmentCounts(links=2, sure=1, in_sure=1, in_possible=2).aer
-    assert head.aer == 0
-
-
 def test_attention_that_goes_elsewhere_as_well() -> None:
     """A decoder-only model spends some of its attention on the target; the shares are of what the source gets."""
     (whole,) = score([RIGHT[None]], CROSSED).heads
@@ -151,21 +131,6 @@ def test_attention_that_goes_elsewhere_as_well() -> None:
     assert half == whole
     (nothing,) = score([RIGHT[None] * 0], CROSSED).heads
     assert nothing.gold_share == nothing.entropy == nothing.eos_share == 0
-
-
-@given(st.integers(1, 5), st.integers(2, 7), st.integers(0, 2**16))
-def test_uniform_and_certain_attention_are_the_ends_of_the_scale(heads: int, length: int, seed: int) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    gold = gold_from_links(Links(possible=frozenset({(0, 0)})), length, length)
-    uniform = torch.full((heads, length, length), 1 / length)
-    certain = torch.nn.functional.one_hot(torch.randint(length, (heads, length), generator=draw)).float()
-    certain = torch.nn.functional.pad(certain, (0, length - certain.shape[-1]))
-    for head in score([uniform], gold).heads:
-        assert head.entropy_share == pytest.approx(1)
-        assert head.eos_share == pytest.approx(1 / length)
-        assert head.gold_share == pytest.approx(1 / length)
-    for head in score([certain], gold).heads:
-        assert head.entropy == 0
 
 
 def test_examples_are_added_up_whatever_the_batches() -> None:
@@ -231,29 +196,11 @@ def test_a_model_that_points_right_scores_full_on_dates() -> None:
     assert head.shifted_gold_share == pytest.approx((1 + 0 + 1 + 0) / 4)
 
 
-def test_dates_know_where_every_digit_comes_from() -> None:
-    for pair in DateSource().pairs(101):
-        gold = gold_of(pair)
-        assert gold.possible.shape == (11, len(pair.source) + 1)
-        assert gold.judged.tolist() == [True] * 4 + [False] + [True] * 2 + [False] + [True] * 2 + [False]
-        assert not gold.possible[:, -1].any()
-        assert not gold.sure.any()
-
-
 def test_spans_reach_every_token_that_they_touch() -> None:
     """Tokens of several characters: ``No|vem|ber`` and the month."""
     gold = gold_from_spans([Span("month", (1, 4), (5, 7))], [(0, 2), (2, 5), (5, 8), (8, 8)], [(0, 5), (5, 7), (7, 7)])
     assert gold.possible.int().tolist() == [[0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
     assert gold_from_spans([], characters(2), characters(1)).judged.tolist() == [False, False]
-
-
-def test_words_from_tokens_by_hand() -> None:
-    """Source tokens a|a|b|<eos>, target tokens x|y|y|<eos>."""
-    weights = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0.25, 0.25, 0.0], [0.0, 0.25, 0.25, 0.5], [0.0, 0.0, 0.0, 1.0]])
-    words = to_words(weights, [0, 0, 1, 2], [0, 1, 1, 2])
-    torch.testing.assert_close(words, torch.tensor([[0.3, 0.3, 0.4], [0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]))
-    assert torch.equal(to_words(weights, range(4), range(4)), weights)
-    assert to_words(weights.expand(5, 7, 4, 4), [0, 0, 1, 2], [0, 1, 1, 2]).shape == (5, 7, 3, 3)
 
 
 def test_a_model_without_attention_has_no_scores() -> None:

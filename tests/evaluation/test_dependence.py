@@ -48,14 +48,6 @@ def test_blocking_is_the_change_without_the_token(name: str) -> None:
     assert found.max() > 1e-4
 
 
-def test_a_blocked_token_of_a_transformer_is_not_felt_wherever_it_is() -> None:
-    model, other = small("transformer"), SOURCE.clone()
-    other[2] = 10
-    for source in (SOURCE, other):
-        mask = torch.arange(len(source)) != 2
-        torch.testing.assert_close(probabilities(model, source, mask), probabilities(model, SOURCE, mask))
-
-
 def log_probabilities(model: Seq2Seq, place: int, scale: float) -> Tensor:
     """Of the target's tokens, when the embedding of one source token is so much longer."""
 

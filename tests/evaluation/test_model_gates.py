@@ -42,14 +42,6 @@ def test_rounding_is_passed_up_to_its_limit() -> None:
     assert above.reason.startswith("b, logits change by 1.1e-04")
 
 
-def test_other_tokens_are_others_and_in_the_vocabulary() -> None:
-    ids = torch.arange(7).repeat(40, 1)
-    other = model_gates._other(ids, 7)
-    assert torch.equal(other, model_gates._other(ids, 7))
-    assert (other != ids).all()
-    assert other.unique().tolist() == [*range(7)]
-
-
 def batch_of(length: int) -> Batch:
     return collate([Example([5, 6, 2], [3 + place % 5 for place in range(length)])], 0, 1, [0])
 

@@ -146,18 +146,6 @@ def test_a_report_by_hand() -> None:
     )
 
 
-def test_a_way_chosen_elsewhere_is_kept() -> None:
-    report = report_alignment(FORWARD, GOLD, backward=BACKWARD, way=Way(0, 0, False), backward_way=Way(0, 0, False))
-    assert not report.forward.by_gold
-    assert report.symmetrised["intersection"].links == 1  # (0, 0) of the first pair; nothing of the second
-    assert report.symmetrised["union"].links == 5
-    assert report_alignment(FORWARD, GOLD).symmetrised == {}
-    with pytest.raises(ValueError, match="no attention at layer 3, mean of heads, shifted by 0"):
-        report_alignment(FORWARD, GOLD, way=Way(3, None, False))
-    with pytest.raises(ValueError, match="at least one sentence pair"):
-        report_alignment(FORWARD, [])
-
-
 def test_a_pair_turned_round() -> None:
     turned = GOLD[1].turned()
     assert (turned.source, turned.target) == (("c",), ("a", "b"))
@@ -210,21 +198,6 @@ def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> No
     write(sentences, "a | b\n")
     with pytest.raises(UserError, match=r"text:1: expected source \|\|\| target"):
         read_gold(write(links, "0-0\n"), sentences=sentences)
-
-
-@pytest.mark.parametrize(
-    ("name", "pairs", "sure", "possible_only"),
-    [("enfr", 447, 4038, 13400), ("roen", 248, 6198, 0), ("zhen", 450, 11238, 178)],
-)
-def test_real_gold_in_two_files(
-    shared_data: Callable[[str], Path], name: str, pairs: int, sure: int, possible_only: int
-) -> None:
-    gold = read_gold(
-        shared_data(f"alignments/{name}/{name}.gold"), sentences=shared_data(f"alignments/{name}/{name}.src-tgt")
-    )
-    assert len(gold) == pairs
-    assert sum(len(one.links.sure) for one in gold) == sure
-    assert sum(len(one.links.possible) for one in gold) == sure + possible_only
 
 
 def test_real_gold_in_one_file(shared_data: Callable[[str], Path]) -> None:

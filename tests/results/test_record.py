@@ -64,70 +64,38 @@ def test_a_record_survives_reading_and_writing(name: str) -> None:
             held(value, encode(record)[key])
 
 
-def test_every_figure_of_a_full_record_comes_back_as_it_was() -> None:
-    held(BASE, encode(record_from_dict(BASE)))
-
-
 @pytest.mark.parametrize(
     ("path", "value", "where", "problem"),
     [
         ("schema", 1, "schema", "found 1, and this version reads 2 only; make it again: `selfattn report RUN"),
         ("task", ..., "task", "is missing"),
-        ("task", 7, "task", "expected text, found 7"),
         ("task", "\ud800", "record", "is not a JSON value"),
         ("created", "yesterday", "created", "ISO 8601"),
         ("test_items", 0, "test_items", "at least 1"),
-        ("test_items", 4.5, "test_items", "whole number"),
-        ("test_items", True, "test_items", "whole number"),
         ("colour", "red", "colour", "is not a field"),
-        ("environment", [], "environment", "expected an object"),
-        ("environment/cpu", {}, "environment.cpu", "expected text or"),
         ("settings/rate", float("nan"), "record", "is not a JSON value"),
-        ("settings/rate", {"x": {1, 2}}, "record", "is not a JSON value"),
         ("models", [], "models", "expected a length of at least 1"),
-        ("models", "all", "models", "expected a list"),
-        ("models/1", "rnn", "models[1]", "expected an object"),
         ("models/1/name", "rnn-plain", "models[1].name", "stands twice"),
-        ("models/1/name", "", "models[1].name", "a length of at least 1"),
-        ("models/0/seeds", [], "models[0].seeds", "a length of at least 1"),
         ("models/0/parameters", -1, "models[0].parameters", "at least 0"),
-        ("models/0/attention", "no", "models[0].attention", "true or false"),
         ("models/0/metrics/exact_match/mean", ..., "models[0].metrics.exact_match.mean", "is missing"),
-        ("models/0/metrics/exact_match/mean", "high", "models[0].metrics.exact_match.mean", "number"),
         ("models/0/metrics/exact_match/mean", float("inf"), "record", "is not a JSON value"),
         ("models/0/metrics/exact_match/mean", 0.9, "models[0].metrics.exact_match.mean", "lies outside"),
         ("models/0/metrics/exact_match/low", ..., "models[0].metrics.exact_match.low", "both ends"),
         ("models/0/metrics/exact_match/runs/1", 1.5, "models[0].metrics.exact_match", "outside 0 to 1"),
         ("models/0/metrics/exact_match/runs", [0.3, 0.35], "models[0].metrics.exact_match.runs", "one value a seed"),
-        ("headline/kind", "stars", "headline.kind", "expected one of share, points"),
-        ("buckets/0/buckets/7/items", ..., "buckets[0].buckets[7].items", "is missing"),
         ("buckets/0/buckets/7/models/ghost", {"mean": 1}, "buckets[0].buckets[7].models.ghost", "not the name"),
         ("buckets/0/buckets/7/models/transformer", {"mean": -0.1}, "models.transformer", "outside 0 to 1"),
         ("pairs/0/first", "ghost", "pairs[0].first", "not the name of a model"),
         ("pairs/0/low", 2.0, "pairs[0].low", "lies above"),
-        ("pairs/0/p_holm", 1.2, "pairs[0].p_holm", "at most 1"),
-        ("pairs/0/word", "superior", "pairs[0].word", "expected one of better, worse"),
         ("gates/0/model", "ghost", "gates[0].model", "not the name of a model"),
-        ("gates/0/passed", 1, "gates[0].passed", "true or false"),
         ("matching/counts/ghost", 3.0, "matching.counts.ghost", "not the name of a model"),
-        ("matching/budget", "luck", "matching.budget", "expected one of parameters"),
         ("models/3/alignment/best", [7, 7], "models[3].alignment.best", "not among the heads"),
         ("models/3/tuning", 2 * [TRIAL], "models[3].tuning", "more than one trial"),
         ("models/0/curves/0/seed", 9, "models[0].curves[0].seed", "not among"),
         ("models/0/curves/0/points/3/step", 1, "models[0].curves[0].points", "backwards"),
         ("models/0/curves/0/points/3/valid", 3.0, "points[3].valid", "outside 0 to 1"),
-        ("interval/over", "everything", "interval.over", "expected one of items, seeds and items"),
-        ("attention/examples/0/gold/0/source", [3], "attention.examples[0].gold[0].source[1]", "is missing"),
         ("attention/examples/0/gold/0/source", [3, 99], "attention.examples[0].gold[0].source", "outside the text"),
-        ("attention/examples/0/models/ghost", {}, "attention.examples[0].models.ghost", "is missing|prediction"),
-        ("attention/examples/0/models/transformer/maps/0/kind", "sideways", "maps[0].kind", "expected one of"),
         ("attention/examples/0/models/transformer/maps/0/weights/0", [1.0], "maps[0].weights", "rows of"),
-        (
-            "attention/examples/0/models/transformer/maps/0/weights/0/0",
-            2.0,
-            "maps[0].weights[0][0]",
-            "expected at most 1.001",
-        ),
         ("differences/0/predictions/ghost", "x", "differences[0].predictions.ghost", "not the name of a model"),
     ],
 )
@@ -137,8 +105,7 @@ def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("out/results.json: ")
-    if "|" not in problem:
-        assert where in message
+    assert where in message
     assert re.search(problem, message)
 
 
@@ -148,11 +115,6 @@ def test_a_model_without_attention_has_no_maps() -> None:
     shown["rnn-plain"] = shown["rnn-attention"]
     with pytest.raises(UserError, match="said to have no attention"):
         record_from_dict(record)
-
-
-def test_what_is_not_an_object_is_refused() -> None:
-    with pytest.raises(UserError, match=r"results\.json: record: expected an object"):
-        record_from_dict([])
 
 
 def test_files_that_cannot_be_read_name_themselves(tmp_path: Path) -> None:
