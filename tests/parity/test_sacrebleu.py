@@ -18,7 +18,6 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
-from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.evaluation.metrics.translation import (
     Bleu,
@@ -84,7 +83,7 @@ def test_scores_are_those_of_sacrebleu(texts: list[tuple[str, str]]) -> None:
     hypotheses, references = [list(side) for side in zip(*texts, strict=True)]
     for metric, theirs in (
         (Bleu("de"), BLEU(force=True)),
-        (Bleu("xx", tokeniser="char"), BLEU(tokenize="char", force=True)),
+        (Bleu("th"), BLEU(tokenize="char", force=True)),
         (Chrf(), CHRF()),
         (Ter(), TER()),
     ):
@@ -141,8 +140,6 @@ def test_nothing_and_uneven_lists_are_refused() -> None:
         translation_scores([], [], "de")
     with pytest.raises(ValueError, match="got 1 and 2"):
         Bleu("de").of(["a", "b"], ["a"])
-    with pytest.raises(UserError, match="unknown BLEU tokeniser 'moses'; sacreBLEU has 13a, "):
-        Bleu("de", tokeniser="moses")
 
 
 def test_empty_translations_score_nothing_but_break_nothing() -> None:

@@ -215,25 +215,17 @@ def _sums(shares: Tensor, gold: Gold) -> Tensor:
     """Sum over the target of one example ``[h + 1, 16]``, for each head and their mean ``[h + 1, t s]``."""
     rows, length = shares.shape[1:]
     entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
-    of_rows = [entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
+    columns = [torch.tensor(rows), entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
+    most, places = torch.nn.functional.pad(shares[..., :-1], (0, 1)).max(dim=-1)  # nothing is linked to <eos>
     judged = gold.judged.nonzero()[:, 0]
-    sums = [torch.full_like(entropy, rows), *of_rows]
     for shift in (0, 1):
         tokens = judged[judged + shift < rows]
-        sums += _pointing_sums(shares[:, tokens + shift], gold.sure[tokens], gold.possible[tokens])
-    return torch.stack(sums, dim=1)
-
-
-def _pointing_sums(shares: Tensor, sure: Tensor, possible: Tensor) -> list[Tensor]:
-    """Sum over tokens whose rows are ``shares [h n s]`` and whose gold is ``[n s]``."""
-    on_gold = (shares * possible).sum(dim=(1, 2))
-    words = torch.nn.functional.pad(shares[..., :-1], (0, 1))  # nothing is linked to <eos>
-    most, places = words.max(dim=-1)
-    tokens = torch.arange(len(possible)).expand_as(places)
-    is_link = most > 0
-    hits = [(is_link & right[tokens, places]).sum(dim=1) for right in (sure, possible)]
-    counts = [torch.full_like(on_gold, float(count)) for count in (possible.any(dim=1).sum(), sure.sum())]
-    return [on_gold, counts[0], is_link.sum(dim=1).double(), counts[1], *(hit.double() for hit in hits)]
+        sure, possible, read = gold.sure[tokens], gold.possible[tokens], tokens + shift
+        is_link, token = most[:, read] > 0, torch.arange(len(tokens)).expand(len(shares), -1)
+        hits = ((is_link & right[token, places[:, read]]).sum(dim=1) for right in (sure, possible))
+        on_gold = (shares[:, read] * possible).sum(dim=(1, 2))
+        columns += [on_gold, possible.any(dim=1).sum(), is_link.sum(dim=1), sure.sum(), *hits]
+    return torch.stack([column.to(shares).expand(len(shares)) for column in columns], dim=1)
 
 
 def _score(layer: int, sums: list[float]) -> HeadAlignment:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.registry import register
 
@@ -69,10 +68,6 @@ class Bleu(_Sacrebleu):
 
     Args:
         language: of the references; decides how text is cut.
-        tokeniser: one of sacreBLEU's; default that of `bleu_tokeniser`.
-
-    Raises:
-        UserError: sacreBLEU has no such tokeniser.
 
     Example:
         >>> Bleu("de").signature.partition("|version")[0]
@@ -81,13 +76,10 @@ class Bleu(_Sacrebleu):
 
     name, beside = "bleu", ("chrf",)
 
-    def __init__(self, language: str = "", *, tokeniser: str | None = None) -> None:
+    def __init__(self, language: str = "") -> None:
         from sacrebleu.metrics.bleu import BLEU
 
-        name = bleu_tokeniser(language) if tokeniser is None else tokeniser
-        if name not in BLEU.TOKENIZERS:
-            raise UserError(f"unknown BLEU tokeniser {name!r}; sacreBLEU has {', '.join(sorted(BLEU.TOKENIZERS))}")
-        super().__init__(language, BLEU(tokenize=name, force=True))
+        super().__init__(language, BLEU(tokenize=bleu_tokeniser(language), force=True))
 
 
 @final
