@@ -1,6 +1,6 @@
 """One attention core for RNN seq2seq and Transformers: build, train, look inside and compare attention models.
 
-What a library user reaches for first is here; the rest is one room down.
+The names here are the public interface; everything else is in the subpackages.
 
 >>> import torch
 >>> from selfattn import attend
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from selfattn.integrations.explorer import explore
     from selfattn.integrations.transformers import watch
     from selfattn.models.build import build
-    from selfattn.registry import register
+    from selfattn.registry import load_plugin, register
     from selfattn.runs.run import Run, load
     from selfattn.runs.train import train
 
@@ -37,7 +37,7 @@ _HOMES = {
     "selfattn.integrations.explorer": ("explore",),
     "selfattn.integrations.transformers": ("watch",),
     "selfattn.models.build": ("build",),
-    "selfattn.registry": ("register",),
+    "selfattn.registry": ("load_plugin", "register"),
     "selfattn.runs.run": ("Run", "load"),
     "selfattn.runs.train": ("train",),
 }
@@ -54,6 +54,7 @@ __all__ = [  # classes first
     "compare",
     "explore",
     "load",
+    "load_plugin",
     "masks",
     "positions",
     "register",

@@ -1,4 +1,4 @@
-"""What the program says beside its output, one line at a time on standard error; and how text is shown anywhere."""
+"""Messages on standard error, and texts made safe to show."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# One character for one, so that places in a text stay: control characters as their pictures, and others that act on a
-# terminal, or turn the text around them, as what cannot be shown.
+# One character for one, so that positions stay: control characters become their pictures, and others that act on a
+# terminal or change the direction of writing become U+FFFD.
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 _ACTING = (*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
 _VISIBLE = _PICTURES | dict.fromkeys(_ACTING, 0xFFFD)
 
 
 def visible(text: str) -> str:
-    """Return a text that does nothing to whoever shows it: no control character, no turn of the writing direction.
+    """Return a text without control characters and changes of the writing direction.
 
     Example:
         >>> visible("a\\x1b[2Jb\\u202ec")
@@ -27,7 +27,7 @@ def visible(text: str) -> str:
 
 
 def all_visible(value: T) -> T:
-    """Return a value with every text in it :func:`visible`: of dataclasses, mappings and tuples."""
+    """Apply :func:`visible` to every text in dataclasses, mappings and tuples."""
     if isinstance(value, str):
         return visible(value)  # type: ignore[return-value]  # a text for a text
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and errors that name them: the one place that writes."""
+"""Write files atomically, lock directories, and turn errors of files into one line."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 
 from selfattn.errors import UserError
 
-LOCK, HALF_WRITTEN = ".lock", ".*.tmp"  # what files are called that nobody reads; the second while they are written
-_PATIENCE = 2.0  # seconds in which a worker sees that its parent is gone, and ends
+LOCK, HALF_WRITTEN = ".lock", ".*.tmp"  # the second while a file is written
+_PATIENCE = 2.0  # seconds in which a worker notices the end of its parent
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` make a file beside ``path``, then move it into place: readers see the old file or the new one.
+    """Write a file beside ``path`` and move it into place, so that readers see the old file or the new one.
 
-    What a killed process had half written of it is taken away.
+    Remains of killed processes are removed.
 
     Args:
-        path: where the file is to be; its directory must be there.
-        write: makes the file at the path it is given.
+        path: of the file; its directory must exist.
+        write: writes the file at a given path.
 
     Raises:
-        OSError: the disk does not take it; what was there is still there.
+        OSError: the file cannot be written; the old one stays.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     clear_half_written(path.parent.glob(f".{glob.escape(path.name)}{HALF_WRITTEN[1:]}"))
     try:
-        temporary.unlink(missing_ok=True)  # a link that came with files of others would lead elsewhere
+        temporary.unlink(missing_ok=True)  # a link that came with foreign files would lead elsewhere
         with temporary.open("xb"):
             mode = temporary.stat().st_mode
         write(temporary)
@@ -44,13 +44,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
-def clear_half_written(found: Iterable[Path]) -> None:
-    """Take away those of the files ``.NAME.PID.tmp`` whose writer lives no more on this machine.
-
-    On Windows, which does not say who lives, none is.
-    """
-    with suppress(OSError):  # no right to: they disturb nobody
-        for path in found:
+def clear_half_written(paths: Iterable[Path]) -> None:
+    """Remove the files ``.NAME.PID.tmp`` whose process has ended; none on Windows, which does not say."""
+    with suppress(OSError):  # no right to
+        for path in paths:
             if (writer := path.suffixes[-2:-1]) and writer[0][1:].isdecimal() and _is_gone(int(writer[0][1:])):
                 path.unlink(missing_ok=True)
 
@@ -68,25 +65,25 @@ def _is_gone(process: int) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Write a text in UTF-8 with ``\n`` at the ends of its lines, atomically.
+    r"""Write a text in UTF-8 with ``\n`` line ends, atomically.
 
     Raises:
-        OSError: the disk does not take it; what was there is still there.
+        OSError: the file cannot be written; the old one stays.
     """
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line to a file in one go, so that processes which do so at once do not mix theirs.
+    """Append a line in one write, so that lines of several processes do not mix.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the line cannot be written; nothing was.
     """
     data = line.encode()
     _check_no_link(path)
     with path.open("ab", buffering=0) as file:
         written = file.write(data)
-        if written < len(data):  # half a line would be read by nobody
+        if written < len(data):  # no half a line
             file.truncate(file.tell() - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         os.fsync(file.fileno())
@@ -94,12 +91,12 @@ def append_line(path: Path, line: str) -> None:
 
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """Hold a directory for this process alone, made where there is none; whoever only reads it does not ask.
+    """Lock a directory for this process inside a ``with`` block; it is made if needed. Readers need no lock.
 
-    The system lets go of it however the process ends; the file ``.lock`` stays and means nothing by itself.
+    The system releases the lock however the process ends; the file ``.lock`` stays.
 
     Raises:
-        UserError: another process holds it, also two seconds later; or it cannot be written.
+        UserError: another process holds the lock for two seconds, or the directory cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -119,7 +116,7 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def _check_no_link(path: Path) -> None:
-    """Refuse to write through a link, which may have come with files of others and lead anywhere."""
+    """Refuse to write through a link, which may have come with foreign files."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, "is a link", str(path))
 
@@ -135,16 +132,16 @@ def sha256_of(path: Path) -> str:
 
 
 def check_ends(path: Path, advice: str, most: int | None = None) -> None:
-    """Check, before a file is read, that it has an end: a pipe or a device may have none.
+    """Check that a path is a regular file or a directory, and not too large; it need not exist.
 
     Args:
-        path: of the file; there may be nothing.
-        advice: what to do where it has none.
+        path: of the file.
+        advice: what the user should do about an error.
         most: bytes that it may have; default any number.
 
     Raises:
-        UserError: it is a pipe, a device or the like; or it is larger.
-        OSError: it cannot be looked at.
+        UserError: it is a pipe, a device or the like, or larger.
+        OSError: it cannot be examined.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UserError(f"{path}: is not a file; {advice}")
@@ -153,15 +150,15 @@ def check_ends(path: Path, advice: str, most: int | None = None) -> None:
 
 
 def read_bytes(path: Path, *, advice: str, most: int | None = None) -> bytes:
-    """Read a whole file.
+    """Read a file.
 
     Args:
-        path: where it is.
-        advice: what to do where it cannot be read.
+        path: of the file.
+        advice: what the user should do about an error.
         most: bytes that it may have; default any number.
 
     Raises:
-        UserError: there is none, it cannot be read, or it is larger.
+        UserError: it is missing, cannot be read, or is larger.
     """
     try:
         check_ends(path, advice, most)
@@ -173,16 +170,16 @@ def read_bytes(path: Path, *, advice: str, most: int | None = None) -> bytes:
 
 
 @contextmanager
-def writing(place: Path | str, advice: str = "make room and go on with `resume`") -> Iterator[None]:
-    """Turn what the disk does not take into one line; what is there is whole, for files are replaced at once.
+def writing(place: Path | str, advice: str = "free some space and `resume`") -> Iterator[None]:
+    """Turn errors of writing inside a ``with`` block into one line.
 
     Args:
-        place: what is written to.
-        advice: what to do then.
+        place: file or directory, for the message.
+        advice: what the user should do.
 
     Raises:
         UserError: it cannot be written.
-        BrokenPipeError: nobody reads it any more.
+        BrokenPipeError: the reader of a pipe is gone.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Interrupts, which are Ctrl-C and SIGTERM: none is lost, the first may ask, the second does what it does elsewhere."""
+"""Handle interrupts (Ctrl-C and SIGTERM): none is lost, the first may request a stop, the second acts as usual."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import _thread
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,34 +15,32 @@ _IMPORTING = "<frozen importlib._bootstrap"
 _SECONDS = 0.02
 
 
-class Heard:
-    """Does what an interrupt is to do; within an import only at its end, or at the second signal.
+class SignalHandler:
+    """A signal handler that acts at once, but inside an import only at its end, or at the second signal.
 
-    What a library runs while it is imported may swallow every exception or turn it into another; what Python itself
-    runs there, the callback that drops a module's lock, prints it and goes on.
+    Code that a library runs while it is imported may swallow exceptions or turn them into others.
 
     Args:
-        do: raise `KeyboardInterrupt`, or note that it was asked for.
+        action: raises `KeyboardInterrupt`, or notes the request.
     """
 
-    def __init__(self, do: Callable[[], None]) -> None:
-        self._do, self._around = do, _imports(sys._getframe())
-        self._is_waiting = self._is_again = False
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action, self._depth = action, _imports(sys._getframe())
+        self._is_waiting = self._is_retry = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
-        is_again, self._is_again = self._is_again, False
-        if _imports(frame) <= self._around or (self._is_waiting and not is_again):
+        is_retry, self._is_retry = self._is_retry, False
+        if _imports(frame) <= self._depth or (self._is_waiting and not is_retry):
             self._is_waiting = False
-            self._do()
+            self._action()
             return
         self._is_waiting = True
-        threading.Thread(target=self._come_again, args=(signal.Signals(number),), daemon=True).start()
+        threading.Timer(_SECONDS, self._retry, args=(signal.Signals(number),)).start()
 
-    def _come_again(self, number: signal.Signals) -> None:
-        time.sleep(_SECONDS)
+    def _retry(self, number: signal.Signals) -> None:
         if self._is_waiting:
-            self._is_again = True
+            self._is_retry = True
             _thread.interrupt_main(number)
 
 
@@ -57,31 +54,30 @@ def _imports(frame: FrameType | None) -> int:
 
 
 @contextmanager
-def first_interrupt(asked: Callable[[], None]) -> Iterator[None]:
-    """Let the first interrupt ask, for a while, and the second do what it does elsewhere.
+def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
+    """Call an action at the first interrupt inside a ``with`` block; the second one acts as usual.
 
-    A signal that this process ignores, as under ``nohup``, stays ignored. Outside the main thread, which alone hears
-    signals, nothing changes.
+    A signal that this process ignores, as under ``nohup``, stays ignored. Outside the main thread nothing changes.
 
     Args:
-        asked: called at the first one, in the middle of anything but an import.
+        action: called at the first interrupt, anywhere but in an import.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard = [one for one in SIGNALS if signal.getsignal(one) not in (signal.SIG_IGN, None)]
 
-    def ask() -> None:
-        give_back()
-        asked()
+    def act() -> None:
+        restore()
+        action()
 
-    def give_back() -> None:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    handle = Heard(ask)
-    before = {one: signal.signal(one, handle) for one in heard}
+    handler = SignalHandler(act)
+    active = [number for number in SIGNALS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, handler) for number in active}
     try:
         yield
     finally:
-        give_back()
+        restore()

@@ -1,4 +1,4 @@
-"""Settings as users give them: by name, flat, each a field of one of several dataclasses. Imports no torch."""
+"""Settings by name, each a field of one of several dataclasses. Imports no torch."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Settings = Mapping[str, Any]
 
 
 def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
-    """Say which setting is a field of which dataclass.
+    """Divide settings by the dataclass that has the field.
 
     Args:
         given: values by name.
-        kinds: the dataclasses; no two have a field of the same name.
+        kinds: the dataclasses; their fields have different names.
 
     Returns:
-        For each dataclass, in their order, what was given of its fields, as :func:`as_declared` reads it.
+        For each dataclass, in their order, the values of its fields, as :func:`as_declared` reads them.
 
     Raises:
-        SettingError: a name is a field of none; the message offers the nearest. Or what should be a path is none.
+        SettingError: a name is unknown (the message offers the nearest), or a value is not a path where it should be.
 
     Example:
         >>> @dataclasses.dataclass
@@ -46,27 +46,25 @@ def divide(given: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1)
-            hint = (
-                f"did you mean `{near[0]}`?" if near else f"there is {', '.join(f'`{one}`' for one in sorted(known))}"
-            )
+            hint = f"did you mean `{near[0]}`?" if near else f"there is `{'`, `'.join(sorted(known))}`"
             raise SettingError(f"`{name}`: there is no such setting here; {hint}")
     hints = [typing.get_type_hints(kind) for kind in kinds]
     return [
-        {name: as_declared(name, value, hint[name]) for name, value in given.items() if name in own}
-        for own, hint in zip(fields, hints, strict=True)
+        {name: as_declared(name, value, types[name]) for name, value in given.items() if name in names}
+        for names, types in zip(fields, hints, strict=True)
     ]
 
 
 def as_declared(name: str, value: Any, hint: Any) -> Any:
-    """Read a value as the command line would: a path may be a text, and what may be several may be one by itself.
+    """Convert a value as the command line would: a text to a path, a single value to a tuple.
 
     Args:
         name: of the setting, for the message.
-        value: as given.
-        hint: its type; only paths and tuples of any length are looked at.
+        value: to be converted.
+        hint: its type; only paths and tuples of any length are converted.
 
     Raises:
-        SettingError: what should be a path is none.
+        SettingError: the value should be a path and is not.
 
     Example:
         >>> as_declared("locales", "ko_KR", tuple[str, ...]), as_declared("out", "runs/a", Path) == Path("runs/a")
@@ -75,7 +73,7 @@ def as_declared(name: str, value: Any, hint: Any) -> Any:
     kinds = typing.get_args(hint) or (hint,)
     if kinds[1:] == (...,):
         is_several = isinstance(value, Iterable) and not isinstance(value, str | os.PathLike)
-        return tuple(as_declared(name, one, kinds[0]) for one in (value if is_several else [value]))
+        return tuple(as_declared(name, item, kinds[0]) for item in (value if is_several else [value]))
     if kinds[0] is not Path or (value is None and type(None) in kinds):
         return value
     if not isinstance(value, str | os.PathLike):
@@ -84,7 +82,7 @@ def as_declared(name: str, value: Any, hint: Any) -> Any:
 
 
 def changed(options: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that are not as they are by default.
+    """Return the fields of a dataclass that differ from their defaults.
 
     Example:
         >>> @dataclasses.dataclass
@@ -104,18 +102,18 @@ def changed(options: Any) -> dict[str, Any]:
 def check(
     options: Any, names: str, kind: type, holds: Callable[[Any], bool], expected: str, *, said: str = "`{}`"
 ) -> None:
-    """Make sure that fields of a dataclass are of a kind and in a range; one that is None by default may be None.
+    """Check type and range of fields of a dataclass; a field with the default None may be None.
 
     Args:
         options: the dataclass.
-        names: of the fields, with spaces between.
-        kind: their type; ``float`` takes whole numbers too, and none takes NaN, infinity, or a bool for a number.
-        holds: says of a value of this kind whether it is in the range.
-        expected: what to call the range in the error message.
-        said: how the message names a field; default as a setting that the command line says as its option.
+        names: of the fields, separated by spaces.
+        kind: their type; ``float`` accepts whole numbers; NaN, infinity and bools are no numbers.
+        holds: whether a value is in the range.
+        expected: description of the range for the message.
+        said: how the message names a field; default in backquotes, which the command line turns into an option.
 
     Raises:
-        SettingError: one is not; the message names it.
+        SettingError: a field has another type, or is out of range.
 
     Example:
         >>> @dataclasses.dataclass
@@ -136,11 +134,11 @@ def check(
 
 
 def command_line(command: str, given: Settings) -> str:
-    """Write the command that these settings stand for, ready for a shell, with the plugins that are loaded.
+    """Return the command line of settings, quoted for a shell, with the loaded plugins.
 
     Args:
         command: such as ``train dates``.
-        given: what differs from the defaults, in the order in which it is to be written.
+        given: settings that differ from the defaults, in their order on the command line.
 
     Example:
         >>> command_line("train dates", {"out": Path("my run"), "locales": ("ko_KR", "ja_JP"), "epochs": 3})
@@ -157,9 +155,9 @@ def _options(given: Settings) -> Iterator[str]:
         if value is True:
             yield option(name)
         elif name == "set":  # settings of models may hold commas
-            yield from (f"{option(name)} {shlex.quote(one)}" for one in value)
+            yield from (f"{option(name)} {shlex.quote(setting)}" for setting in value)
         else:
-            is_files = isinstance(value, tuple) and any(isinstance(one, Path) for one in value)
+            is_files = isinstance(value, tuple) and any(isinstance(path, Path) for path in value)
             is_list = isinstance(value, tuple | list)
             texts = map(str, value) if is_files else [",".join(map(str, value)) if is_list else str(value)]
             yield " ".join([option(name), *map(shlex.quote, texts)])

@@ -1,7 +1,6 @@
-"""Named random streams: every use of chance draws from its own generator.
+"""Named random streams: a separate generator for data, initial weights, dropout and sampling.
 
-Adding a layer, or a draw, in one place then never reshuffles another: the data order does not depend on the
-model, and the initial weights do not depend on the data.
+A change in one place never changes another: the order of the data does not depend on the model.
 """
 
 from __future__ import annotations

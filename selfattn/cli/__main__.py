@@ -16,9 +16,9 @@ def _stop() -> None:
 def main() -> None:
     """Run the command line; see :func:`selfattn.cli.main.main`."""
     try:
-        from selfattn.interrupts import Heard
+        from selfattn.interrupts import SignalHandler
 
-        heard = Heard(_stop)
+        heard = SignalHandler(_stop)
         signal.signal(signal.SIGTERM, heard)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as under `nohup`
             signal.signal(signal.SIGINT, heard)

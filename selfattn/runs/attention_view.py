@@ -1,4 +1,4 @@
-"""What a model attended to, for looking at: in a notebook, in a file, or as numbers."""
+"""Attention of a model, to look at in a notebook, save in a file, or read as numbers."""
 
 from __future__ import annotations
 
@@ -234,19 +234,14 @@ class AttentionView:
             write_text(path, text.rstrip("\n") + "\n")
 
     def _repr_html_(self) -> str:
-        """Show the explorer in a frame of its own, below 300 KB: maps that do not fit are left out, and it says so."""
-        shown = whole = self.maps()
-        for kind in reversed(KINDS[1:]):
-            if len(frame := self._frame(shown)) <= _MOST:
-                break
-            shown = replace(shown, maps=tuple(one for one in shown.maps if one.kind != kind))
+        """Show the explorer in a frame of less than 300 KB; further maps are left out, with a note."""
+        full = shown = self.maps()
         while len(frame := self._frame(shown)) > _MOST and len(shown.maps) > 1:
-            shown = replace(shown, maps=shown.maps[-(len(shown.maps) // 2) :])
+            shown = replace(shown, maps=shown.maps[: (len(shown.maps) + 1) // 2])
         if len(frame) > _MOST:
             return f"<pre>{html.escape(repr(self))}: too large to be shown here; to_html() has all</pre>"
-        if len(shown.maps) < len(whole.maps):
-            frame += f"<p>{len(shown.maps)} of {len(whole.maps)} maps; to_html() has all</p>"
-        return frame
+        left_out = len(full.maps) - len(shown.maps)
+        return frame + f"<p>{len(shown.maps)} of {len(full.maps)} maps; to_html() has all</p>" * (left_out > 0)
 
     def _frame(self, shown: ModelAttention) -> str:
         from selfattn.report.render.html import render_attention

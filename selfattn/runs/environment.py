@@ -1,4 +1,4 @@
-"""What a run was made with: versions, machine, commit. Kept with every result, so that it can be made again."""
+"""Versions, machine and commit, recorded with every result."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _LIBRARIES = ("torch", "numpy", "babel", "safetensors")  # torch says which buil
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what decides a result.
+    """Return the versions of Python and the libraries that decide results.
 
     Example:
         >>> list(versions())
         ['selfattn', 'python', 'torch', 'numpy', 'babel', 'safetensors', 'cldr']
     """
-    found = {"selfattn": __version__, "python": platform.python_version()}
-    found |= {name: str(importlib.import_module(name).__version__) for name in _LIBRARIES}
+    numbers = {"selfattn": __version__, "python": platform.python_version()}
+    numbers |= {name: str(importlib.import_module(name).__version__) for name in _LIBRARIES}
     cldr: Any = babel_core.get_global("cldr")  # type: ignore[arg-type]  # a key that the stubs do not list
-    return found | {"cldr": str(cldr["version"])}
+    return numbers | {"cldr": str(cldr["version"])}
 
 
 def machine() -> dict[str, str | int | None]:
-    """Return what the machine is: platform, CPU, cores this process may use, threads of torch, memory in bytes.
+    """Return platform, CPU, cores of this process, threads of torch and memory in bytes.
 
     Example:
         >>> list(machine())
         ['platform', 'cpu', 'cores', 'threads', 'memory']
     """
-    # Where the system can say it: the cores that this process may use, which in a container can be fewer.
+    # In a container a process may have fewer cores than the machine.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -48,7 +48,7 @@ def machine() -> dict[str, str | int | None]:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout that this package runs from, with ``-dirty`` where it has changes; or None."""
+    """Return the commit of the checkout of this package, with ``-dirty`` for changes; None outside a checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""The ledger of a comparison: one line for each look at the test set, written when it is looked at."""
+"""The ledger of a comparison: one line for each access to the test set."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _ADVICE = "restore the file, or compare again"
 
 
 def begin_ledger(comparison: Path, seal: Seal, command: str) -> None:
-    """Write the first line: the plan, under which nothing was looked at yet.
+    """Write the first line, which is the plan.
 
     Args:
         comparison: its directory.
-        seal: the plan.
-        command: that made it.
+        seal: of the plan.
+        command: that made the plan.
     """
     with writing(comparison):
         append_line(comparison / LEDGER, line_of(Look(seal.created, "", command, seal.sha256), checksum=True))
 
 
 def note_look(run: Path, command: str, *, plan: str = "", answers: str = "") -> None:
-    """Write down that a run was tested on the test set of the comparison that it lies in; nothing outside of one.
+    """Note that a run of a comparison was tested on its test set; outside a comparison nothing is written.
 
     Args:
         run: its directory.
-        command: that does it.
-        plan: SHA-256 of the plan by which it is done; default none.
-        answers: SHA-256 of what the run answered; default they are not kept.
+        command: that tests the run.
+        plan: SHA-256 of the plan; default none.
+        answers: SHA-256 of the answers; default they are not kept.
     """
     place = run.resolve()
     ledger = place.parent.parent / LEDGER
@@ -43,10 +43,10 @@ def note_look(run: Path, command: str, *, plan: str = "", answers: str = "") -> 
 
 
 def read_looks(comparison: Path) -> tuple[Look, ...]:
-    """Return the first line, which is the plan, and all looks in their order; nothing where there is no ledger.
+    """Return the lines of the ledger, the plan first; none without a ledger.
 
     Raises:
-        UserError: it is broken.
+        UserError: the ledger is broken.
     """
     ledger = comparison / LEDGER
     return tuple(read_jsonl(Look, ledger, advice=_ADVICE)) if ledger.is_file() else ()

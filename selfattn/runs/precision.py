@@ -1,4 +1,4 @@
-"""A loaded model's weights in fewer bits, for decoding: bfloat16, or 8-bit integers in the large linear layers."""
+"""Weights in fewer bits for decoding: bfloat16, or 8-bit integers in large linear layers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
 
 LARGE = 2**17
-"""Weights from which on a linear layer is computed in 8 bits: in smaller ones rounding costs more than it saves."""
+"""Fewest weights of a linear layer in 8 bits: in smaller ones rounding costs more time than it saves."""
 
 
 class QuantizedLinear(nn.Module):
-    """A linear layer whose product is one of 8-bit integers.
+    """A linear layer that multiplies 8-bit integers.
 
-    Each row of the weights has a scale of its own, and so has each row of the input, found when it comes (Dettmers et
-    al. 2022, "LLM.int8()", section 2.1). So no row depends on the others of its batch, as it would with one scale for
-    the whole input.
+    Each row of the weights and of the input has its own scale (Dettmers et al. 2022, "LLM.int8()", section 2.1), so
+    no row depends on the others of its batch.
 
     Args:
-        linear: whose weights are rounded.
+        linear: its weights are rounded.
 
     Example:
         >>> exact = nn.Linear(64, 3).requires_grad_(False)
@@ -52,20 +51,20 @@ def _rounded(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reduce_precision(model: Seq2Seq, precision: WeightPrecision) -> None:
-    """Give a model's weights fewer bits, in place; what it computes with them has as many.
+    """Round a model's weights, in place.
 
     Args:
-        model: in evaluation mode; afterwards it is for decoding and scoring alone.
-        precision: ``bfloat16`` rounds all weights; ``int8`` those of linear layers with at least :data:`LARGE`, to
-            8-bit integers; ``float32`` leaves everything as it is.
+        model: in evaluation mode; afterwards it can only decode and score.
+        precision: ``bfloat16`` rounds all weights; ``int8`` those of linear layers with at least :data:`LARGE`;
+            ``float32`` changes nothing.
 
     Raises:
-        UserError: the device does not compute in it, or no layer is large enough.
+        UserError: the device does not support the precision, or no layer is large enough.
     """
     if precision == "bfloat16":
         if not _has_bfloat16(model.device):
             raise UserError("precision: this processor does not compute in bfloat16; take float32")
-        for weight in model.parameters():  # no tables of positions: they need their digits
+        for weight in model.parameters():  # not the tables of positions, which need all digits
             weight.data = weight.data.to(torch.bfloat16)
     if precision == "int8":
         if model.device.type != "cpu":

@@ -1,7 +1,7 @@
-"""A task: what models are trained on, tested on and judged by. The fourth door; imports no torch.
+"""A task: the data that models are trained and tested on, and its metrics. Imports no torch.
 
 One file makes a task: a class with a name, the options of its commands, and either a function that draws pairs or
-splits of its own. Everything else has a default.
+its splits. Everything else has a default.
 
 >>> import random
 >>> from selfattn.data.pairs import Pair
@@ -60,9 +60,9 @@ class HeldOut:
     """Pairs to test a run on.
 
     Attributes:
-        pairs: unseen ones.
-        name: where they are from.
-        known: where test pairs may repeat training pairs, everything that training could see.
+        pairs: unseen pairs.
+        name: where they come from.
+        known: all pairs of the training, where test pairs may repeat them.
     """
 
     pairs: Sequence[Pair]
@@ -74,29 +74,29 @@ class Task:
     """A task, with its options.
 
     Attributes:
-        Options: a frozen dataclass of the task's own options; the commands of the task have an option for each field,
-            with the help text that its docstring has under ``Attributes``.
-        TestOptions: the same of what only a comparison asks for.
+        Options: a frozen dataclass of the task's options. The commands of the task have an option for each field; its
+            help is the text under ``Attributes`` of the docstring.
+        TestOptions: a frozen dataclass of further options of a comparison.
         train_help, compare_help: help of ``train NAME`` and ``compare NAME``; default the docstring of the class.
-        model: that is trained where none is named.
-        models: that are compared where none are named.
-        match: what compared models have the same of where nothing else is asked for.
-        budgets: shares of the training, likewise, where its length is not given.
-        suggested: the command to try when a model is trained.
-        takes_pairs: whether runs answer inputs; where not, they continue texts.
-        max_input: most tokens of an input to a model that could read any number.
-        tag_name: what the tags of the pairs tell apart, such as kinds.
-        has_words: whether targets are made of words, rare ones among them.
-        decoding: how the outputs of a comparison are decoded; default greedily.
+        model: default model of a training.
+        models: default models of a comparison.
+        match: default quantity in which compared models are equal.
+        budgets: default shares of the training in a comparison.
+        suggested: command that is suggested after a training.
+        takes_pairs: whether runs answer inputs; if not, they continue texts.
+        max_input: most tokens of an input, for models without a limit.
+        tag_name: name of the tags of the pairs, such as kinds.
+        has_words: whether targets consist of words, rare ones among them.
+        decoding: of the outputs of a comparison; default greedy.
         language: of the targets, an ISO 639 code, for metrics that cut texts into words; default unknown.
         stated_baseline: what others reached on the same data, as the user states it; default nothing.
-        validated: how many of the metrics, from the first on, are measured at every validation.
+        validated: number of metrics, from the first on, that every validation measures.
 
     Args:
         settings: values of the options by name.
 
     Raises:
-        SettingError: there is no such option, or values do not go together.
+        SettingError: an option is unknown, or values contradict each other.
     """
 
     name: ClassVar[str] = ""
@@ -120,17 +120,17 @@ class Task:
     _deciding: tuple[str, ...] = ()
 
     def __init__(self, **settings: Any) -> None:
-        own, tests = divide(settings, self.Options, self.TestOptions)
-        self.options = self.Options(**own)
+        options, tests = divide(settings, self.Options, self.TestOptions)
+        self.options = self.Options(**options)
         self.test_options = self.TestOptions(**tests)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Make the task of a run again.
+        """Return the task of a run.
 
         Args:
-            settings: of the run's data, as the splits gave them.
-            where: what to call the place in an error message.
+            settings: of the run's data, as the splits returned them.
+            where: name of the place for error messages.
 
         Raises:
             UserError: they are not settings of this task.
@@ -139,14 +139,14 @@ class Task:
         return cls(**vars(options))
 
     def given(self) -> dict[str, Any]:
-        """Return the options that are not as they are by default."""
+        """Return the options that differ from their defaults."""
         return changed(self.options) | changed(self.test_options)
 
     def pair(self, chance: random.Random) -> Pair:
-        """Draw one pair, for a task whose pairs are generated.
+        """Draw a pair, for a task with generated pairs.
 
         Args:
-            chance: where all chance comes from.
+            chance: the source of random numbers.
         """
         raise NotImplementedError(f"{type(self).__name__}: has none of pair(), pairs() and splits()")
 
@@ -160,7 +160,7 @@ class Task:
 
         Args:
             seed: of the training pairs; validation and test are the same for every seed.
-            validation_items: how many pairs a finite store is to hold out for validation.
+            validation_items: number of validation pairs of finite data.
         """
         from selfattn.data.splits import FiniteSplits, GeneratedSplits
 
@@ -170,14 +170,14 @@ class Task:
         return GeneratedSplits(self.pair, seed, {"kind": "generated", "options": encode(self.options)})
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
-        """Make the vocabulary, the same for every seed; default: the characters of the sample."""
+        """Return the tokenizer, the same for every seed; default: the characters of the sample."""
         from selfattn.tokenizers.char import CharTokenizer
 
         return CharTokenizer.train(text for pair in splits.sample() for text in (pair.source, pair.target))
 
     @classmethod
     def problem(cls, output: str, data: Mapping[str, Any]) -> str | None:
-        """Say why an output cannot be right whatever its input was; default None, nothing is known of it.
+        """Say why an output is wrong for every input; default None.
 
         Args:
             output: of a model that was trained on the task.
@@ -186,52 +186,52 @@ class Task:
         return None
 
     def recipe(self, quick: bool) -> TrainingConfig:
-        """Say how models are trained where nothing else is asked for.
+        """Return the default configuration of a training.
 
         Args:
-            quick: a training of seconds, to try things out.
+            quick: a training of seconds.
         """
         return replace(RECIPE, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else RECIPE
 
     def size(self, config: ModelConfig) -> ModelConfig:
-        """Give a named model the size that the task asks for, by the same rule for all; default as it is."""
+        """Return a named model in the size for this task, by the same rule for all; default unchanged."""
         return config
 
     def check_model(self, config: ModelConfig, name: str) -> None:
-        """Find out before any work is done whether a model can be trained on the task; default: any can.
+        """Check, before any work, that a model can be trained on the task; default: any can.
 
         Raises:
             UserError: it cannot.
         """
 
     def usual_comparison(self) -> dict[str, Any]:
-        """Return settings of a comparison as they are where they are not given."""
+        """Return the default settings of a comparison."""
         usual = {"models": self.models, "out": Path("compare") / self.name, "match": self.match}
         return usual | {"budgets": self.budgets}
 
     def test_items(self, quick: bool) -> int | None:
-        """Say how many pairs models are tested on where nothing else is asked for; None for all there are."""
+        """Return the default number of test pairs; None for all."""
         return 1000 if quick else 2000
 
     @classmethod
     def subject(cls) -> Subject:
-        """Say what a comparison asks: the two models that it is about, and the task's words for the report."""
+        """Return the question of a comparison: its two models, and the task's words for the report."""
         from selfattn.results.record import NO_SUBJECT
 
         return NO_SUBJECT
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics that outputs are scored by; the first decides. Default exact match."""
+        """Names of the metrics; the first decides. Default exact match."""
         from selfattn.evaluation.metrics.exact import EXACT_MATCH
 
         return (EXACT_MATCH,)
 
     def decided_by(self, metric: str) -> Self:
-        """Return the task with another metric that decides.
+        """Return the task with another deciding metric.
 
         Raises:
-            UserError: there is none of that name.
+            UserError: the metric is unknown.
         """
         from selfattn.evaluation.metrics.metric import make_metric
 
@@ -242,27 +242,27 @@ class Task:
 
     @property
     def headline(self) -> Headline:
-        """The metric that the verdict is about."""
+        """The metric of the verdict."""
         from selfattn.evaluation.metrics.metric import make_metric
 
         return make_metric(self.metric_names()[0], self.language).headline
 
     def scores(self, outputs: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
-        """Score outputs by every metric."""
+        """Score outputs with every metric."""
         from selfattn.evaluation.metrics.metric import score_outputs
 
         return score_outputs(self.metric_names(), outputs, targets, self.language)
 
     def metric_names(self) -> tuple[str, ...]:
-        """Name the metrics of a test, the one that decides first."""
+        """Return the names of the metrics of a test, the deciding one first."""
         return tuple(dict.fromkeys([*self._deciding, *self.metrics]))
 
     def validation_names(self) -> tuple[str, ...]:
-        """Name the metrics of a validation, the one that decides first."""
+        """Return the names of the metrics of a validation, the deciding one first."""
         return tuple(dict.fromkeys([*self._deciding, *self.metrics[: self.validated]]))
 
     def repeats(self, pair: Pair) -> Hashable:
-        """Say what test items have in common that are no further evidence beside each other; default their source."""
+        """Return a key that dependent test items share; default their source."""
         return pair.source
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
@@ -281,13 +281,13 @@ class Task:
     def training_set(
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
     ) -> TrainingSet:
-        """Make what models are trained on.
+        """Return the training set.
 
         Args:
-            training: how, with the seed.
-            splits: of that seed, where they are open already.
-            first: train on so many pairs only, again and again; default all there are.
-            keep: keep the examples of every epoch, for the next model that is trained on the same; default False.
+            training: configuration, with the seed.
+            splits: of that seed, if they are open already.
+            first: train on this number of pairs again and again; default all pairs.
+            keep: cache the examples of every epoch for further models; default False.
 
         Raises:
             UserError: a setting or the data are not usable.
@@ -298,14 +298,14 @@ class Task:
         return make_training_set(self, opened, training, first=first, keep=keep)
 
     def sampling(self) -> float:
-        """Say how boldly texts are cut into other tokens in every epoch; default 0, not at all."""
+        """Return the strength of subword sampling; default 0, none."""
         return 0.0
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
-        """Choose the pairs to test a run on.
+        """Return the pairs to test a run on.
 
         Args:
-            data: two parallel files or one file of pairs; default the test part of what the run was trained on.
+            data: two parallel files or one file of pairs; default the test part of the run's data.
             columns: of source and target in one file; see `selfattn.data.readers.pair_files.read_pairs`.
 
         Raises:
@@ -315,43 +315,43 @@ class Task:
 
         if data:
             return HeldOut(read_pairs(*data, columns=columns), " ".join(map(str, data)))
-        own = self.splits(0)
-        return HeldOut(own.test(self.test_items(quick=False)), own.name, own.known())
+        splits = self.splits(0)
+        return HeldOut(splits.test(self.test_items(quick=False)), splits.name, splits.known())
 
     def evaluate(
         self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: tuple[str, str] | None
     ) -> dict[str, Any]:
-        """Test a run on what it has not been trained on; see `selfattn.runs.evaluate.evaluate_run`.
+        """Test a run on unseen data; see `selfattn.runs.evaluate.evaluate_run`.
 
         Returns:
             Plain JSON values: ``task``, ``run``, ``model``, ``data``, ``beam``, ``length_penalty``, ``items``,
             ``metrics``, ``signatures``, ``intervals``, ``interval``, ``by_format`` (where pairs have kinds),
-            ``unknown_characters`` of the inputs, and where test pairs may repeat training pairs, the figures for those
-            that do not: ``unseen`` (and ``unseen_casefold``, case ignored).
+            ``unknown_characters`` of the inputs. Where test pairs may repeat training pairs, also the results of those
+            that do not: ``unseen``, and ``unseen_casefold`` with case ignored.
         """
         from selfattn.data.splits import seen
         from selfattn.evaluation.metrics.evaluate import evaluate_outputs, evaluate_part
         from selfattn.evaluation.metrics.exact import CharacterErrorRate, ExactMatch
         from selfattn.evaluation.metrics.metric import make_metric
 
-        asked = self.held_out(data, columns)
-        pairs, sources = asked.pairs, [pair.source for pair in asked.pairs]
+        test = self.held_out(data, columns)
+        pairs, sources = test.pairs, [pair.source for pair in test.pairs]
         outputs = run.predict(sources, options)
         names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *self.metric_names()))
         metrics = [make_metric(name, self.language) for name in names]
-        found = run.about(asked.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
-        found |= evaluate_outputs(outputs, pairs, metrics)
-        found["unknown_characters"] = run.unknown(sources).total()
-        for name, casefold in (("unseen", False), ("unseen_casefold", True)) if asked.known is not None else ():
-            was_seen = seen(pairs, asked.known or (), casefold=casefold)
+        results = run.about(test.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
+        results |= evaluate_outputs(outputs, pairs, metrics)
+        results["unknown_characters"] = run.unknown(sources).total()
+        for name, casefold in (("unseen", False), ("unseen_casefold", True)) if test.known is not None else ():
+            was_seen = seen(pairs, test.known or (), casefold=casefold)
             places = [k for k in range(len(pairs)) if not was_seen[k]]
             if places:
-                found[name] = evaluate_part(outputs, pairs, metrics, places)
-        return found
+                results[name] = evaluate_part(outputs, pairs, metrics, places)
+        return results
 
     @classmethod
     def decode(cls, run: Run, texts: Sequence[str], options: DecodingOptions, first: int) -> list[list[Output]]:
-        """Write a run's outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
+        """Return a run's outputs for each text; see `selfattn.decoding.texts.decode_texts`."""
         from selfattn.decoding.texts import decode_texts
 
         length = run.config.max_length
@@ -359,14 +359,14 @@ class Task:
 
 
 def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Task:
-    """Return a task by its name, with options; one that is made already as it is.
+    """Return a task by its name, with options; a task object unchanged.
 
     Raises:
-        UserError: there is none of that name, or a task that is made already is given options.
+        UserError: the name is unknown, or there are options for a task object.
     """
-    if isinstance(task, str):
-        made: Task = TASKS[task](**(settings or {}))
-        return made
-    if settings:
-        raise UserError(f"{', '.join(settings)}: the task has its options already; give them where it is made")
-    return task
+    if isinstance(task, Task):
+        if settings:
+            raise UserError(f"{', '.join(settings)}: the task has its options already; set them where it is made")
+        return task
+    built: Task = TASKS[task](**(settings or {}))
+    return built

@@ -1,4 +1,4 @@
-"""Train one model on a task, from settings to a run. Imports no torch before it is asked to."""
+"""Train one model on a task, from settings to a run. Imports torch only when a training begins."""
 
 from __future__ import annotations
 
@@ -57,23 +57,23 @@ class TrainOptions:
         check(self, "threads", int, lambda x: 1 <= x <= MOST_THREADS, f"a whole number from 1 to {MOST_THREADS}")
 
 
-_NOT_THE_RESULT = TrainOptions.groups["Run"]  # the same run comes out whatever they are
+_NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on them
 
 
 def train(task: str | Task, **settings: Any) -> Run:
     """Train one model and keep the run.
 
     Args:
-        task: its name, such as ``"dates"``; or the task, made with its options.
-        settings: those of :class:`TrainOptions` (``out`` must be given), those of
-            :class:`selfattn.training.config.TrainingConfig` that are not to be as the recipe says, and where the task
-            is given by its name, its own options.
+        task: its name, such as ``"dates"``; or a task object with its options.
+        settings: fields of :class:`TrainOptions` (``out`` is required), fields of
+            :class:`selfattn.training.config.TrainingConfig` that replace the task's recipe, and, for a task by its
+            name, its options.
 
     Raises:
-        SettingError: there is no such setting, or it cannot be meant.
+        SettingError: a setting is unknown or out of range.
         UserError: the data or the directory is not usable.
-        KeyboardInterrupt: Ctrl-C or SIGTERM asked for it; the step came to its end and was saved. The second one in a
-            row does not wait for that.
+        KeyboardInterrupt: Ctrl-C or SIGTERM stopped the training after a step, which is saved. The second one in a row
+            stops at once.
 
     Example:
         ``train("dates", model="rnn-attention", out=Path("runs/dates"), locales=("ko_KR",), epochs=3)``
@@ -85,8 +85,8 @@ def train(task: str | Task, **settings: Any) -> Run:
     from selfattn.training.observer import StopAtStep
 
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
-    own, training, of_task = divide(settings, TrainOptions, TrainingConfig, kind.Options)
-    options, made = TrainOptions(**own), make_task(task, of_task)
+    fields, training, task_options = divide(settings, TrainOptions, TrainingConfig, kind.Options)
+    options, made = TrainOptions(**fields), make_task(task, task_options)
     if not options.resume:
         check_is_free(options.out)
     preset = options.model or made.model
@@ -118,17 +118,17 @@ def train(task: str | Task, **settings: Any) -> Run:
 
 
 def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "") -> ModelConfig:
-    """Change settings of a model that were given as ``name=value``, or as ``model:name=value`` for one model.
+    """Change a model's configuration by settings ``name=value``, or ``model:name=value`` for one model.
 
-    A value is read as JSON where it can be (numbers, ``true``, ``null``), else as text.
+    A value is read as JSON if possible (numbers, ``true``, ``null``), else as text.
 
     Args:
-        config: the model's.
+        config: of the model.
         settings: such as ``["encoder.hidden_dim=64"]``.
-        model: the model's name; default none, which no ``model:`` meets.
+        model: name of the model; default none.
 
     Raises:
-        UserError: there is no ``=``, no such setting, or the value is out of its range.
+        UserError: there is no ``=``, no such setting, or the value is out of range.
 
     Example:
         >>> from selfattn.models.decoder_only.config import DecoderOnlyConfig

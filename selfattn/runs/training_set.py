@@ -1,4 +1,4 @@
-"""What models are trained on, and what they are tested on, made from a task."""
+"""Training and test sets, made from a task."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from selfattn.training.validation import Criterion
 if TYPE_CHECKING:
     from selfattn.runs.task import Task
 
-_SAMPLE = 20_000  # training pairs that are looked through for the longest
-_HELD = 1_000_000  # pairs whose examples are held in memory; more are read as they are needed
+_SAMPLE = 20_000  # training pairs that are searched for the longest
+_HELD = 1_000_000  # most pairs whose examples are held in memory
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """What a model is trained on, ready to be used by several models one after the other.
+    """The data of a training; several models can be trained on it one after the other.
 
     Attributes:
-        tokenizer: of all of them.
+        tokenizer: of all models.
         epoch: returns the training examples of an epoch, counted from 0; an iterable that is not a sequence is read as
             a stream, which may be larger than memory or endless.
         validation: unseen examples for the loss.
-        criterion: what chooses the best weights.
-        longest: the longest source with the longest target, to find out whether a model can read them.
+        criterion: chooses the best weights.
+        longest: the longest source with the longest target, to check that a model can read them.
         max_length: most tokens of an output, ``<eos>`` included.
         metrics: names of the metrics of validations and tests.
-        settings: what makes the same data again, as plain JSON values.
-        notes: lines on the data, to be said when the first training begins.
+        settings: of the data, as plain JSON values.
+        notes: lines about the data, for the beginning of the first training.
     """
 
     tokenizer: Tokenizer
@@ -62,14 +62,14 @@ class TrainingSet:
 def make_training_set(
     task: Task, splits: Splits, training: TrainingConfig, *, first: int | None = None, keep: bool = False
 ) -> TrainingSet:
-    """Make everything that models are trained on.
+    """Make a training set.
 
     Args:
-        task: says what tokens pairs are cut into, and what chooses the best weights.
+        task: gives the tokenizer and the criterion.
         splits: the pairs.
-        training: says how many pairs an epoch has, and the seed.
-        first: train on so many pairs only, again and again; default all there are.
-        keep: keep the examples of every epoch, for the next model that is trained on the same; default False.
+        training: gives the pairs of an epoch, and the seed.
+        first: train on this number of pairs again and again; default all pairs.
+        keep: cache the examples of every epoch for further models; default False.
 
     Raises:
         UserError: a setting or the data are not usable.
@@ -111,24 +111,24 @@ def make_training_set(
 
 
 def _criterion(task: Task, tokenizer: Tokenizer, pairs: Sequence[Pair], max_length: int) -> Criterion:
-    """Judge a model by what it writes greedily for the validation pairs."""
+    """Measure a model by its greedy outputs for the validation pairs."""
     names = task.validation_names()
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
 
-    def figures(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
-        found = decode_texts(model, tokenizer, sources, max_length=max_length, processes=processes)
-        return score_outputs(names, [one[0].text for one in found], targets, task.language)
+    def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
+        outputs = decode_texts(model, tokenizer, sources, max_length=max_length, processes=processes)
+        return score_outputs(names, [best[0].text for best in outputs], targets, task.language)
 
-    return Criterion(figures, names[0], higher_is_better=task.headline.better == "higher")
+    return Criterion(measure, names[0], higher_is_better=task.headline.better == "higher")
 
 
 def _fits(pairs: Iterable[Pair]) -> bool:
-    """Whether the examples of these pairs may be held in memory all together."""
+    """Say whether the examples of these pairs may be held in memory together."""
     return isinstance(pairs, Sequence) and len(pairs) <= _HELD
 
 
 def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int | None) -> Iterable[Pair]:
-    """The training pairs of an epoch; where only the first are to be seen, those in ever new order."""
+    """Return the training pairs of an epoch; with ``first``, the first pairs in a new order for each epoch."""
     if first is None:
         return splits.train(epoch, training.items_per_epoch)
     few = list(_first_pairs(splits, training, first))
@@ -137,19 +137,19 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
 
 
 def _first_pairs(splits: Splits, training: TrainingConfig, first: int) -> Iterator[Pair]:
-    """The first training pairs, from as many epochs as they fill; all of a file are one."""
+    """Iterate over the first training pairs, from as many epochs as needed."""
     epochs = range(1) if training.items_per_epoch is None else range(training.epochs)
     return islice(chain.from_iterable(splits.train(epoch, training.items_per_epoch) for epoch in epochs), first)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What training shows of the test.
+    """Overlap of training and test.
 
     Attributes:
         overlap: the gate on shared sentences.
-        words: how often training's targets have each word of the test's targets; empty where words do not matter.
-        pairs: how many training pairs were gone through: a file's once, of endless data all.
+        words: count of each word of the test targets in the training targets; empty where words do not matter.
+        pairs: number of training pairs: of a file once, of endless data all.
     """
 
     overlap: Gate
@@ -159,15 +159,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class TestSet:
-    """What the models of one seed are tested on.
+    """The test data of one seed.
 
     Attributes:
         pairs: unseen pairs, the same for every seed.
-        validation: unseen pairs that settings and weights are chosen by.
-        trained_on: gives every training pair, in any order, perhaps several times.
-        probes: further unseen pairs by name, such as years that training never showed.
-        gold: sentences with hand-made links between their words, where spans are not known by construction.
-        has_words: whether targets are made of words, rare ones among them.
+        validation: unseen pairs that choose settings and weights.
+        trained_on: returns every training pair, in any order, perhaps several times.
+        probes: further unseen pairs by name, such as years outside the training data.
+        gold: sentences with hand-made word links, where spans are not known by construction.
+        has_words: whether targets consist of words, rare ones among them.
     """
 
     pairs: Sequence[Pair]
@@ -179,7 +179,7 @@ class TestSet:
 
     @cached_property
     def seen(self) -> Seen:
-        """What training shows of the test; found by going through all of it once."""
+        """Overlap of training and test, from one pass over the training pairs."""
         counts = dict.fromkeys((word for pair in self.pairs for word in words_of(pair.target)), 0)
         pairs = 0
 
@@ -206,16 +206,16 @@ def make_test_set(
     first: int | None = None,
     draw: int = 0,
 ) -> TestSet:
-    """Make everything that models are tested on.
+    """Make a test set.
 
     Args:
-        task: says what else is asked.
+        task: gives gold links and probes.
         splits: the pairs.
-        training: how the models were trained, with the seed.
-        items: test pairs at most; None for all there are.
-        probes: whether to ask for more than the test part does.
-        first: the models were trained on so many pairs only; default all there are.
-        draw: which draw of the test pairs, see `Splits.fresh_test`; default 0, the first.
+        training: configuration of the trainings, with the seed.
+        items: most test pairs; None for all.
+        probes: whether to add the probes.
+        first: number of pairs that the models were trained on; default all.
+        draw: number of the draw of test pairs, see `Splits.fresh_test`; default 0.
 
     Raises:
         UserError: a setting or the data are not usable.

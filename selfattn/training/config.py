@@ -1,4 +1,4 @@
-"""Everything that decides how a model is trained. Imports no torch, so that the command line can list it at once."""
+"""The configuration of a training. Imports no torch, so that the command line can list it at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_THREADS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Plain):
-    """How a model is trained.
+    """Configuration of a training.
 
     Attributes:
         seed: Seed of all random streams of the run (order of the data, initialisation, dropout).

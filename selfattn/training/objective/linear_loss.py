@@ -1,4 +1,4 @@
-"""Output layer and cross-entropy as one function, which never holds the logits of more than some tokens at a time."""
+"""Output layer and cross-entropy as one function that never holds all logits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ def linear_cross_entropy(
     target: Tensor,
     *,
     label_smoothing: float = 0.0,
-    r_drop: float = 0.0,
 ) -> Tensor:
     r"""Mean of ``cross_entropy(linear(states, weight, bias), target, label_smoothing)`` over all tokens.
 
@@ -24,10 +23,6 @@ def linear_cross_entropy(
     :math:`p` and right token :math:`y`, so it can be had in the forward pass, for as many tokens at a time as are
     convenient. What does not depend on :math:`p` is added in full precision. Under autocast the two products with
     ``weight`` and the softmax are computed in autocast's dtype, sums in that of ``states``.
-
-    With ``r_drop`` the second half of the tokens is the first half in another pass, and ``r_drop / 2`` times the mean
-    of :func:`divergence` between the two is added (R-Drop, Wu et al. 2021). Its gradient with
-    respect to the logits of :math:`p` is :math:`\tfrac12 (p (a - D(p \| q)) + p - q)` with :math:`a = \log p - \log q`.
 
     Where no gradient is wanted none is computed. The gradient has no gradient of its own.
 
@@ -37,7 +32,6 @@ def linear_cross_entropy(
         bias: ``[v]``, or None.
         target: the right tokens ``[n]``, int64.
         label_smoothing: :math:`\epsilon` in [0, 1); default 0.
-        r_drop: weight of the divergence; default 0, and all tokens are of one pass.
 
     Returns:
         A scalar in nats a token; NaN where there is no token.
@@ -47,13 +41,11 @@ def linear_cross_entropy(
         >>> round(linear_cross_entropy(states, weight, None, torch.tensor([0, 3])).item(), 4)  # log 4
         1.3863
     """
-    if r_drop and len(target) % 2:
-        raise ValueError(f"r_drop needs every token twice, got {len(target)} tokens")
     kind = states.device.type
     low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     with torch.autocast(kind, enabled=False):
         states = states.to(weight.dtype)
-        tokens = (_Pairs if r_drop else _Tokens)(states, weight, bias, target, label_smoothing, r_drop, low)
+        tokens = _Tokens(states, weight, bias, target, label_smoothing, low)
         if not (torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (states, weight, bias))):
             return tokens.loss()
         loss: Tensor = _LinearCrossEntropy.apply(tokens, states, weight, bias)  # type: ignore[no-untyped-call]  # PyTorch has no types for it
@@ -69,33 +61,30 @@ class _Tokens:
     bias: Tensor | None
     target: Tensor
     smoothing: float
-    r_drop: float
     low: torch.dtype
 
-    passes: ClassVar = 1
     elements: ClassVar = 2**20  # of logits that exist at once: few enough to stay in a processor's cache
 
     def loss(self, gradients: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
         """Return the mean loss; add the summed loss's gradients to those given, but for what :meth:`finish` adds."""
-        total, n = self.states.new_zeros(()), len(self.target) // self.passes
-        states, target = self._by_pass(self.states.to(self.low)), self._by_pass(self.target)
+        total, n, states = self.states.new_zeros(()), len(self.target), self.states.to(self.low)
         weight, bias = self.weight.to(self.low), None if self.bias is None else self.bias.to(self.low)
-        chunk = max(1, min(n, self.elements // (self.passes * len(weight))))
+        chunk = max(1, min(n, self.elements // len(weight)))
         # Every chunk in the memory of the one before: fresh memory costs more than what is written there.
-        memory = states.new_empty(2, self.passes * chunk, len(weight))
+        memory = states.new_empty(2, chunk, len(weight))
         for begin in range(0, n, chunk):
             place = slice(begin, begin + chunk)
-            x = states[:, place].flatten(0, 1)
+            x = states[place]
             logits, free = memory[:, : len(x)]
             if bias is None:
                 torch.mm(x, weight.T, out=logits)
             else:
                 torch.addmm(bias, x, weight.T, out=logits)
-            value, slope = self.loss_and_slope(logits, target[:, place].flatten()[:, None], total.dtype, free)
+            value, slope = self.loss_and_slope(logits, self.target[place, None], total.dtype, free)
             total = total + value
             if gradients is not None:
                 to_states, to_weight, to_bias = gradients
-                self._by_pass(to_states)[:, place] = self._by_pass(slope @ weight).to(total.dtype)
+                to_states[place] = (slope @ weight).to(total.dtype)
                 if self.low == to_weight.dtype:
                     to_weight.addmm_(slope.T, x)
                 else:
@@ -131,9 +120,6 @@ class _Tokens:
             to_bias.index_add_(0, self.target, to_bias.new_ones(()).expand(len(self.target)), alpha=-right)
             to_bias -= even * len(self.target)
 
-    def _by_pass(self, x: Tensor) -> Tensor:
-        return x.view(self.passes, len(x) // self.passes, *x.shape[1:])
-
     def _smoothed(self, total: Tensor) -> Tensor:
         """Take epsilon times the sum of the mean logits off."""
         if not self.smoothing:
@@ -142,26 +128,6 @@ class _Tokens:
         if self.bias is not None:
             mean = mean + len(self.target) * self.bias.mean()
         return total - self.smoothing * mean
-
-
-class _Pairs(_Tokens):
-    """Tokens of two passes, the second behind the first, with the sums over them and the divergence between them."""
-
-    passes: ClassVar = 2
-
-    def loss_and_slope(self, logits: Tensor, target: Tensor, dtype: torch.dtype, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Do the same with the divergence, all of it; ``logits`` are of both passes, the second behind the first."""
-        full = logits.to(dtype)
-        log_p = full.log_softmax(dim=-1)
-        value = (self.smoothing * full.gather(-1, target) - log_p.gather(-1, target)).sum()
-        first, second = log_p.chunk(2)
-        p, q = first.exp(), second.exp()
-        ratio, apart = first - second, p - q
-        # D(p || q) and D(q || p) of each token
-        ahead, back = (p * ratio).sum(dim=-1, keepdim=True), -(q * ratio).sum(dim=-1, keepdim=True)
-        weight = self.r_drop / 2
-        slopes = p + weight * (p * (ratio - ahead) + apart), q - weight * (q * (ratio + back) + apart)
-        return value + weight * (ahead + back).sum(), torch.cat(slopes).to(logits.dtype)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

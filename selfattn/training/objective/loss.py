@@ -14,11 +14,10 @@ LARGE_VOCABULARY = 4096  # tokens from which on the logits of a batch are not co
 
 
 def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> Tensor:
-    """Mean negative log-likelihood of a batch's real target tokens, in nats a token, the model being told the right
-    token before each.
+    """Return the mean negative log-likelihood of a batch's target tokens under teacher forcing, nats per token.
 
-    It is :func:`logits_loss` of the model's logits. From a vocabulary of ``LARGE_VOCABULARY`` tokens on, output layer
-    and loss are one function (:func:`linear_cross_entropy`): the same but for rounding.
+    It is :func:`logits_loss` of the model's logits. For a vocabulary of at least ``LARGE_VOCABULARY`` tokens, and
+    without R-Drop, :func:`linear_cross_entropy` computes the same up to rounding.
 
     Args:
         model: on the batch's device; where the caller is under autocast, so is all of this.
@@ -27,7 +26,7 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_
         r_drop: see :func:`logits_loss`; default 0.
     """
     before = model.pre_logits(batch.source, batch.target_in, source_mask=batch.source_mask)
-    if before is None or before.output.out_features < LARGE_VOCABULARY:
+    if before is None or r_drop or before.output.out_features < LARGE_VOCABULARY:
         if before is None:
             logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
         else:
@@ -35,9 +34,7 @@ def batch_loss(model: Seq2Seq, batch: Batch, *, label_smoothing: float = 0.0, r_
         return logits_loss(logits, batch, label_smoothing=label_smoothing, r_drop=r_drop)
     states, target = (pick(x, batch.target_mask) for x in (before.states, batch.target_out))
     output = before.output
-    return linear_cross_entropy(
-        states, output.weight, output.bias, target, label_smoothing=label_smoothing, r_drop=r_drop
-    )
+    return linear_cross_entropy(states, output.weight, output.bias, target, label_smoothing=label_smoothing)
 
 
 def logits_loss(logits: Tensor, batch: Batch, *, label_smoothing: float, r_drop: float) -> Tensor:
