@@ -32,7 +32,7 @@ from selfattn.runs.directory import (
     used_plugins,
 )
 from selfattn.runs.environment import commit, machine, versions
-from selfattn.runs.run import Run, build_model, load
+from selfattn.runs.run import Run, build_model, check_limits, load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
@@ -264,10 +264,12 @@ def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
     batch = collate([data.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
     what = "read the longest pair of these data"
     try:
+        check_limits(config.model, len(data.longest.source), len(data.longest.target))
         with torch.inference_mode():
             model(batch.source, batch.target_in, source_mask=batch.source_mask)
             what = f"write {config.max_length} tokens, the most that an output may have with these data"
+            check_limits(config.model, len(data.longest.source), config.max_length)
             output = torch.full((1, config.max_length), tokenizer.bos_id)
             model(batch.source, output, source_mask=batch.source_mask)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise UserError(f"{config.preset}: cannot {what}: {error}") from None

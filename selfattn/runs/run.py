@@ -354,7 +354,14 @@ def load(
         )
     model = build_model(config.model, tokenizer, config.training.seed)
     directory.load_weights(model)
-    model.to(choose_device(device)).eval()
+    model.eval()
+    with torch.inference_mode():
+        source, start = torch.tensor([[tokenizer.eos_id]]), torch.tensor([[tokenizer.bos_id]])
+        if not model(source, start, source_mask=source >= 0).isfinite().all():
+            raise UserError(
+                f"{directory.path / WEIGHTS}: numbers of this model overflow; restore the file or train again"
+            )
+    model.to(choose_device(device))
     reduce_precision(model, precision)
     return Run(directory.path, config, model, tokenizer)
 
@@ -392,8 +399,14 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
         seed: of the initial weights.
 
     Raises:
-        UserError: source and target have separate vocabularies, and the model needs a shared one.
+        UserError: source and target have separate vocabularies, and the model needs a shared one; or torch's default
+            dtype is not float32.
     """
+    if torch.get_default_dtype() != torch.float32:
+        raise UserError(
+            f"torch's default dtype is {torch.get_default_dtype()}, and models of runs are float32; call "
+            "torch.set_default_dtype(torch.float32)"
+        )
     try:
         return build(
             config,

@@ -137,3 +137,10 @@ def test_what_it_cannot_hold_is_refused_with_the_reason(name: str, tmp_path: Pat
     with pytest.raises(UserError, match=REFUSED[name]):
         _convert(PRESETS[name].config, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_it_gives_no_scores(exported: Run, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("1 May 1999\t1999-05-01\n")
+    done = cli("score", exported.path, "--data", tmp_path / "pairs.tsv")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "has no steps and no attention" in done.err

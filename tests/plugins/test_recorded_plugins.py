@@ -1,0 +1,91 @@
+"""Which plugins a run records, and what happens when they are missing or have changed."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import Train
+from third_party import isolated_registries
+
+import selfattn
+from selfattn import registry
+from selfattn.errors import UserError
+
+SCORE = Path(__file__).with_name("cosine_score.py")
+SETTINGS: dict[str, Any] = {
+    "model": "rnn-attention",
+    "set": ("decoder.score=cosine", "encoder.hidden_dim=8", "decoder.hidden_dim=8"),
+    "epochs": 1,
+    "items_per_epoch": 16,
+    "validation_items": 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shutil.copy(SCORE, tmp_path / "my_score.py")
+    with isolated_registries():
+        yield
+    sys.modules.pop("my_score", None)
+
+
+def trained(folder: Path, **changes: Any) -> selfattn.Run:
+    return selfattn.train("dates", out=folder / "run", **SETTINGS | changes)
+
+
+def test_an_imported_module_counts_and_is_recorded_with_its_hash(tmp_path: Path) -> None:
+    importlib.import_module("my_score")
+    run = trained(tmp_path)
+    ((name, version),) = run.config.plugins.items()
+    assert (name, version[:7], len(version)) == ("my_score", "sha256:", 71)
+    assert selfattn.load(tmp_path / "run").config.plugins == run.config.plugins
+
+
+def test_a_run_records_what_it_uses_not_what_is_loaded(train: Train, tmp_path: Path) -> None:
+    selfattn.load_plugin(str(SCORE))
+    assert train("rnn-plain", tmp_path / "plain").config.plugins == {}
+    assert list(trained(tmp_path).config.plugins) == [str(SCORE)]
+
+
+def test_without_the_plugin_the_message_names_it(tmp_path: Path) -> None:
+    selfattn.load_plugin(str(tmp_path / "my_score.py"))
+    trained(tmp_path)
+    registry._loaded.clear()
+    with pytest.raises(UserError, match=r"needs plugins that are not loaded .*; give --plugin .*my_score\.py$"):
+        selfattn.load(tmp_path / "run")
+
+
+def test_a_changed_plugin_is_reported_and_refused_when_resuming(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my_score.py"
+    selfattn.load_plugin(str(path))
+    trained(tmp_path)
+    registry._loaded[str(path)] = "sha256:another"
+    capsys.readouterr()
+    assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])
+    assert "my_score.py is not the same as when this was made" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"my_score\.py is not the same .*; restore it, or start anew"):
+        trained(tmp_path, resume=True)
+
+
+def test_installed_plugins_are_read_by_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: Train) -> None:
+    """A run that needs an installed plugin loads without another word."""
+    importlib.import_module("my_score")
+    trained(tmp_path)
+    registry._loaded.clear()
+
+    class Point:
+        name, value, module = "mine", "my_score", "my_score"
+        load = staticmethod(lambda: sys.modules["my_score"])
+
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point])
+    monkeypatch.setattr(registry, "_installed", False)
+    assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])
