@@ -1,4 +1,4 @@
-"""Attention: weights on examples, and how every head lies against gold."""
+"""Attention: weights on examples, and how every head agrees with gold."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ class Attention(Plain):
 
 @dataclass(frozen=True)
 class HeadAlignment(Plain):
-    """How the attention of one head, or the mean of a layer's heads, lies against gold spans or links.
+    """How the attention of one head, or the mean of a layer's heads, agrees with gold spans or links.
 
-    Args:
+    Attributes:
         layer: counted from 0.
         head: counted from 0; None for the mean of the layer's heads.
         gold_share: share of the attention on the gold source tokens, by the step that writes a token.
         aer: alignment error rate of each token's most attended source token; lower is better.
         shifted_gold_share: the same by the step that reads the token.
-        shifted_aer: likewise.
+        shifted_aer: error rate by the step that reads the token.
         entropy: nats.
         entropy_share: of the largest possible.
         eos_share: attention on the source's end of sentence.
@@ -101,7 +101,7 @@ class HeadAlignment(Plain):
 class ModelAlignment(Plain):
     """A model's attention against gold, on the test items, of its run with the first seed.
 
-    Args:
+    Attributes:
         heads: every head of every layer.
         means: the mean of the heads of each layer.
         best: the row among `heads` that was best on validation items in the step that writes a token: [layer, head].
@@ -122,7 +122,7 @@ class Agreement(Plain):
 
     Rank correlations over the source tokens (Kendall's tau-b, -1 to 1), mean over the tokens of an output, then items.
 
-    Args:
+    Attributes:
         items: test items.
         blocking: attention, mean over heads and layers, with what changes when a source token is blocked.
         gradient: attention with gradient times input.

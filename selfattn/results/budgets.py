@@ -21,7 +21,7 @@ CrossingKind = Literal["located", "not located", "none seen"]
 class BudgetDifference(Plain):
     """The difference between two models at one budget: first minus second.
 
-    Args:
+    Attributes:
         budget: above 0.
         difference: of the mean scores.
         low: lower end of its simultaneous interval, one of those of all budgets.
@@ -38,7 +38,7 @@ class BudgetDifference(Plain):
 class Crossing(Plain):
     """Where the order of two models changes.
 
-    Args:
+    Attributes:
         kind: what may be said, see `selfattn.evaluation.statistics.crossings.locate`.
         between: the two budgets that it lies between, where it is located.
         changes: how often the order changes for certain: more than once is no single crossing.

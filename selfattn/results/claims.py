@@ -19,7 +19,7 @@ P = Annotated[float, Ge(0), Le(1)]
 class Contrast(Plain):
     """A number over seeds and the bound that a rule holds it against.
 
-    Args:
+    Attributes:
         name: of the contrast; its words stand in the claim's catalogue as `contrast.NAME`.
         mean: over seeds.
         low: lower end of its 95 % interval (Student's t over seeds).
@@ -68,7 +68,7 @@ class Contrast(Plain):
 class Trial(Plain):
     """One measurement: an arm of a claim with one seed.
 
-    Args:
+    Attributes:
         arm: its name.
         seed: of every random stream.
         rate: the learning rate; None where nothing is trained.
@@ -89,7 +89,7 @@ class Trial(Plain):
 class Judgement(Plain):
     """What a rule makes of the figures.
 
-    Args:
+    Attributes:
         verdict: see :func:`selfattn.claims.rules.judge`.
         contrasts: of the rule; where a condition is met, its own stand behind them.
         condition: key of the condition under which the claim holds; empty where it needs none, or none was met.
@@ -108,7 +108,7 @@ class Judgement(Plain):
 class Rate(Plain):
     """The learning rate that an arm was measured with.
 
-    Args:
+    Attributes:
         arm: its name.
         chosen: the rate.
         tried: all of them, those behind the first grid as it was widened; one alone was not chosen.
@@ -127,7 +127,7 @@ class Rate(Plain):
 class ClaimResult(Plain):
     """A claim with everything that was measured for it.
 
-    Args:
+    Attributes:
         name: of the claim.
         source: paper and section.
         words: by language, its sentence and its rule, as they stood when it ran.
@@ -167,7 +167,7 @@ CLAIMS_SCHEMA = 1
 class ClaimsRecord(Plain):
     """Claims that were run together: what their page is a function of (`claims.json`).
 
-    Args:
+    Attributes:
         schema: of the file.
         created: ISO 8601 date and time with offset, at which the record was made.
         begun: the same of the first unit.

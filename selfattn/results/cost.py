@@ -1,4 +1,4 @@
-"""What a model costs: time, operations, memory, disk."""
+"""The cost of a model: time, operations, memory, disk."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class MeanOverRuns(Plain):
 
 @dataclass(frozen=True)
 class Timing(Plain):
-    """What a model costs in time: seconds, target tokens a second, milliseconds; None for what was not measured.
+    """Times of a model; None for what was not measured.
 
-    Args:
+    Attributes:
         train_seconds: of one training run: steps times the median step, timed by turns after the trainings, as if it
             had been alone; where steps were not timed, by the wall clock.
         tokens_per_second: real target tokens trained on in a second.
@@ -37,7 +37,7 @@ class Timing(Plain):
 class DecodingCost(Plain):
     """Time to decode, by length: one row of the table of decoding costs.
 
-    Args:
+    Attributes:
         method: such as `greedy` or `beam 5`.
         batch: inputs decoded together.
         length: tokens written for each input.
@@ -54,9 +54,9 @@ class DecodingCost(Plain):
 
 @dataclass(frozen=True)
 class Cost(Plain):
-    """What a model costs besides time, measured on its first run; None for what was not measured.
+    """Cost of a model besides time, measured on its first run; None for what was not measured.
 
-    Args:
+    Attributes:
         training_flops: floating-point operations of one training run, a multiplication and an addition counted as two.
         training_flops_per_token: the same for each real target token.
         decoding_flops_per_token: of greedy decoding.

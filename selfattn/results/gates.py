@@ -1,4 +1,4 @@
-"""What a sanity gate found, and what a model is expected to reach."""
+"""Results of sanity gates, and published baselines."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from selfattn.codec import Plain
 
 @dataclass(frozen=True)
 class Gate(Plain):
-    """What a sanity gate found.
+    """The result of a sanity gate.
 
-    Args:
+    Attributes:
         name: of the gate.
         passed: whether it keeps to its limit.
-        reason: the finding in one sentence, with its figures.
-        model: whose it is; empty where it is about the data or about all models together.
-        seed: of the run that was looked at; None where it is about no run.
+        reason: the result in one sentence, with its figures.
+        model: name of the model; empty for a gate on the data or on all models together.
+        seed: of the run that was checked; None for a gate on no run.
         value: what was measured; None where that is not finite.
-        limit: what it was held against.
+        limit: of the value.
     """
 
     name: str
@@ -32,13 +32,13 @@ class Gate(Plain):
 
 @dataclass(frozen=True)
 class Baseline(Plain):
-    """What others reached on the same data: a model far below it is broken, not merely worse.
+    """A published result on the same data: a model far below it may be broken.
 
-    Args:
+    Attributes:
         metric: its name among the scores of a run.
         value: what is expected at least, or at most where lower is better.
-        source: who reached what, on what.
-        examples: training pairs that it takes, repetitions counted; who was trained on fewer is not asked. Default 0.
+        source: publication, figure and data.
+        examples: training pairs that it takes, repetitions counted; a model trained on fewer is not checked. Default 0.
         distinct: how many of these have to be different; default 0.
     """
 

@@ -1,4 +1,4 @@
-"""Two models set against each other, and all models of a comparison."""
+"""Tests of pairs of models, and the comparison of all."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
 
 @dataclass(frozen=True)
 class PairTest(Plain):
-    """Two models set against each other on one metric.
+    """The test of a pair of models on one metric.
 
-    Args:
+    Attributes:
         first: name of a model.
         second: name of another.
         metric: what is compared.
@@ -27,7 +27,7 @@ class PairTest(Plain):
         high: upper end.
         p: two-sided, of this pair alone.
         p_holm: corrected for all pairs of this metric but the primary one, whose own p it is.
-        word: what may be said of the first.
+        word: verdict on the first.
         p_items: what p would be if these very runs were all there are; with one run each, p itself.
         primary: whether it is the one contrast that was named before training; all others are exploratory.
     """
@@ -66,7 +66,7 @@ class PairTest(Plain):
         return "more" if max(self.low, -self.high) > margin else "perhaps less"
 
     def turned(self) -> PairTest:
-        """Return the same, said of the second model."""
+        """Return the same test with the two models exchanged."""
         return replace(
             self,
             first=self.second,

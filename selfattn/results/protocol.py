@@ -1,4 +1,4 @@
-"""What was fixed before training and what was done by it: the plan, every look at the test set, every budget."""
+"""The plan of a comparison, its ledger of accesses to the test set, departures, and results by budget."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DepartureKind = Literal["plan", "settings", "test", "before", "again", "unrecord
 
 @dataclass(frozen=True)
 class Seal(Plain):
-    """A plan as it was before training.
+    """A plan as fixed before training.
 
-    Args:
+    Attributes:
         sha256: of `decides`, as JSON with sorted keys and no indentation.
         created: ISO 8601 date and time at which it was fixed.
         decides: task, models, settings, metric, primary contrast, budgets, seeds, search space, checksum of the test.
@@ -32,14 +32,14 @@ class Seal(Plain):
 
 @dataclass(frozen=True)
 class Look(Plain):
-    """One look at the test set.
+    """An access to the test set: a line of the ledger.
 
-    Args:
+    Attributes:
         when: ISO 8601 date and time.
         run: the name of its directory.
-        command: that looked.
-        plan: the SHA-256 of the plan that it belongs to; empty where it belongs to none.
-        answers: the SHA-256 of what the run answered; empty where they were not kept.
+        command: that read the test set.
+        plan: SHA-256 of its plan; empty without a plan.
+        answers: SHA-256 of the outputs; empty if they were not kept.
     """
 
     when: str
@@ -51,9 +51,9 @@ class Look(Plain):
 
 @dataclass(frozen=True)
 class Departure(Plain):
-    """What was done otherwise than planned.
+    """A departure from the plan.
 
-    Args:
+    Attributes:
         kind: the `plan` was changed, `settings` of runs were, the `test` has other items, runs were made `before` the
             plan, runs were tested `again`, or tested without that being `unrecorded` in the ledger.
         what: the runs, or the fields of the plan.
@@ -65,13 +65,13 @@ class Departure(Plain):
 
 @dataclass(frozen=True)
 class Protocol(Plain):
-    """A comparison held against its plan.
+    """How far a comparison followed its plan.
 
-    Args:
+    Attributes:
         seal: the plan.
-        pilot: whether it explores, and confirms nothing.
-        departures: empty where all was done as planned.
-        looks: at the test set, in their order.
+        pilot: whether the comparison is exploratory.
+        departures: empty if all was done as planned.
+        looks: accesses to the test set, in order.
     """
 
     seal: Seal
@@ -82,16 +82,16 @@ class Protocol(Plain):
 
 @dataclass(frozen=True)
 class AtBudget(Plain):
-    """What complete trainings of one budget reach.
+    """Results of complete trainings at one budget.
 
-    Args:
+    Attributes:
         budget: a share of the training.
-        models: the headline metric of each.
+        models: headline metric by model.
         steps: of each training.
         tokens: target tokens that each model reads in one, mean over runs.
         examples: different pairs that it is trained on, where the budget is in these.
         difference: of the primary contrast, with its simultaneous interval.
-        failed: how many trainings of a model diverged: these runs count as answering nothing.
+        failed: number of diverged trainings by model; these runs score zero.
     """
 
     budget: Budget
@@ -105,9 +105,9 @@ class AtBudget(Plain):
 
 @dataclass(frozen=True)
 class Budgets(Plain):
-    """Models over several budgets.
+    """Results at several budgets.
 
-    Args:
+    Attributes:
         unit: what the budgets are shares of: `steps`, on the same pairs, or different `examples`, in as many steps.
         cells: the smallest budget first.
         pair: the primary contrast: differences are the first minus the second; None where there is none.

@@ -1,4 +1,4 @@
-"""How good: a score with its interval, the metric that decides, parts of the test, and how a model came so far."""
+"""Quality: scores with intervals, the metric that decides, parts of the test, learning curves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Over = Literal["items", "seeds and items"]  # what varies in an interval
 class Estimate(Plain):
     """A measured quality with its interval.
 
-    Args:
+    Attributes:
         mean: mean over runs.
         low: lower end of the interval; None when no interval was computed.
         high: upper end of the interval; None when no interval was computed.
@@ -42,7 +42,7 @@ class Estimate(Plain):
 class Headline(Plain):
     """The metric that the verdict is about.
 
-    Args:
+    Attributes:
         metric: its name among the metrics of every model, such as `exact_match` or `bleu`.
         kind: `share` (0 to 1, shown in percent) or `points` (0 to 100, shown as they are).
         signature: how it was computed, such as sacreBLEU's signature; empty where nothing is left open.
@@ -85,7 +85,7 @@ class Bucket(Plain):
 class BucketGroup(Plain):
     """One way to divide the test items.
 
-    Args:
+    Attributes:
         name: `format`, `length`, `field`, `years`, `unseen formats`, `rare words`, ...
         buckets: in the order to show them.
         metric: what is measured, by default the share that is exactly right.
@@ -106,7 +106,7 @@ class BucketGroup(Plain):
 class Point(Plain):
     """One validation during training; losses are nats a token, `tokens` are target tokens seen so far.
 
-    Args:
+    Attributes:
         flops: floating-point operations of training so far.
         valid: the headline metric on the validation items.
     """

@@ -23,9 +23,9 @@ SCHEMA = 2
 class TuningTrial(Plain):
     """One trial of the search for settings: what was tried, and the headline metric on validation items.
 
-    Args:
-        loss: the lowest on validation items, nats a token; None in a record of before it was kept.
-        budget: with which it was made, a share of the training; None for the largest.
+    Attributes:
+        loss: the lowest on validation items, nats a token; None if unknown.
+        budget: share of the training; None for the largest.
     """
 
     settings: Mapping[str, object]
@@ -40,10 +40,10 @@ class TuningTrial(Plain):
 class Model(Plain):
     """One model of the comparison with everything measured about it.
 
-    Args:
-        attention: whether decoder states ask the encoder states (a model without it has no maps to show).
-        parameters_body: those without any axis over the vocabulary, neither embeddings nor an untied output matrix.
-        failed: the seeds whose training diverged: these runs count as answering nothing.
+    Attributes:
+        attention: whether the decoder attends to encoder states (a model without attention has no maps).
+        parameters_body: parameters without a vocabulary axis: neither embeddings nor an untied output matrix.
+        failed: seeds whose training diverged; these runs score zero.
         not_measured: why a figure is missing, by its name (for example `predict_ms`).
     """
 
@@ -70,7 +70,7 @@ class Model(Plain):
 
 @dataclass(frozen=True)
 class Difference(Plain):
-    """A test item on which the models do not all say the same."""
+    """A test item on which the models' outputs differ."""
 
     source: str
     target: str
@@ -80,15 +80,15 @@ class Difference(Plain):
 
 @dataclass(frozen=True)
 class Matching(Plain):
-    """What the models were sized for.
+    """The quantity that the models were matched in.
 
-    Args:
+    Attributes:
         budget: what is equal: `parameters` (outside embeddings), `body` (those without any axis over the vocabulary),
-            or `flops`; `none` where nothing was solved for.
-        target: the budget itself; None where nothing was solved for.
-        counts: what each model has of it.
-        limit: how far apart models may be and be called matched, as a share of the smallest.
-        allowed_apart: whether the user asked for a comparison in spite of a larger distance.
+            or `flops`; `none` if they were not matched.
+        target: value of the budget; None if they were not matched.
+        counts: value for each model.
+        limit: largest difference of matched models, as a share of the smallest.
+        allowed_apart: whether the user allowed a larger difference.
     """
 
     budget: Literal["parameters", "body", "flops", "none"] = "none"
@@ -104,9 +104,9 @@ BODIES_APART = 1.0  # matched by all parameters outside embeddings, bodies still
 
 @dataclass(frozen=True)
 class Subject(Plain):
-    """What a comparison asks, as its task says it.
+    """The question of a comparison, as its task states it.
 
-    Args:
+    Attributes:
         pair: names of the two models that the question is about, in its order; None where it is about all.
         words: by language, the task's own texts by message key, which override the report's: the question
             (`question.pair.same`, `question.pair`, `question.pair.any`, `question.many`, `question.one`), what its
@@ -125,18 +125,18 @@ NO_SUBJECT = Subject()
 class Record(Plain):
     """A whole comparison; the report is a pure function of it.
 
-    Args:
+    Attributes:
         created: ISO 8601 date and time with offset, at which the comparison ended.
-        command: the command line that makes the same again.
+        command: command line that repeats the comparison.
         settings: what all models share, flat name to value.
         test_items: number of unseen items each model was tested on.
         pairs: every two models, each pair once, for the headline metric and perhaps others.
-        gates: all that were asked; the verdict is "not comparable" where one did not pass.
+        gates: results of all gates.
         subject: what is asked, in the words of the task.
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
-        budgets: what complete trainings of several budgets reach; None where there is one.
-        margin: the smallest difference worth having, in points (percentage points of a share); None where not stated.
-        protocol: how far all was done as planned; None where there was no plan before training.
+        budgets: results at several budgets; None with a single budget.
+        margin: smallest difference worth having, in points (percentage points of a share); None if not stated.
+        protocol: how far the comparison followed its plan; None without a plan.
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
     """
 
@@ -165,5 +165,5 @@ class Record(Plain):
 
     @property
     def times(self) -> str:
-        """Of what kind times are: `undisturbed`, taken by turns and alone, or those of the wall `clock`."""
+        """How times were measured: `undisturbed` (timed alone) or wall `clock`."""
         return "undisturbed" if "training_time" in self.settings else "clock"

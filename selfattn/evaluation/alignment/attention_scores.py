@@ -1,4 +1,4 @@
-"""Attention against gold: how much of it lies where the answer comes from, and what an alignment made of it is worth.
+"""Attention against gold: its share on the right source tokens, and the error rate of the alignment it gives.
 
 Two rows of attention have to do with a target token: that of the step which writes it and that of the next step,
 which reads it. Which of them points to where the token came from depends on the architecture (Chen et al. 2020,
@@ -66,7 +66,7 @@ def gold_from_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequ
 
 
 def characters(length: int) -> list[Range]:
-    """Give the place of every token of a text of so many characters, one token each, and of ``<eos>`` behind them.
+    """Return the place of every token of a text of `length` characters, one token each, and of ``<eos>`` behind them.
 
     Example:
         >>> characters(2)
@@ -104,7 +104,7 @@ def score_attention(
     bos_id: int,
     batch_size: int = 64,
 ) -> ModelAlignment | None:
-    """Let a model write given targets and score where it looks.
+    """Score the attention of a model that writes given targets.
 
     Args:
         model: any model of the protocol; put into evaluation mode for the call and back after it.
@@ -156,7 +156,7 @@ def score_attention(
 
 
 def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
-    """Count what links along the diagonal share with gold: what attention has to beat to say more than order.
+    """Count what links along the diagonal share with gold: the baseline that attention has to beat.
 
     As in `score_attention`, only judged tokens are linked, and none to ``<eos>``, the last token of both sides.
 
@@ -181,7 +181,7 @@ def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
 def source_shares(
     model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int, batch_size: int, dtype: torch.dtype
 ) -> Iterator[tuple[int, int, Tensor]]:
-    """Let a model write given targets and give its attention to their sources, each row as shares of its sum.
+    """Yield the attention of a model that writes given targets to their sources, each row as shares of its sum.
 
     Args:
         model: any model of the protocol; put into evaluation mode meanwhile.

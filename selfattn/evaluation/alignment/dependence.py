@@ -1,4 +1,4 @@
-"""Which source tokens an output depends on, asked of the model itself, and how far its attention agrees.
+"""Which source tokens an output depends on, and how far attention agrees.
 
 Attention says where a model looked, not what its output rests on (Jain and Wallace 2019; Wiegreffe and Pinter 2019).
 Two other answers stand beside it here: what changes when a source token is not there, and gradient times input. Both
@@ -131,7 +131,7 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
 
 
 def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int) -> Agreement | None:
-    """Say how far attention agrees with what the output depends on: Kendall's rank correlation over the source tokens.
+    """Measure how far attention agrees with what the output depends on: Kendall's rank correlation over source tokens.
 
     Attention is the mean over heads and layers, in the step that writes a token. What is equal to four decimals is a
     tie: less is rounding. A correlation is the mean over the tokens of an output, its interval is over the

@@ -118,7 +118,7 @@ def symmetrise(forward: AbstractSet[Link], backward: AbstractSet[Link], method: 
 
     Args:
         forward: links of one direction, as (source, target).
-        backward: links of the other direction, as (source, target) likewise.
+        backward: links of the other direction, also as (source, target).
         method: ``"intersection"``, ``"union"``, ``"grow-diag"``, ``"grow-diag-final"`` or ``"grow-diag-final-and"``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Gold word alignments: links between the words of a sentence pair, and the files in which they are handed around.
+"""Gold word alignments: links between the words of a sentence pair, and their files.
 
 A line has the links of one pair: ``i-j`` for a sure link and ``ipj`` for a possible one, source before target, as the
 Moses tools and the shared task on word alignment have it (Mihalcea and Pedersen 2003). Files count words from 0 or from
@@ -84,7 +84,7 @@ class GoldPair:
 
     Attributes:
         source: its words.
-        target: likewise.
+        target: its words.
         links: between them, as positions from 0.
     """
 

@@ -1,4 +1,4 @@
-"""Attention of models with any tokens as an alignment of words, held against gold.
+"""Attention between tokens as an alignment of words, compared with gold.
 
 Tokens are put together into words by where they stand in the text: attention to a word is the sum over its tokens,
 attention from a word the mean over its tokens (`to_words`). A space belongs to the
@@ -131,14 +131,14 @@ def report_alignment(
     way: Way | None = None,
     backward_way: Way | None = None,
 ) -> AlignmentReport:
-    """Hold links against gold, in one direction or in both.
+    """Compare links with gold, in one direction or in both.
 
     Args:
         forward: from `word_links`.
         gold: the sentence pairs.
         backward: from `word_links` of a model from target to source on the pairs turned round; default none.
         way: which links to take for both directions together; default those with the lowest error on these pairs.
-        backward_way: likewise, of the other direction.
+        backward_way: the same for the other direction.
 
     Raises:
         ValueError: no links, or not such a way.
@@ -159,7 +159,7 @@ def report_alignment(
 
 
 def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) -> ModelAlignment | None:
-    """Hold attention, read as links between words, against hand-made links.
+    """Compare attention, read as links between words, with hand-made links.
 
     The best head, for either step, is the one with the lowest error on the first half of the pairs; figures are of the
     second half.

@@ -1,8 +1,6 @@
-"""Sanity gates: what must be true before a verdict on models means anything.
+"""Gates on a model itself: is the future hidden from it, and does padding, batching or stepwise reading change it?
 
-A gate measures one number and holds it against a limit. Those of this page ask a model itself: is the future hidden
-from it, and does it say the same of a sentence whatever stands around it? Gates on what a model wrote are in
-:mod:`selfattn.evaluation.gates.output_gates`, those on the data in :mod:`selfattn.evaluation.gates.output_gates`.
+A gate measures a number and compares it with a limit. Gates on outputs and data: `output_gates`.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _EXTRA = 3  # columns of padding that are added
 
 
 def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
-    """Ask a model all questions of this page.
+    """Run all gates of this file on a model.
 
     Args:
         model: on any device, in any mode; left as it was.
@@ -46,9 +44,9 @@ def model_gates(model: Seq2Seq, batch: Batch) -> list[Gate]:
 
 
 def causal(model: Seq2Seq, batch: Batch) -> Gate:
-    """Change the later target tokens: the logits before them must stay the same, bit for bit.
+    """Check that changing later target tokens leaves the logits before them the same, bit for bit.
 
-    Asked in evaluation mode and, with the same dropout for both, in training mode, where a leak teaches copying.
+    Checked in evaluation mode and, with the same dropout for both, in training mode, where a leak teaches copying.
 
     Args:
         model: see :func:`model_gates`.
@@ -79,7 +77,7 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
 
 
 def padding(model: Seq2Seq, batch: Batch) -> Gate:
-    """Widen the padding of the sources and write other tokens into it: nothing may change.
+    """Check that wider padding of the sources, and other tokens in it, change nothing.
 
     Args:
         model: see :func:`model_gates`.
@@ -100,7 +98,7 @@ def padding(model: Seq2Seq, batch: Batch) -> Gate:
 
 
 def batch_rows(model: Seq2Seq, batch: Batch) -> Gate:
-    """Read each row alone and all rows in reverse order: no row may feel its neighbours.
+    """Check that each row alone, and all rows in reverse order, give the same logits.
 
     Args:
         model: see :func:`model_gates`.
@@ -117,7 +115,7 @@ def batch_rows(model: Seq2Seq, batch: Batch) -> Gate:
 
 
 def forward_is_step(model: Seq2Seq, batch: Batch) -> Gate:
-    """Read the target token by token: what is trained (``forward``) must be what is used (``step``).
+    """Check that ``step``, which decoding uses, gives the logits of ``forward``, which is trained.
 
     Args:
         model: see :func:`model_gates`.

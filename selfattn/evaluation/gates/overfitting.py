@@ -1,7 +1,7 @@
-"""The gate that asks whether a model can learn at all: a fresh one has to know 64 examples by heart in no time.
+"""The gate that checks whether a model can learn at all: a fresh one has to memorise 64 examples.
 
-What cannot do that has a fault (a gradient that does not arrive, a learning rate that no step survives, a target
-that is shifted), and comparing it with a sound model says nothing about architectures.
+A model that cannot has a fault (missing gradients, an unstable learning rate, shifted targets), and comparing it with a
+sound model says nothing about architectures.
 """
 
 from __future__ import annotations
