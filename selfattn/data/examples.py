@@ -1,4 +1,4 @@
-"""Pairs as token ids: each side with the end of text (eos) behind it, its subwords cut the best way or sampled."""
+"""Pairs as token ids, each side followed by eos; subwords are the best segmentation or sampled."""
 
 from __future__ import annotations
 

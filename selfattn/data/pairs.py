@@ -1,4 +1,4 @@
-"""A pair of texts: what goes in, what should come out, and (where known) which part comes from which."""
+"""A pair of texts with its gold alignment, and pairs made on demand."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def indices(count: int, start: int = 0) -> range:
 
 
 class DrawnPairs(Sequence[Pair]):
-    """Pairs that are found by their index, and made anew whenever one is asked for.
+    """A sequence of pairs that are made from their index on each access.
 
     Args:
         make: gives the pair of an index.

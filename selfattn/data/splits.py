@@ -1,4 +1,4 @@
-"""Splits: pairs in three parts, how a finite store is divided, and whether a test pair was trained on."""
+"""Splits: pairs in three parts, generated or from a finite list, and whether a test pair is in the training data."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _Item = TypeVar("_Item")
 
 
 class Splits(ABC):
-    """Pairs in three parts that share nothing that they need not.
+    """Pairs in three parts: training, validation, test.
 
     Args:
-        settings: what makes the same data again, as plain JSON values.
-        name: what the data are called where a figure is of their test part.
-        notes: what is to be said of the data once they are used; default nothing.
+        settings: plain JSON values from which the same data can be made.
+        name: of the test part, in reports.
+        notes: lines to show when the data are used; default none.
     """
 
     def __init__(self, settings: Mapping[str, Any], name: str, notes: Sequence[str] = ()) -> None:
@@ -41,43 +41,43 @@ class Splits(ABC):
 
     @abstractmethod
     def sample(self) -> Sequence[Pair]:
-        """Training pairs that show every character; the same for every seed."""
+        """Return training pairs for the vocabulary; the same for every seed."""
 
     @abstractmethod
     def train(self, epoch: int, count: int | None) -> Iterable[Pair]:
-        """Training pairs of an epoch, counted from 0; ``None`` asks for as many as there are."""
+        """Return `count` training pairs of an epoch (from 0); all of them for None."""
 
     @abstractmethod
     def validation(self, count: int) -> list[Pair]:
-        """Pairs to choose the best weights by, at most so many."""
+        """Return validation pairs, at most `count`."""
 
     @abstractmethod
     def test(self, count: int | None) -> list[Pair]:
-        """Pairs that nothing was chosen by, at most so many; the same for every seed."""
+        """Return test pairs, at most `count` (None: all); the same for every seed."""
 
     def fresh_test(self, count: int | None, draw: int) -> list[Pair]:
-        """Another draw of the test part, for what is to confirm what the first one has suggested.
+        """Return another draw of the test part, to confirm a result of the first.
 
         Args:
             count: as of `test`.
             draw: its number, at least 1.
 
         Raises:
-            SettingError: the part is finite, and always the same.
+            SettingError: the test part is finite.
         """
         raise SettingError(f"`test_draw`: {self.name} has one test part, of which no other can be drawn; leave it out")
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
-        """Further unseen pairs by name, such as years that training never shows; default none."""
+        """Return further unseen pairs by name, such as dates of unseen years; default none."""
         return {}
 
     def known(self) -> Sequence[Pair] | None:
-        """Everything that is not test; None where training and test cannot share a pair."""
+        """Return all pairs outside the test part; None where training and test cannot share a pair."""
         return None
 
 
 class EndlessSplits(Splits):
-    """Pairs without end: every epoch is new, and validation and test are the same for every seed.
+    """Endless pairs: every epoch is new; validation and test are the same for every seed.
 
     Args:
         settings: see `Splits`.
@@ -86,7 +86,7 @@ class EndlessSplits(Splits):
     """
 
     endless: str
-    """What an error says of them, such as ``"the pairs are endless"``."""
+    """Start of error messages, such as ``"the pairs are endless"``."""
 
     def __init__(self, settings: Mapping[str, Any], name: str, seed: int) -> None:
         super().__init__(settings, name)
@@ -94,22 +94,22 @@ class EndlessSplits(Splits):
 
     @abstractmethod
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
-        """So many pairs of a part; those for validation and test differ from each other."""
+        """Return `count` pairs of a part; pairs for validation and test are distinct."""
 
     def train(self, epoch: int, count: int | None) -> Sequence[Pair]:
-        """Pairs that no epoch before had by design; `count` must be given."""
+        """Return new pairs for an epoch; `count` is required."""
         return self.draw("train", self.seed, epoch, self._given(count, "items_per_epoch"))
 
     def validation(self, count: int) -> list[Pair]:
-        """The first pairs of the part ``valid``."""
+        """Return the first validation pairs."""
         return list(self.draw("valid", 0, 0, count))
 
     def test(self, count: int | None) -> list[Pair]:
-        """The first pairs of the part ``test``; `count` must be given."""
+        """Return the first test pairs; `count` is required."""
         return list(self.draw("test", 0, 0, self._given(count, "test_items")))
 
     def fresh_test(self, count: int | None, draw: int) -> list[Pair]:
-        """Pairs of the part ``test`` that another seed draws; draws may share a few."""
+        """Return test pairs of another seed; draws may share a few pairs."""
         return list(self.draw("test", draw, 0, self._given(count, "test_items")))
 
     def _given(self, count: int | None, setting: str) -> int:
@@ -119,10 +119,10 @@ class EndlessSplits(Splits):
 
 
 class GeneratedSplits(EndlessSplits):
-    """Pairs that a function draws, without end: the parts share no source, and every epoch is new.
+    """Endless pairs from a function. The parts share no source, and every epoch is new.
 
     Args:
-        make: makes one pair by chance.
+        make: draws a pair.
         seed: of the training pairs; validation and test are the same for every seed.
         settings: what makes the same data again.
     """
@@ -138,7 +138,7 @@ class GeneratedSplits(EndlessSplits):
         return self.draw("train", 0, 0, _SAMPLE)
 
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:
-        """Make pairs until so many are of the part, or nothing new has come for long."""
+        """Draw pairs until the part is full or no new pair has come for long."""
         chance = random.Random(seed_for(seed, f"data/{part}/{epoch}"))
         pairs: list[Pair] = []
         seen: set[str] = set()
@@ -212,12 +212,12 @@ class FiniteSplits(Splits):
 def hold_out(
     items: Sequence[_Item], key: Callable[[_Item], Hashable], most: int | None = None
 ) -> tuple[list[_Item], list[_Item]]:
-    """Shuffle, and hold a tenth of the distinct keys out; what has the same key stays together.
+    """Shuffle items and hold out a tenth of the distinct keys. Items with equal keys stay together.
 
     Args:
-        items: to be split; the order that comes out is that of a fixed seed.
-        key: what must not be in both parts.
-        most: keys held out at most; default no bound.
+        items: shuffled with a fixed seed.
+        key: returns what must not be in both parts.
+        most: largest number of held-out keys; default no limit.
 
     Returns:
         The rest, and what is held out.
@@ -300,7 +300,7 @@ def split_pairs(
 
 
 def seen(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False) -> list[bool]:
-    """Say for each test pair whether the training pairs have it too (source and target): recall, not skill.
+    """Return for each test pair whether the training pairs contain it (source and target).
 
     Args:
         test: pairs to look up.

@@ -53,7 +53,7 @@ class DateOptions:
         self.withheld()
 
     def withheld(self) -> tuple[int, ...]:
-        """The years that are left out, each once.
+        """Return the withheld years in order.
 
         Example:
             >>> DateOptions(withhold_years=("2050-2052", "1943")).withheld()
@@ -78,7 +78,7 @@ class Dates(Task):
 
     @classmethod
     def problem(cls, output: str, data: Mapping[str, Any]) -> str | None:
-        """Say that an output is no day of the calendar; of pairs from a file nobody knows the form.
+        """Say whether an output is no calendar day; None for pairs from files, whose form is unknown.
 
         Example:
             >>> [Dates.problem(text, {"kind": "embedded"}) for text in ("2031-02-14", "2031-2-214")]
@@ -109,7 +109,7 @@ class Dates(Task):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Make the task again; a file that has changed is no longer divided as it was."""
+        """Return the task of a run, with the checksums of its files."""
         match settings:
             case {"kind": "embedded", "locales": list(locales)}:
                 withheld = settings.get("withheld_years", ())
@@ -124,7 +124,7 @@ class Dates(Task):
     _digests: tuple[Any, ...] = ()
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
-        """Open the files, or where there are none the embedded source."""
+        """Read the files, or return the generated dates."""
         from selfattn.data.dates.splits import EmbeddedDates, file_dates
         from selfattn.data.readers.pair_files import chosen_columns
 
@@ -133,22 +133,22 @@ class Dates(Task):
         return file_dates(self.options.data, chosen_columns(self.options.columns), seed, validation_items)
 
     def recipe(self, quick: bool) -> TrainingConfig:
-        """An epoch of a file is all of it."""
+        """Return the recipe. An epoch of a file is the full training part."""
         if quick:
             return replace(RECIPE, epochs=3, items_per_epoch=16_000, validation_items=200)
         return replace(RECIPE, epochs=10, items_per_epoch=None) if self.options.data else RECIPE
 
     def usual_comparison(self) -> dict[str, Any]:
-        """Over budgets without files: a file may be of any length."""
+        """Return the default models and budgets; files have one budget."""
         return super().usual_comparison() | ({"budgets": (1.0,)} if self.options.data else {})
 
     def test_items(self, quick: bool) -> int | None:
-        """So many dates; of a file the whole test part."""
+        """Return 1,000 or 5,000 dates; None (the full test part) for files."""
         return None if self.options.data else 1000 if quick else 5000
 
     @classmethod
     def subject(cls) -> Subject:
-        """The Transformer against the RNN with attention."""
+        """Return the question: Transformer or RNN with attention?"""
         from importlib import resources
 
         from selfattn.results.record import Subject
@@ -159,22 +159,22 @@ class Dates(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Exact match decides; beside it the character error rate."""
+        """Names of the metrics. Exact match decides."""
         return "exact_match", "character_error_rate"
 
     def repeats(self, pair: Pair) -> Hashable:
-        """Dates of one day repeat one another."""
+        """Return the target: two texts of one day are no independent evidence."""
         return pair.target
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
-        """English dates, the book's or the embedded ones; with other locales, or without some years, it is another."""
+        """Return the baselines, which hold for English dates with all years."""
         if settings.get("withheld_years"):
             return {}
         is_english = settings.get("locales") == list(LOCALES) or settings.get("split") == "book"
         return baselines.DATES if is_english else {}
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
-        """Choose the pairs to test a run on; of its own file, and of the book's, the test part."""
+        """Return the pairs to test a run on; for its training file and the book's file, the test part."""
         from selfattn.data.readers.lines import file_sha256
         from selfattn.data.readers.pair_files import is_book_file
         from selfattn.data.splits import book_split

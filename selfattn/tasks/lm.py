@@ -44,7 +44,7 @@ class TextOptions:
 
 
 class LanguageModel(Task):
-    """Foretell the characters of a text."""
+    """Predict the next character of a text."""
 
     name = "lm"
     Options = TextOptions
@@ -59,19 +59,19 @@ class LanguageModel(Task):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Name the text again."""
+        """Return the task of a run."""
         match settings:
             case {"path": str(path), "context": int(context)}:
                 return cls(data=Path(path), context=context)
         raise UserError(f"{where}: data: not the settings of a language model; restore the file or train again")
 
     def recipe(self, quick: bool) -> TrainingConfig:
-        """Batches of so many tokens."""
+        """Return a recipe with batches by tokens."""
         recipe = TrainingConfig(epochs=10, batch_size=64, max_tokens=16_384, lr=4e-3, schedule="cosine")
         return replace(recipe, epochs=2, items_per_epoch=2_000, validation_items=200) if quick else recipe
 
     def check_model(self, config: ModelConfig, name: str) -> None:
-        """Only a decoder can be a language model, and only one that reads in one direction."""
+        """Raise unless the model is a causal decoder."""
         try:
             config.check_language_model()
         except UserError as error:
@@ -80,7 +80,7 @@ class LanguageModel(Task):
     def training_set(
         self, training: TrainingConfig, splits: Splits | None = None, *, first: int | None = None, keep: bool = False
     ) -> TrainingSet:
-        """Cut the lines into windows; the best weights are those of the lowest perplexity."""
+        """Cut the lines into windows. The lowest perplexity chooses the best weights."""
         from selfattn.data.readers.lines import file_sha256
         from selfattn.data.shuffling import repeated
         from selfattn.decoding.language_model import text_examples
@@ -122,7 +122,7 @@ class LanguageModel(Task):
         )
 
     def _lines(self, most: int) -> tuple[list[str], list[str], int]:
-        """The lines to train on, those to choose the best weights by, and how many were empty."""
+        """Return lines for training, lines for validation, and the number of empty lines."""
         from selfattn.data.readers.lines import read_texts
         from selfattn.data.splits import hold_out
 
@@ -139,7 +139,7 @@ class LanguageModel(Task):
     def evaluate(
         self, run: Run, data: Sequence[Path], options: DecodingOptions, columns: tuple[str, str] | None
     ) -> dict[str, Any]:
-        """Measure how well a run foretells a text.
+        """Measure the perplexity of a run on a text.
 
         Args:
             run: a language model.

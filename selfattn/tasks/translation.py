@@ -1,4 +1,4 @@
-"""The translation task: phrases of CLDR, files, or a dataset of the Hub; ``data`` and ``compare`` have its options."""
+"""The translation task: generated phrases of CLDR, files, or a dataset of the Hub."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ class TranslationOptions:
 
     @property
     def is_cldr(self) -> bool:
-        """Whether the embedded phrases are meant."""
+        """Whether the data are the generated phrases."""
         return not self.data and self.hub is None
 
     @property
     def kind(self) -> TokenizerKind:
-        """What tokens texts are cut into."""
+        """The kind of tokens."""
         return self.tokenizer or ("characters" if self.is_cldr else "bpe")
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ class Translation(Task):
     """
     models = ()
     match = "parameters"
-    budgets = (0.4, 1.0)  # of phrases; between the two the means change places
+    budgets = (0.4, 1.0)  # of the phrases; the better model differs between the two
     has_words = True
     options: TranslationOptions
     test_options: TranslationTests
@@ -204,7 +204,7 @@ class Translation(Task):
         self.language = options.target
         self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
         self.validated = 1 if options.is_cldr else 2  # exact match, and of sentences BLEU
-        # Greedily for phrases, by a beam for sentences, if nothing else is asked for.
+        # Default: greedy for phrases, a beam for sentences.
         beam = tests.beam if tests.beam is not None else 1 if options.is_cldr else 5
         usual = 0.0 if options.is_cldr or beam == 1 else 1.0
         penalty = usual if tests.length_penalty is None else tests.length_penalty
@@ -212,14 +212,14 @@ class Translation(Task):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Keep the settings of the run's corpus, which is read when it is tested on."""
+        """Return the task of a run. Its corpus is read when the run is tested."""
         source, target = (str(settings.get(f"{side}_language", "")) for side in ("source", "target"))
         task = cls(source=source, target=target)
         task._settings = settings
         return task
 
     def splits(self, seed: int, validation_items: int = 1000) -> Splits:
-        """Open the phrases, or read the corpus."""
+        """Return the phrases, or read the corpus."""
         options = self.options
         if options.is_cldr:
             from selfattn.data.phrases.source import EmbeddedPhrases
@@ -254,7 +254,7 @@ class Translation(Task):
         return CorpusPairs(parts, languages, seed)
 
     def tokenizer(self, splits: Splits) -> Tokenizer:
-        """Make the vocabulary of the training texts: characters, or subwords."""
+        """Make the vocabulary from the training texts: characters or subwords."""
         if self.options.kind == "characters":
             return super().tokenizer(splits)
         from selfattn.tokenizers.load import SeparateTokenizer
@@ -273,31 +273,31 @@ class Translation(Task):
         return subwords(text for pair in sample for text in (pair.source, pair.target))
 
     def sampling(self) -> float:
-        """Return the share of other segmentations than the best."""
+        """Return the strength of subword sampling."""
         return self.options.sampling
 
     def recipe(self, quick: bool) -> TrainingConfig:
-        """One recipe for phrases, another for sentences."""
+        """Return the recipe for phrases or for sentences."""
         recipe = RECIPE if self.options.is_cldr else SENTENCES
         return replace(recipe, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else recipe
 
     def size(self, config: ModelConfig) -> ModelConfig:
-        """Leave the presets as they are for phrases; make them larger for sentences."""
+        """Return the preset unchanged for phrases, enlarged for sentences."""
         return config if self.options.is_cldr else size_for_sentences(config)
 
     def usual_comparison(self) -> dict[str, Any]:
-        """An RNN with attention of the size that the data ask for, and the Transformer; of phrases over budgets."""
+        """Return the default models and budgets, for phrases or for sentences."""
         if self.options.is_cldr:
             return super().usual_comparison() | {"models": ("rnn-attention", "transformer")}
         return super().usual_comparison() | {"models": ("luong-bidirectional", "transformer"), "budgets": (1.0,)}
 
     def test_items(self, quick: bool) -> int | None:
-        """So many phrases; of a corpus the whole test part."""
+        """Return the default number of phrases; None (the full test part) for a corpus."""
         return super().test_items(quick) if self.options.is_cldr else None
 
     @classmethod
     def subject(cls) -> Subject:
-        """The Transformer against the RNN with attention."""
+        """Return the question: Transformer or RNN with attention?"""
         from importlib import resources
 
         from selfattn.results.record import Subject
@@ -309,7 +309,7 @@ class Translation(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Exact match of phrases decides, BLEU of sentences."""
+        """Names of the metrics. Exact match decides for phrases, BLEU for sentences."""
         from selfattn.evaluation.metrics.exact import EXACT_MATCH
         from selfattn.evaluation.metrics.translation import translation_metrics
 
@@ -318,7 +318,7 @@ class Translation(Task):
 
     @property
     def gold(self) -> Sequence[GoldPair]:
-        """The sentences with links that were given."""
+        """The sentences with word alignments from the option `gold`."""
         if self.test_options.gold is None:
             return ()
         from selfattn.evaluation.alignment.links import read_gold
@@ -326,12 +326,12 @@ class Translation(Task):
         return read_gold(self.test_options.gold, sentences=self.test_options.sentences, base=self.test_options.base)
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
-        """What others reached on the same test pairs, where they are known."""
+        """Return the published baselines on these test pairs."""
         test = settings.get("parts", {}).get("test", {})
         return baselines.TRANSLATION.get(test.get("sha256", ""), {})
 
     def held_out(self, data: Sequence[Path] = (), columns: tuple[str, str] | None = None) -> HeldOut:
-        """Choose the pairs to test a run on; of the file that it was trained on, the part that was held out."""
+        """Return the pairs to test a run on; for the file that it was trained on, the held-out part."""
         from selfattn.data.corpus.corpus import is_held_out_of, read_again
 
         if self._settings.get("kind") == "cldr" or (data and not is_held_out_of(self._settings, data)):
@@ -341,12 +341,11 @@ class Translation(Task):
 
 
 def size_for_sentences(config: ModelConfig) -> ModelConfig:
-    """Give a named model the size that sentences ask for, by the same rule for all.
+    """Return a preset in the size for sentences; one rule for all models.
 
-    Blocks and embeddings get width 128 (the
-    Transformer-Tiny of Wu et al. 2021), dropout is 0.3, and one table embeds both languages and is the output's where a
-    model allows that: all but RNNs whose output reads state and context side by side. RNN states are three times as
-    wide where it does; where it does not, the output layer has the numbers instead.
+    Blocks and embeddings get width 128 (the Transformer-Tiny of Wu et al. 2021) and dropout 0.3. Embeddings and output
+    share one table, except in RNNs whose output reads state and context side by side. RNN states are three times as
+    wide with the shared table.
 
     Args:
         config: of the preset.

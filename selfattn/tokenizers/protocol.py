@@ -1,4 +1,4 @@
-"""What every tokenizer can do, and how its tokens are named where people read them."""
+"""The protocol of tokenizers, and printable names of tokens."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Tokenizer(Protocol):
 
     @property
     def pad_id(self) -> int:
-        """The id that fills a batch up; no text has it."""
+        """Id of padding."""
 
     @property
     def bos_id(self) -> int:
-        """The id that a target begins with when a model reads it."""
+        """Id at the start of every decoder input."""
 
     @property
     def eos_id(self) -> int:
-        """The id that ends a text."""
+        """Id at the end of a text."""
 
     @property
     def unk_id(self) -> int:
-        """The id of everything that the vocabulary has no token for."""
+        """Id of text outside the vocabulary."""
 
     @property
     def source(self) -> Tokenizer:
@@ -90,7 +90,7 @@ class Tokenizer(Protocol):
 
 
 def printable(text: str) -> str:
-    """Write a text so that every character of it is seen: a space as ``␣``, what cannot be seen by its code.
+    """Return a text with every character visible: a space as ``␣``, an invisible character by its code.
 
     Example:
         >>> printable(" a\\u200f")

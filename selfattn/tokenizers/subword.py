@@ -1,4 +1,4 @@
-"""Subwords as tokens: frequent words whole, rare ones in pieces; trained and cut by sentencepiece."""
+"""Subword tokens: frequent words as one piece, rare words in several. Trained and segmented by sentencepiece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training of subword models: what sentencepiece is asked for, and its complaints in words of the user."""
+"""Training of subword models with sentencepiece, and its error messages in plain words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_PIECES = 2**24
 
 @dataclass(frozen=True)
 class SubwordSettings(Plain):
-    """What a subword vocabulary was asked to be.
+    """Settings of a subword vocabulary.
 
     Args:
         kind: ``"unigram"`` (Kudo 2018, https://aclanthology.org/P18-1007) or ``"bpe"`` (Sennrich et al. 2016,
@@ -112,7 +112,7 @@ def train_model(
 
 
 def _drawn(texts: Iterable[str], count: int, seed: int) -> list[str]:
-    """Draw so many of the texts, each with the same probability (reservoir sampling), without keeping the others."""
+    """Draw texts uniformly by reservoir sampling; only the drawn texts are kept."""
     chance = random.Random(seed)
     kept: list[str] = []
     for number, text in enumerate(texts):
@@ -124,7 +124,7 @@ def _drawn(texts: Iterable[str], count: int, seed: int) -> list[str]:
 
 
 def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:
-    """Say what sentencepiece means; a complaint that is not known here stays as it is."""
+    """Translate an error of sentencepiece; an unknown error is returned unchanged."""
     if match := re.search(r"Vocabulary size too high .* <= (\d+)", str(error)):
         return UserError(f"subwords: the texts do not give {settings.vocab_size} pieces; ask for a vocabulary of at "
                          f"most {match[1]}, or give more text")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Lines and texts of a file, plain or gzipped; as lines they come one by one, for a file may be larger than memory."""
+"""Lines and texts of a file, plain or gzipped. Lines are read one by one, so a file may be larger than memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
 
 
 def count_lines(path: Path) -> int:
-    r"""Count the lines of a file as `lines_of` tells them apart.
+    r"""Return the number of lines that `lines_of` reads.
 
     Raises:
         UserError: as `lines_of`.
@@ -150,7 +150,7 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def _named_errors(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with a file into one line."""
+    """Turn errors of reading a file into a `UserError`."""
     try:
         str(path).encode()
         check_ends(path, "what comes out of a pipe has to be written into one first")

@@ -1,4 +1,4 @@
-"""Pairs from files in which every line counts: nothing is cleaned away, what is broken is refused."""
+"""Pairs from files without cleaning: a broken line is an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ADVICE = "mend the line, or take it out"
 
 
 def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None = None) -> list[Pair]:
-    """Read pairs of texts as they are: nothing is cleaned away, and what is broken is refused.
+    """Read pairs of texts without cleaning. A broken line is an error.
 
     Args:
         paths: two parallel files, source and target, or one file of pairs: TSV, CSV, JSON lines or the book's, plain or
@@ -57,7 +57,7 @@ def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None =
 
 
 def _problem(row: RawPair) -> str:
-    """What is wrong with the texts of a row, and what to do; nothing where they are a pair."""
+    """Return what is wrong with a row and what to do; empty for a good pair."""
     for side, text in (("source", row.source), ("target", row.target)):
         try:
             text.encode()
@@ -69,7 +69,7 @@ def _problem(row: RawPair) -> str:
 
 
 def is_book_file(*paths: str | os.PathLike[str]) -> bool:
-    """Say whether `read_pairs` takes what it is given for the book's file, so that the book's own split applies.
+    """Return whether the files are the book's file, which has its own split.
 
     Raises:
         UserError: the file is missing, a directory, empty or damaged.
@@ -86,7 +86,7 @@ def is_book_file(*paths: str | os.PathLike[str]) -> bool:
 
 
 def chosen_columns(names: Sequence[str]) -> tuple[str, str] | None:
-    """Check the names of two columns.
+    """Return the names of two columns, checked.
 
     Args:
         names: of the source's and of the target's column; none where nothing was given.

@@ -31,11 +31,11 @@ _HEAD = 100  # lines that decide how many columns a TSV file has
 
 @dataclass(frozen=True, slots=True)
 class RawPair:
-    """A pair as it was found.
+    """A pair as read from a file.
 
     Attributes:
         line: its line or row, from 1.
-        source: the text of the source, as yet unclean.
+        source: the text of the source, not cleaned.
         target: the text of the target.
     """
 
@@ -46,7 +46,7 @@ class RawPair:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """What could not be read as a pair.
+    """A record that is no pair.
 
     Attributes:
         line: its first line or row, from 1.
@@ -111,7 +111,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
 
 
 def format_of(path: Path) -> FileFormat | None:
-    """Tell the format of a file of pairs.
+    """Return the format of a file of pairs.
 
     It follows the file's name (``.tsv``, ``.csv``, ``.jsonl``, ``.ndjson``; ``.gz`` may stand behind it), or else its
     first line: ``{`` begins JSON lines, a tab stands in TSV, an ``_`` in the book's file.
@@ -142,7 +142,7 @@ def format_of(path: Path) -> FileFormat | None:
 
 
 def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> RawPair | BadRecord:
-    """Take the two texts out of a record: flat columns, or the keys of a nested ``translation``. None is empty.
+    """Return the two texts of a record, from flat columns or a nested ``translation``. None becomes empty.
 
     Example:
         >>> pair_of(1, {"translation": {"en": "Go.", "ko": "가."}}, ("en", "ko"))
@@ -158,7 +158,7 @@ def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> R
 
 
 def has_columns(record: Mapping[str, Any], columns: tuple[str, str]) -> bool:
-    """Say whether both columns are there, both flat or both in a nested ``translation``.
+    """Return whether a record has both columns, both flat or both in a nested ``translation``.
 
     Example:
         >>> has_columns({"en": "Go.", "translation": {"ko": "가."}}, ("en", "ko"))
@@ -168,7 +168,7 @@ def has_columns(record: Mapping[str, Any], columns: tuple[str, str]) -> bool:
 
 
 def columns_of(record: Mapping[str, Any]) -> list[str]:
-    """Name the columns that can be chosen, the keys of a nested ``translation`` among them.
+    """Return the names of the columns, including the keys of a nested ``translation``.
 
     Example:
         >>> columns_of({"id": 1, "translation": {"en": "Go.", "ko": "가."}})
@@ -281,7 +281,7 @@ def _book(path: Path) -> Iterator[RawPair | BadRecord]:
 
 
 def missing_columns(where: str, columns: tuple[str, str], there: list[str]) -> str:
-    """Say which columns were wanted and which are there, as the message of an error.
+    """Return the error message for missing columns.
 
     Example:
         >>> missing_columns("x.csv", ("source", "target"), ["en", "ko"])
