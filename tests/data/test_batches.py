@@ -51,13 +51,6 @@ def test_a_batch_by_hand() -> None:
     assert {t.dtype for t in (batch.source_mask, batch.target_mask)} == {torch.bool}
 
 
-def test_moving_a_batch_moves_every_tensor() -> None:
-    moved = collate(lengths((3, 2), (1, 5)), PAD, BOS, [4, 2]).to("meta")
-    tensors = [moved.source, moved.source_mask, moved.target_in, moved.target_out, moved.target_mask]
-    assert {str(tensor.device) for tensor in tensors} == {"meta"}
-    assert moved.indices == [4, 2]
-
-
 def test_collate_refuses_what_makes_no_batch() -> None:
     with pytest.raises(ValueError, match="got 0 and 0"):
         collate([], PAD, BOS, [])
@@ -81,11 +74,6 @@ def test_the_token_bound_counts_padding_on_both_sides() -> None:
     assert [batch.indices for batch in deal(examples, None, max_tokens=17)] == [[0, 1], [2, 3], [4]]
     assert [batch.indices for batch in deal(examples, None, max_tokens=18)] == [[0, 1, 2], [3, 4]]
     assert [batch.indices for batch in deal(examples, None, max_tokens=18, batch_size=2)] == [[0, 1], [2, 3], [4]]
-
-
-def test_a_longer_example_makes_a_batch_by_itself() -> None:
-    examples = lengths((2, 2), (50, 50), (2, 2))
-    assert [batch.indices for batch in deal(examples, None, max_tokens=8)] == [[0], [1], [2]]
 
 
 def test_like_lengths_are_together_and_the_batches_are_shuffled() -> None:

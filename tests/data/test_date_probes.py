@@ -59,10 +59,10 @@ def test_some_year_of_two_digits_must_be_left() -> None:
 
 @PROBES
 def test_pairs_are_the_same_for_ever_and_many(probe: Probe) -> None:
-    pairs = probe(LOCALES, 201)
+    pairs = probe(LOCALES, 101)
     assert probe(LOCALES, 7) == pairs[:7]
     assert probe("ko_KR", 0) == []
-    assert len({pair.source for pair in pairs}) > 190
+    assert len({pair.source for pair in pairs}) > 90
     assert {pair.tag[:5] for pair in pairs} == set(LOCALES)
 
 

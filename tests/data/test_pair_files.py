@@ -75,31 +75,6 @@ def test_bad_content_is_one_line_with_file_and_line(tmp_path: Path, name: str, c
     assert "\n" not in str(error.value)
 
 
-def test_missing_files_and_directories(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no\.txt: no such file"):
-        read_pairs(tmp_path / "no.txt")
-    with pytest.raises(UserError, match="is a directory; name the file in it"):
-        read_pairs(tmp_path)
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match=r"cannot be read \(Not a directory\)"):
-        read_pairs(tmp_path / "file" / "below")
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        gzip.compress(BOOK, mtime=0)[:-4],
-        gzip.compress(BOOK, mtime=0)[:20] + b"\0" * 20,
-        gzip.compress(BOOK, mtime=0) + b"x",
-    ],
-)
-def test_damaged_gzip_files(tmp_path: Path, damaged: bytes) -> None:
-    path = tmp_path / "date.txt.gz"
-    path.write_bytes(damaged)
-    with pytest.raises(UserError, match=r"date\.txt\.gz: not a whole gzip file"):
-        read_pairs(path)
-
-
 def test_the_split_is_a_tenth_and_loses_nothing() -> None:
     pairs = [Pair(str(number), "x") for number in range(37)]
     train, test = book_split(pairs)

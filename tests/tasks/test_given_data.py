@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from selfattn.cli.tokenizer import inspect, train
 from selfattn.data.corpus.components import loose
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -201,34 +200,6 @@ def test_the_report_on_the_data_comes_when_the_training_begins(cli: Cli, corpus:
     assert said[-1].endswith(f"selfattn predict {tmp_path / 'run'}")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"vocab_size": 90_000}, "ask for a vocabulary of at most"),
-        (
-            {"target_exact_match": 0.5},
-            "target_exact_match: the best weights of this training are chosen by bleu; leave it out",
-        ),
-    ],
-)
-def test_an_error_after_cleaning_is_said_alone_and_leaves_nothing(
-    cli: Cli, corpus: Path, tmp_path: Path, changes: dict[str, object], message: str
-) -> None:
-    out = tmp_path / "run"
-    done = cli("train", "translation", "--data", corpus, "--target", "de", "--out", out, *SMALL, *flags(**changes))
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert message in done.err
-    assert not out.exists()
-
-
-def test_another_split_is_named_before_the_parts_that_follow_from_it(cli: Cli, corpus: Path, tmp_path: Path) -> None:
-    given = ["train", "translation", "--data", corpus, "--target", "de", "--out", tmp_path / "run", *SMALL, *flags()]
-    assert cli(*given).code == 0
-    done = cli(*given, "--resume", "--split-seed", 1)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "begun with data.split_seed = nothing, now asked for 1" in done.err
-
-
 def test_dates_are_read_in_the_same_way(cli: Cli, train: Train, tmp_path: Path) -> None:
     pairs = [(f"day {number}", f"{number:03}") for number in range(150)]
     ways = every_way(tmp_path, pairs)
@@ -245,22 +216,6 @@ def test_dates_are_read_in_the_same_way(cli: Cli, train: Train, tmp_path: Path) 
     changed = cli("evaluate", run.path)
     assert (changed.code, changed.err.count("\n")) == (2, 1)
     assert "a.de.gz: has changed since this run was trained" in changed.err
-
-
-def test_tokenizers_are_made_of_the_same_files(tmp_path: Path) -> None:
-    ways = every_way(tmp_path, sentences(9))
-    cards = []
-    for name, given in ways.items():
-        if name in ("parallel", "book.txt"):
-            continue
-        columns = ("en", "de") if "--columns" in given else ()
-        files = tuple(path for path in given if isinstance(path, Path))
-        out = tmp_path / f"of-{name}"
-        cards.append(train(*files, out=out, columns=columns, separate=True))
-        assert inspect(out, data=files, columns=columns) == cards[-1]
-    files = tmp_path / "a.en", tmp_path / "a.de.gz"
-    assert inspect(out, data=files) == cards[0]
-    assert all(found == cards[0] for found in cards)
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [

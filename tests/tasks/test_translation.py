@@ -163,18 +163,6 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     assert "10 lines" in bad.err
 
 
-def test_alignment_against_gold_words(cli: Cli, tmp_path: Path, files: Path) -> None:
-    out = tmp_path / "run"
-    train(out, **parts(files, "en", "de"), target="de", training=ALL, vocab_size=300)
-    (tmp_path / "sentences").write_text("1 2 3 ||| eins zwei drei\n4 5 ||| vier fünf\n")
-    (tmp_path / "gold").write_text("1-1 2-2 3p3\n1-1 2-2\n")
-    done = cli("align", out, "--gold", tmp_path / "gold", "--sentences", tmp_path / "sentences", "--base", 1)
-    assert done.code == 0
-    assert "AER" in done.out or "error" in done.out
-    neither = cli("align", out)
-    assert (neither.code, neither.err.count("\n")) == (2, 1)
-
-
 def test_a_comparison_on_phrases(tmp_path: Path) -> None:
     record, files = compare(
         "translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"items_per_epoch": 64}
