@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from selfattn.comparison.compare import with_demo, write_comparison
+from selfattn.comparison.compare import outputs_of, with_demo, write_comparison
 from selfattn.comparison.planning.options import Lang
 from selfattn.comparison.planning.plan import PLAN, WHOLE, Plan, Planned, read_plan, run_name
 from selfattn.comparison.record import make_record
@@ -76,7 +76,7 @@ def report(
     # The runs lie elsewhere than beside this report.
     placed = [replace(one, run_dirs=tuple(str(run.path) for run in runs[one.name])) for one in record.models]
     record = with_demo(replace(record, models=tuple(placed)), runs, out, lang)
-    return record, write_report(record, out, lang)
+    return record, write_report(record, out, lang, outputs_of(runs))
 
 
 def _runs(path: Path) -> list[Tested]:

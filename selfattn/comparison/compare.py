@@ -24,6 +24,7 @@ from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
 from selfattn.files import HALF_WRITTEN, LOCK, clear_half_written, in_use, writing
 from selfattn.registry import TASKS
+from selfattn.report.blocks import Outputs
 from selfattn.report.sections.attention import DEMO
 from selfattn.report.verdict.ranking import ranked
 from selfattn.report.write import ReportFiles, write_report
@@ -206,7 +207,14 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
         runs.setdefault(variant, {}).setdefault(name, []).append(Tested(path, name))
     made = replace(make_record(runs, plan), protocol=hold_against_plan(comparison, plan, runs))
     record = with_demo(made, runs[plan.main], out, lang)
-    return record, write_report(record, out, lang)
+    return record, write_report(record, out, lang, outputs_of(runs[plan.main]))
+
+
+def outputs_of(models: Mapping[str, Sequence[Tested]]) -> Outputs:
+    """Return what the runs of every model wrote for every test pair."""
+    pairs = next(iter(models.values()))[0].pairs
+    written = {name: tuple(tuple(a.output for a in run.answers) for run in runs) for name, runs in models.items()}
+    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
 
 
 def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> Record:

@@ -15,7 +15,7 @@ name, with ``@register.section("parameters")`` above it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -32,7 +32,7 @@ class Section(Protocol):
 
     A class attribute `after` names the section that this one follows: limits, budgets, learning, attention, buckets,
     differences, statistics, cost, alignment, gates, fairness, reproduce, or a plugin's. Without it the section stands
-    at the end.
+    at the end. A section whose `blocks` takes a second argument, `outputs`, is handed the outputs of the test there.
     """
 
     @property
@@ -41,6 +41,21 @@ class Section(Protocol):
 
     def blocks(self, record: Record) -> Sequence[Block]:
         """Return what the section shows of a record; nothing leaves it out."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What every model wrote for every test item.
+
+    Attributes:
+        sources: the inputs.
+        targets: their right outputs.
+        by_model: for each model the outputs of its runs, in the order of its seeds.
+    """
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    by_model: Mapping[str, tuple[tuple[str, ...], ...]]
 
 
 # text
@@ -326,6 +341,31 @@ class Charts:
 
 
 @dataclass(frozen=True)
+class HeatMap:
+    """A grid of values between 0 and 1; the darker a cell, the larger its value.
+
+    Attributes:
+        name: an identifier, unlike that of any other table of the report.
+        caption: what is drawn.
+        rows: names of the rows.
+        columns: names of the columns.
+        values: one row of values for each row.
+    """
+
+    name: str
+    caption: TextLike
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+
+    def table(self) -> Table:
+        """Return the values as a table, for where there are no pictures."""
+        columns = (Column("", numeric=False), *map(Column, self.columns))
+        rows = zip(self.rows, self.values, strict=True)
+        return Table(self.name, columns, tuple(Row((row, *(f"{value:.2f}" for value in cells))) for row, cells in rows))
+
+
+@dataclass(frozen=True)
 class AttentionExplorer:
     """Examples with the attention of models, best first: an explorer, or the first example where nothing moves.
 
@@ -336,4 +376,6 @@ class AttentionExplorer:
     models: tuple[str, ...]
 
 
-Block = Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | Charts | AttentionExplorer
+Block = (
+    Paragraph | Heading | Items | Facts | Code | Folded | Verdict | Table | Chart | Charts | HeatMap | AttentionExplorer
+)

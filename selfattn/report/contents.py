@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 
 from selfattn.console import all_visible
 from selfattn.errors import UserError
 from selfattn.registry import SECTIONS
-from selfattn.report.blocks import Block, Verdict
+from selfattn.report.blocks import Block, Outputs, Verdict
 from selfattn.report.sections.first_screen import first_screen
 from selfattn.results.record import Record
 from selfattn.words.messages import TextLike
@@ -58,8 +59,8 @@ class Document:
     has_contents: bool = True
 
 
-def document(record: Record) -> Document:
-    """Return a comparison as a page.
+def document(record: Record, outputs: Outputs | None = None) -> Document:
+    """Return a comparison as a page; without the outputs of the test, sections that need them are left out.
 
     Raises:
         UserError: a section that is not the project's does not make its blocks.
@@ -68,10 +69,12 @@ def document(record: Record) -> Document:
     verdict, *first = first_screen(record)
     assert isinstance(verdict, Verdict)
     names = tuple(model.name for model in record.models)
-    return Document(verdict, tuple(first), contents(record), names, str(record.environment.get("selfattn", "")))
+    return Document(
+        verdict, tuple(first), contents(record, outputs), names, str(record.environment.get("selfattn", ""))
+    )
 
 
-def contents(record: Record) -> tuple[Part, ...]:
+def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]:
     """Every section that shows something of a record.
 
     Raises:
@@ -84,15 +87,17 @@ def contents(record: Record) -> tuple[Part, ...]:
                 known = ", ".join(SECTIONS)
                 raise UserError(f"section {key!r}: `after` {after!r} is no section; choose one of {known}")
             order.insert(order.index(after) + 1 if after in order else len(order), key)
-    return tuple(part for part in (_part(record, key) for key in order) if part.blocks)
+    return tuple(part for part in (_part(record, key, outputs) for key in order) if part.blocks)
 
 
-def _part(record: Record, key: str) -> Part:
+def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
     section = SECTIONS[key]
     is_plugin = not section.__module__.startswith("selfattn.report.")
     try:
         instance = section() if isinstance(section, type) else section
-        return Part(key, instance.title, tuple(instance.blocks(record)), is_plugin)
+        more = (outputs,) if "outputs" in signature(instance.blocks).parameters else ()
+        blocks = () if more == (None,) else tuple(instance.blocks(record, *more))
+        return Part(key, instance.title, blocks, is_plugin)
     except Exception as error:
         if not is_plugin:
             raise

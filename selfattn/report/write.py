@@ -10,8 +10,10 @@ from typing import Any
 
 from selfattn.codec import encode
 from selfattn.files import write_text, writing
-from selfattn.report.render.html import render_html
-from selfattn.report.render.markdown import render_markdown
+from selfattn.report.blocks import Outputs
+from selfattn.report.contents import document
+from selfattn.report.render.html import html_of
+from selfattn.report.render.markdown import markdown_of
 from selfattn.results.record import Record
 from selfattn.words.catalogue import SOURCE
 
@@ -28,13 +30,16 @@ class ReportFiles:
     results: Path
 
 
-def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> ReportFiles:
+def write_report(
+    record: Record, out_dir: str | Path, lang: str = SOURCE, outputs: Outputs | None = None
+) -> ReportFiles:
     """Write `results.json`, `report.md` and `report.html` of a record; older ones are replaced.
 
     Args:
         record: the comparison.
         out_dir: the directory; made when it is not there.
         lang: the language of the Markdown file, and the one that the page opens in.
+        outputs: of the test, for sections that need them; default none, and these sections are left out.
 
     Returns:
         The paths of the three files.
@@ -46,7 +51,8 @@ def write_report(record: Record, out_dir: str | Path, lang: str = SOURCE) -> Rep
     out = Path(out_dir)
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
     write_all({files.results: results_json(record)})  # first: a section that fails loses no results
-    write_all({files.markdown: render_markdown(record, lang), files.html: render_html(record, lang)})
+    page = document(record, outputs)
+    write_all({files.markdown: markdown_of(page, lang), files.html: html_of(page, lang)})
     return files
 
 

@@ -15,6 +15,7 @@ from third_party import isolated_registries
 
 from selfattn.errors import UserError
 from selfattn.registry import load_plugin, register
+from selfattn.report.blocks import HeatMap, Outputs
 from selfattn.report.contents import contents
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
@@ -118,6 +119,22 @@ def test_a_section_after_one_that_is_not_there_is_refused(record: Record) -> Non
 
     with pytest.raises(UserError, match="section 'lost': `after` 'costs' is no section; choose one of"):
         contents(record)
+
+
+def test_a_section_may_ask_for_the_outputs_and_draw_a_heat_map(record: Record, tmp_path: Path) -> None:
+    @register.section("lengths")
+    class Lengths:
+        title = phrase(en="Lengths")
+
+        def blocks(self, record: Record, outputs: Outputs) -> tuple[HeatMap]:
+            values = tuple(tuple(len(text) / 10 for text in runs[0]) for runs in outputs.by_model.values())
+            return (HeatMap("lengths", "Length of outputs", tuple(outputs.by_model), outputs.sources, values),)
+
+    outputs = Outputs(("one", "two"), ("1", "2"), {"transformer": (("12345", "1"),)})
+    files = write_report(record, tmp_path, outputs=outputs)
+    assert "transformer ← one: 0.5000" in files.html.read_text(encoding="utf-8")
+    assert "| transformer | 0.50 | 0.10 |" in files.markdown.read_text(encoding="utf-8")
+    assert "lengths" not in [part.key for part in contents(record)]
 
 
 def test_a_key_is_taken_once() -> None:

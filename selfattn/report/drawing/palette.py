@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, count
 
+from selfattn.registry import PRESETS
+
 INKS = ("#0072b2", "#d55e00", "#009067", "#b8598f", "#a87400", "#2a86bd", "#333a42")  # on white; --m0 to --m6 in CSS
 COLOURS = len(INKS)
 ANSI = ("blue", "red", "green", "magenta", "yellow", "cyan", "white")
@@ -19,7 +21,7 @@ _PATHS = {
     "cross": "M-4.8,-2.7L-2.7,-4.8L0,-2.1L2.7,-4.8L4.8,-2.7L2.1,0L4.8,2.7L2.7,4.8L0,2.1L-2.7,4.8L-4.8,2.7L-2.1,0z",
 }
 SHAPES = tuple(_PATHS)
-_USUAL = ("rnn-plain", "rnn-peeky", "rnn-attention", "transformer")
+_STRIDE = 4  # with it the models that are usually compared differ in colour and in shape
 _GLYPHS = dict(zip(SHAPES, "●■▲◆▼✚✖", strict=True))
 
 
@@ -49,7 +51,7 @@ class Sign:
 class Signs(dict[str, Sign]):
     """A sign for every name; one that was not given gets the next. The first 49 differ.
 
-    The usual models have the same sign on every page.
+    A preset has the same sign on every page.
 
     Example:
         >>> signs = Signs(["mine", "transformer", "rnn-attention"])
@@ -58,17 +60,18 @@ class Signs(dict[str, Sign]):
     """
 
     def __init__(self, names: Iterable[str]) -> None:
+        self.presets = PRESETS.names()
         self.begin(names)
 
     def begin(self, names: Iterable[str]) -> str:
         """Begin anew, with other names; return an empty text, for templates."""
         self.clear()
-        for name in sorted(names, key=lambda name: name not in _USUAL):  # stable: others keep their order
+        for name in sorted(names, key=lambda name: name not in self.presets):  # stable: others keep their order
             self[name]
         return ""
 
     def __missing__(self, name: str) -> Sign:
-        places = chain([_USUAL.index(name)] if name in _USUAL else [], count())
+        places = chain([_STRIDE * self.presets.index(name)] if name in self.presets else [], count())
         signs = (Sign(k % COLOURS, SHAPES[(k + k // COLOURS) % len(SHAPES)]) for k in places)
         taken = set(self.values()) if len(self) < COLOURS * len(SHAPES) else ()
         self[name] = sign = next(sign for sign in signs if sign not in taken)

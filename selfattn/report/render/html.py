@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from selfattn.console import all_visible
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.contents import Document, document
+from selfattn.report.drawing.attention_svg import attention_svg
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import Signs
@@ -74,6 +75,7 @@ def _render(
         "curves_of": curves,
         "margin_of": label_margin,
         "block": maps,
+        "heat": lambda block: Markup(attention_svg(block.values, block.columns, block.rows)),
         "still": [(name, output, Markup(svg)) for name, output, svg in (still_maps(maps) if still else ())],
         "explorer": explorer,
         "css": Markup(asset("report.css")),

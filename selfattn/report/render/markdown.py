@@ -121,6 +121,8 @@ class MarkdownPage:
             case b.Charts():
                 others = message("chart.others") if len(block.charts) > 1 else None
                 return self.all([block.charts[0], b.Paragraph(others)])
+            case b.HeatMap():
+                return self.all([b.Paragraph(block.caption), block.table()])
             case b.AttentionExplorer():
                 return self.say(message("markdown.maps"))
 

@@ -85,6 +85,8 @@ class _Screen:
                 self.table(block)
             case b.Chart():
                 self.all([b.Paragraph(block.caption), chart_table(block)])
+            case b.HeatMap():
+                self.all([b.Paragraph(block.caption), block.table()])
             case b.Charts():
                 self.draw(block.charts[0])
             case _:
