@@ -133,7 +133,7 @@ PRESETS: Registry[Any] = Registry("model", "selfattn.models.families")
 TASKS: Registry[Any] = Registry("task", "selfattn.tasks.builtin")
 METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.builtin")
 SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
-CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.own")
+CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.suite")
 REGISTRIES = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
 
 

@@ -1,4 +1,4 @@
-"""The page of the claims suite: its record as blocks, which the report's renderers draw."""
+"""The page of a run of claims: its record as blocks, which the report's renderers draw."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.claims.claim import WORDS, Claim, Found
+from selfattn.claims.claim import WORDS, Claim, Trials
 from selfattn.claims.record import RECORD, claim_of
-from selfattn.codec import encode
+from selfattn.codec import encode, fingerprint
 from selfattn.console import all_visible
 from selfattn.errors import UserError
 from selfattn.registry import CLAIMS
@@ -39,19 +39,19 @@ from selfattn.report.render.terminal import print_blocks
 from selfattn.report.write import as_json, write_all
 from selfattn.results.claims import ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 from selfattn.words.catalogue import SOURCE, read_words
-from selfattn.words.messages import Message, TextLike
+from selfattn.words.messages import Message, TextLike, message
 
 FINDINGS: tuple[Finding, ...] = ("holds", "conditional", "not shown", "does not hold")
 
 
 def words(key: str, **values: str | int | Message) -> Message:
-    """Say something of the page in every language."""
+    """Return words of the page, in every language."""
     return Message(key, values, {lang: texts[key] for lang, texts in read_words(WORDS, "page").items()})
 
 
 @dataclass(frozen=True)
 class ClaimsFiles:
-    """Where the record of a run of claims and its pages lie."""
+    """Paths of the record of a run of claims and of its pages."""
 
     record: Path
     html: Path
@@ -63,83 +63,67 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> ClaimsFi
 
     Args:
         record: of a run of claims.
-        out: the directory; made where there is none.
-        lang: the language of the Markdown file, and the one that the page opens in.
+        out: directory of the files.
+        lang: language of the Markdown file, and in which the page opens.
 
     Raises:
-        UserError: a file cannot be written, or a claim is not known here.
+        UserError: a file cannot be written, or a claim is unknown.
     """
-    files = ClaimsFiles(out / RECORD, out / "claims.html", out / "claims.md")
-    shown = document_of(record)
-    write_all(
-        {
-            files.record: as_json(encode(record)),
-            files.html: html_of(shown, lang),
-            files.markdown: markdown_of(shown, lang),
-        }
-    )
+    files, page = ClaimsFiles(out / RECORD, out / "claims.html", out / "claims.md"), document_of(record)
+    data = encode(record)
+    text = as_json(data | {"checksum": fingerprint(data)})
+    write_all({files.record: text, files.html: html_of(page, lang), files.markdown: markdown_of(page, lang)})
     return files
 
 
 def print_table(record: ClaimsRecord, console: Console, lang: str = SOURCE) -> None:
-    """Print the first screen: what the verdicts are, and the figure that decides each."""
-    shown = document_of(record)
-    print_blocks([shown.verdict, shown.first[0]], console, lang)
+    """Print the first screen: the verdicts, and the figure that decides each."""
+    page = document_of(record)
+    print_blocks([page.verdict, page.first[0]], console, lang)
 
 
 def document_of(record: ClaimsRecord) -> Document:
     """Return the page of a record.
 
     Raises:
-        UserError: a claim is not known here.
+        UserError: a claim is unknown.
     """
     record = all_visible(record)
-    shown = [_Shown(record, result) for result in record.claims]
+    sections = [_Section(record, result) for result in record.claims]
     columns = tuple(Column(words(f"col.{key}"), numeric=False) for key in ("claim", "verdict", "decides"))
-    table = Table("claims", columns, tuple(one.row() for one in shown))
+    table = Table("claims", columns, tuple(section.row() for section in sections))
     meanings = Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
     meaning = Part("meaning", words("means.head"), (meanings,))
-    parts = (meaning, *(one.part() for one in shown), Part("how", words("how.head"), _how(record)))
+    parts = (meaning, *(section.part() for section in sections), Part("how", words("how.head"), _how(record)))
     version = str(record.environment.get("selfattn", ""))
     return Document(_verdict(record), (table,), parts, version=version, has_contents=False)
 
 
 def _verdict(record: ClaimsRecord) -> Verdict:
-    found = [result.judgement.verdict for result in record.claims if result.judgement]
-    counts = {
-        key: found.count(name)
-        for key, name in zip(("holds", "conditional", "not_shown", "against"), FINDINGS, strict=True)
-    }
-    others = [words("counts", all=len(record.claims), **counts)]
-    if missing := len(record.claims) - len(found):
+    verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
+    keys = zip(("holds", "conditional", "not_shown", "against"), FINDINGS, strict=True)
+    others = [words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})]
+    if missing := len(record.claims) - len(verdicts):
         others.append(words("failed_count", count=missing))
     aside = [words("quick")] if record.quick else []
-    if record.not_run:
-        aside.append(words("not_run", names=", ".join(record.not_run)))
+    departed = record.plan.departures if record.plan else ()
+    aside += [message(f"departure.{part.kind}", what=", ".join(part.what)) for part in departed]
     seeds = max((len(result.seeds) for result in record.claims), default=0)
     badges = [Badge("warn", words("badge.quick"))] if record.quick else [Badge("ok", words("badge.tuned"))]
     badges = [Badge("note", words("badge.seeds", count=seeds)), *badges, Badge("ok", words("badge.holm"))]
-    origin = (record.created.partition("T")[0], str(record.environment.get("cpu") or ""))
-    return Verdict(
-        words("title"),
-        words("lead"),
-        tuple(others),
-        False,
-        tuple(aside),
-        tuple(badges),
-        tuple(filter(None, origin)),
-    )
+    if record.plan:
+        badges.append(Badge("warn" if departed else "ok", message("badge.departed" if departed else "badge.planned")))
+    origin = filter(None, (record.created.partition("T")[0], str(record.environment.get("cpu") or "")))
+    return Verdict(words("title"), words("lead"), tuple(others), False, tuple(aside), tuple(badges), tuple(origin))
 
 
 def _how(record: ClaimsRecord) -> tuple[Block, ...]:
     environment = record.environment
-    versions = ", ".join(
-        f"{name} {environment[name]}" for name in ("selfattn", "python", "torch") if environment.get(name)
-    )
+    names = [name for name in ("selfattn", "python", "torch") if environment.get(name)]
     facts = {
         "machine": str(environment.get("cpu") or ""),
         "cores": str(environment.get("cores") or ""),
-        "versions": versions,
+        "versions": ", ".join(f"{name} {environment[name]}" for name in names),
         "commit": str(environment.get("commit") or "–"),
         "period": f"{record.begun} – {record.created}",
         "seconds": f"{sum(result.seconds for result in record.claims):,.0f}",
@@ -157,23 +141,23 @@ def _key(finding: Finding) -> str:
     return finding.replace(" ", "-")
 
 
-class _Shown:
+class _Section:
     """One claim on the page.
 
     Args:
         record: of the run.
-        result: what was measured for the claim.
+        result: of the claim.
     """
 
     def __init__(self, record: ClaimsRecord, result: ClaimResult) -> None:
         self.record, self.result = record, result
         self.claim: Claim = claim_of(record, result)
-        self.found = Found(result.trials, record.quick)
+        self.trials = Trials(result.trials, record.quick)
         self.number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{self.number}. {{sentence}}"})
 
     def rules(self) -> Iterator[tuple[TextLike, Cell]]:
-        """The rule in the words of now, and in those that the run recorded where they were others."""
+        """The rule in today's words, and in those of the run where they differ."""
         then, now = {lang: said["rule"] for lang, said in self.result.words.items()}, self.claim.say("rule")
         yield words("fact.rule"), now
         if now.say(SOURCE) != then[SOURCE]:
@@ -181,7 +165,7 @@ class _Shown:
 
     @property
     def verdict(self) -> Message:
-        """The verdict in words, behind its sign."""
+        """The verdict in words."""
         judgement = self.result.judgement
         return words(f"verdict.{_key(judgement.verdict) if judgement else 'failed'}")
 
@@ -192,9 +176,11 @@ class _Shown:
         return Row((Linked(self.sentence, self.result.name), self.verdict, decides))
 
     def decides(self, judgement: Judgement) -> Message:
-        """The contrast that decides: one that is opposed, one that is not met, or the least sure."""
+        """The contrast that decides: an opposed one, one that is not met, or the one with the largest p."""
         under = judgement.contrasts[len(judgement.contrasts) - self.conditional(judgement) :]
-        deciding = max(under or judgement.contrasts, key=lambda one: (one.opposed, not one.met, one.p))
+        deciding = max(
+            under or judgement.contrasts, key=lambda contrast: (contrast.opposed, not contrast.met, contrast.p)
+        )
         what, mean, need = self.claim.say(f"contrast.{deciding.name}"), self.mean(deciding), self.need(deciding)
         decides = words("decides", what=what, mean=mean, need=need)
         if not under:
@@ -202,15 +188,15 @@ class _Shown:
         return words("decides.condition", condition=self.claim.say(f"condition.{judgement.condition}"), decides=decides)
 
     def conditional(self, judgement: Judgement) -> int:
-        """How many of the contrasts, the last ones, are those of the condition that is met."""
-        return len(self.claim.conditions(self.found)[judgement.condition]) if judgement.condition else 0
+        """The number of contrasts, the last ones, of the condition that is met."""
+        return len(self.claim.conditions(self.trials)[judgement.condition]) if judgement.condition else 0
 
     def part(self) -> Part:
         """The claim's section."""
-        return Part(self.result.name, self.sentence, tuple(self.blocks()), names=self.found.arms)
+        return Part(self.result.name, self.sentence, tuple(self.blocks()), names=self.trials.arms)
 
     def blocks(self) -> Iterator[Block]:
-        """What the section shows."""
+        """Blocks of the section."""
         result, judgement, say = self.result, self.result.judgement, self.claim.say
         yield Heading(self.verdict, aside=self.decides(judgement) if judgement else "")
         yield Paragraph(say("explanation"))
@@ -222,14 +208,14 @@ class _Shown:
         ]
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
-        if judgement and not self.found.quick and self.claim.says(f"finding.{_key(judgement.verdict)}"):
+        if judgement and not self.trials.quick and self.claim.says(f"finding.{_key(judgement.verdict)}"):
             facts.append((words("fact.finding"), say(f"finding.{_key(judgement.verdict)}")))
         yield Facts(tuple(facts), wide=True)
         if result.failed:
             yield Paragraph(words("failed.head"))
             yield Items(result.failed)
         if judgement:
-            yield from map(self.own, self.pictures())
+            yield from map(self.named, self.pictures())
             yield self.contrasts(judgement)
             yield Paragraph(self.probability(judgement), note=True)
         yield Paragraph(*self.spent(), note=True)
@@ -237,48 +223,52 @@ class _Shown:
         yield Paragraph(words("code"), note=True, code=f"{path} (SHA-256 {result.code[:12]})")
 
     def pictures(self) -> Sequence[Block]:
-        """The claim's plot; what kept it from being drawn, where a stranger's is broken."""
+        """The claim's plot and table.
+
+        Raises:
+            UserError: those of a plugin fail.
+        """
         try:
-            return self.claim.blocks(self.found)
+            return self.claim.blocks(self.trials)
         except Exception as error:
             if CLAIMS.plugin_of(self.result.name) is None:
                 raise
             reason = f"claim {self.result.name!r}: draws nothing ({type(error).__name__}: {error}); mend its file"
             raise UserError(reason) from error
 
-    def own(self, block: Block) -> Block:
-        """A block of the claim under an identifier of its own; lines that are named after an arm get its words."""
+    def named(self, block: Block) -> Block:
+        """A block of the claim under a name that is unique on the page; lines of an arm get its words."""
         if not isinstance(block, Chart | Table):
             return block
         name = f"{self.result.name}-{block.name}"
         if isinstance(block, Table):
             return replace(block, name=name)
         lines = (
-            replace(line, label=line.label or (self.arm(line.name) if line.name in self.found.arms else line.name))
+            replace(line, label=line.label or (self.arm(line.name) if line.name in self.trials.arms else line.name))
             for line in block.lines
         )
         height = block.height or (words("percent") if block.scale.kind == "share" else "")
         return replace(block, name=name, lines=tuple(lines), height=height)
 
     def contrasts(self, judgement: Judgement) -> Table:
-        """Everything that the rule asks for, and what was found."""
+        """Everything that the rule needs, and what was measured."""
         rule = len(judgement.contrasts) - self.conditional(judgement)
         rows = []
-        for place, one in enumerate(judgement.contrasts):
-            what = self.claim.say(f"contrast.{one.name}")
-            mark = words("met.yes" if one.met else "met.opposed" if one.opposed else "met.no")
+        for place, contrast in enumerate(judgement.contrasts):
+            what = self.claim.say(f"contrast.{contrast.name}")
+            mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")
             name = what if place < rule else words("of_condition", what=what)
-            p = "–" if self.result.theorem else _p(one.p)
-            rows.append(Row((name, self.mean(one), self.need(one), mark, p)))
+            p = "–" if self.result.theorem else _p(contrast.p)
+            rows.append(Row((name, self.mean(contrast), self.need(contrast), mark, p)))
         heads = ("contrast", "found", "need", "met", "p")
         columns = tuple(Column(words(f"col.{key}"), numeric=key in ("found", "p")) for key in heads)
         return Table(f"{self.result.name}-contrasts", columns, tuple(rows))
 
     def probability(self, judgement: Judgement) -> Message:
-        """The p of the claim, and what is left of it among all claims."""
+        """The p of the claim, and the p corrected for all claims."""
         if self.result.theorem:
             return words("theorem")
-        count = sum(1 for one in self.record.claims if one.judgement and not one.theorem)
+        count = sum(bool(result.judgement and not result.theorem) for result in self.record.claims)
         return words("holm", p=_p(judgement.p), p_holm=_p(judgement.p_holm), count=count)
 
     def spent(self) -> Iterator[Message]:
@@ -286,48 +276,48 @@ class _Shown:
         result = self.result
         units = len(result.trials) + len(result.tuning)
         yield words("spent", seeds=len(result.seeds), units=units, seconds=f"{result.seconds:,.0f}")
-        chosen = {one.chosen for one in result.rates}
+        chosen = {rate.chosen for rate in result.rates}
         if len(chosen) == 1 and not self.record.quick:
             yield words("rates.same", rate=f"{chosen.pop():g}")
         elif result.rates:
-            rates = self.by_arm((one.arm, f"{one.chosen:g}") for one in result.rates)
+            rates = self.by_arm((rate.arm, f"{rate.chosen:g}") for rate in result.rates)
             yield words("rates.quick" if self.record.quick else "rates", rates=rates)
-        if any(one.failed for one in result.rates):
-            yield words(
-                "rates.failed", rates=self.by_arm((one.arm, text) for one in result.rates for text in one.failed)
-            )
+        if failed := [(rate.arm, text) for rate in result.rates for text in rate.failed]:
+            yield words("rates.failed", rates=self.by_arm(failed))
         if pinned := {trial.pinned for trial in result.trials} - {None}:
             yield words("pinned.no" if False in pinned else "pinned.yes")
-        if count := sum(one.at_edge for one in result.rates):
+        if count := sum(rate.at_edge for rate in result.rates):
             yield words("edge", count=count, all=len(result.rates))
 
     def by_arm(self, texts: Iterable[tuple[str, str]]) -> Message:
-        """Arms with a text each, and semicolons between, for some have commas."""
-        one = {SOURCE: "{arm}: {text}"}
-        parts = {f"p{k}": Message("", {"arm": self.arm(arm), "text": text}, one) for k, (arm, text) in enumerate(texts)}
+        """Arms with a text each, separated by semicolons."""
+        form = {SOURCE: "{arm}: {text}"}
+        parts = {
+            f"p{k}": Message("", {"arm": self.arm(arm), "text": text}, form) for k, (arm, text) in enumerate(texts)
+        }
         return Message("", parts, {SOURCE: "; ".join(f"{{{name}}}" for name in parts)})
 
     def arm(self, name: str) -> Message:
         """The words of an arm."""
         return self.claim.say(f"arm.{name}")
 
-    def mean(self, one: Contrast) -> str | Message:
-        """A mean with its interval; what is asserted has none."""
-        if len(one.by_seed) == 1:
-            return self.number_text(one, one.mean)
-        mean, low, high = (self.number_text(one, value) for value in (one.mean, one.low, one.high))
+    def mean(self, contrast: Contrast) -> str | Message:
+        """A mean with its interval; an assertion has none."""
+        if len(contrast.by_seed) == 1:
+            return self.number_text(contrast, contrast.mean)
+        mean, low, high = (self.number_text(contrast, v) for v in (contrast.mean, contrast.low, contrast.high))
         return f"{mean} [{low}, {high}]"
 
-    def need(self, one: Contrast) -> Message:
-        """What the rule asks for."""
-        bound: str | Message = self.number_text(one, one.bound)
-        if one.name in self.claim.points:
+    def need(self, contrast: Contrast) -> Message:
+        """The bound of the rule."""
+        bound: str | Message = self.number_text(contrast, contrast.bound)
+        if contrast.name in self.claim.points:
             bound = words("points", value=bound)
-        return words(f"need.{one.need}", bound=bound)
+        return words(f"need.{contrast.need}", bound=bound)
 
-    def number_text(self, one: Contrast, value: float) -> str:
-        """A number as it is written: shares in points, others in three digits."""
-        if one.name in self.claim.points:
+    def number_text(self, contrast: Contrast, value: float) -> str:
+        """A number: shares in points, others with three digits."""
+        if contrast.name in self.claim.points:
             return f"{100 * value:.1f}".replace("-", "−")
         return power_of_ten(value)
 

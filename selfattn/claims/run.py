@@ -1,168 +1,370 @@
-"""Run claims: all their units as one queue, several at once, each kept as soon as it is done."""
+"""Run claims: their plan, the search for learning rates, and the trials of every arm with every seed."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+import hashlib
+import inspect
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
-from joblib import cpu_count
-from joblib.externals.loky import get_reusable_executor
+import torch
 
-from selfattn.claims.claim import Claim
-from selfattn.claims.progress import Shown
+from selfattn.claims.claim import Arm, Claim
 from selfattn.claims.record import make_record
-from selfattn.claims.units import Unit, Work
-from selfattn.comparison.running.side_by_side import packed, stopping, unpacked
-from selfattn.errors import UserError
-from selfattn.files import in_use, writing
-from selfattn.registry import CLAIMS
-from selfattn.results.claims import ClaimsRecord, Trial
+from selfattn.codec import Plain, encode, read, write
+from selfattn.errors import SettingError, UserError
+from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_ledger, resume
+from selfattn.experiments.progress import Reporter
+from selfattn.experiments.queue import Runner, Workers, run_all
+from selfattn.experiments.tuning import search
+from selfattn.files import sha256_of, writing
+from selfattn.registry import CLAIMS, plugins_of
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Rate, Trial
+from selfattn.results.plan import PlanCheck, Seal
+from selfattn.runs.ledger import record_access
 from selfattn.settings import command_line
+from selfattn.streams import seed_for
+from selfattn.words.catalogue import LANGS
 
-_STOPPING = "stopping: units that are begun come to their end and are kept; once more stops at once"
-_LOST = 2  # times that a unit's process may die before the unit counts as failed
+TUNING_SEED = 900
+TRIALS = "trials"
+_WIDENINGS = 4  # most rates that are tried beyond the edges of an arm's grid
+_ADVICE = "remove it, and run the claims again with `resume`"
 
 
-def chosen(names: Sequence[str], everything: bool = False) -> tuple[Claim, ...]:
+@dataclass(frozen=True)
+class ClaimsPlan(Plain):
+    """The plan of a run of claims.
+
+    Attributes:
+        command: command line that makes the same again.
+        quick: whether it is a quick run.
+        claims: their names.
+        seal: of the plan; None before it is fixed.
+        plugins: that it needs, with their versions.
+    """
+
+    command: str
+    quick: bool
+    claims: tuple[str, ...]
+    seal: Seal | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured(Plain):
+    """A finished trial, as its file has it.
+
+    Attributes:
+        plan: SHA-256 of the plan.
+        ended: ISO 8601 date and time.
+        trial: the measurement.
+    """
+
+    plan: str
+    ended: str
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One trial of a claim.
+
+    Attributes:
+        claim: of the trial.
+        arm: to measure.
+        seed: of every random stream.
+        rate: learning rate; None where nothing is trained.
+        quick: whether this is a quick run.
+    """
+
+    claim: Claim
+    arm: Arm
+    seed: int
+    rate: float | None
+    quick: bool
+    share: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """Name of the trial, such as ``bottleneck.attention-seed0``."""
+        end = f"tuning-lr{self.rate:g}" if self.seed == TUNING_SEED else f"seed{self.seed}"
+        return f"{self.claim.name}.{self.arm.name}-{end}".replace(" ", "_")
+
+    def measure(self) -> Trial:
+        """Measure with one thread, on one core for an arm that measures times; the global random state stays.
+
+        Raises:
+            UserError: the measurement fails, gives no figures, or one that is not finite.
+        """
+        started = time.perf_counter()
+        pin: AbstractContextManager[bool | None] = pinned() if self.arm.alone else nullcontext()
+        with torch.random.fork_rng(devices=[]), pin as is_pinned:
+            torch.manual_seed(seed_for(self.seed, f"claims/{self.claim.name}"))
+            try:
+                figures = self.claim.measure(self.arm, seed=self.seed, rate=self.rate, quick=self.quick)
+            except UserError:
+                raise
+            except Exception as error:
+                raise UserError(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        if self.seed == TUNING_SEED and "valid" not in figures:
+            raise UserError("measure gave no `valid`, by which a learning rate is chosen")
+        bad = [name for name, value in figures.items() if not math.isfinite(value)]
+        if bad or not figures:
+            raise UserError(f"measure gave {f'no finite number for {bad[0]!r}' if bad else 'no figures'}")
+        numbers = {name: float(value) for name, value in figures.items()}
+        return Trial(self.arm.name, self.seed, self.rate, numbers, time.perf_counter() - started, is_pinned)
+
+
+class Measurements(Runner[Measurement]):
+    """Measures trials, and keeps each as a file.
+
+    Args:
+        workers: where trials run.
+        plan: sealed.
+    """
+
+    def __init__(self, workers: Workers, plan: ClaimsPlan) -> None:
+        self.workers, self.plan, self.failed = workers, plan, dict[str, str]()
+        self.sha256 = plan.seal.sha256 if plan.seal else ""
+
+    def file(self, trial: Measurement) -> Path:
+        """Return the file of a trial."""
+        return self.workers.out / TRIALS / f"{trial.label}.json"
+
+    def is_done(self, trial: Measurement) -> bool:
+        """Whether a trial is on disk."""
+        return self.file(trial).is_file()
+
+    def run(self, trial: Measurement, reporter: Reporter) -> None:
+        """Measure a trial, keep it, and record it in the ledger if its seed is a confirming one."""
+        measured, file = trial.measure(), self.file(trial)
+        ended = datetime.now().astimezone().isoformat(timespec="seconds")
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write(file, Measured(self.sha256, ended, measured), checksum=True)
+        if trial.seed != TUNING_SEED:
+            record_access(file, self.plan.command, plan=self.sha256, answers=sha256_of(file))
+
+    def read(self, trial: Measurement) -> Measured | None:
+        """Return a finished trial; None where it failed.
+
+        Raises:
+            UserError: the file is damaged, or belongs to another plan.
+        """
+        if not self.is_done(trial):
+            return None
+        file = self.file(trial)
+        measured = read(Measured, file, advice=_ADVICE)
+        same = (trial.arm.name, trial.seed, trial.rate)
+        if measured.plan != self.sha256 or (measured.trial.arm, measured.trial.seed, measured.trial.rate) != same:
+            raise UserError(f"{file}: belongs to another run of claims; {_ADVICE}")
+        return measured
+
+    def run_all(self, trials: Sequence[Measurement]) -> None:
+        """Run trials that have not failed yet, those that measure times last and one by one."""
+        left = [trial for trial in trials if trial.label not in self.failed]
+        self.failed |= run_all(self, [trial for trial in left if not trial.arm.alone])
+        if alone := [trial for trial in left if trial.arm.alone]:
+            single = Measurements(Workers(self.workers.out, jobs=1), self.plan)
+            self.failed |= run_all(single, alone)
+
+
+def choose_claims(names: Sequence[str], everything: bool = False) -> tuple[Claim, ...]:
     """Return claims by name or by number, in the order of the suite.
 
     Args:
         names: such as ``bottleneck`` or ``1``.
-        everything: all there are, of plugins too; then no names.
+        everything: all claims, those of plugins too; then no names.
 
     Raises:
-        UserError: a claim is not known, or nothing is chosen, or both names and everything.
+        UserError: a claim is unknown, nothing is chosen, or both names and everything.
     """
     known = CLAIMS.names()
     if everything == bool(names):
         raise UserError(f"claims: name those to run, or give `all`; there are {', '.join(known)}")
-    wanted = {known[int(one) - 1] if one.isdigit() and 0 < int(one) <= len(known) else one for one in names}
+    wanted = {known[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(known) else name for name in names}
     for name in wanted:
         CLAIMS[name]  # or the line that says which are near
     return tuple(CLAIMS[name]() for name in known if everything or name in wanted)
 
 
 def run_claims(
-    claims: Sequence[Claim], out: Path, *, quick: bool = False, jobs: int | None = None, everything: bool = False
+    claims: Sequence[Claim], workers: Workers, *, quick: bool = False, resumed: bool = False, everything: bool = False
 ) -> ClaimsRecord:
-    """Run claims, or what is left of them, and return their record; units that ``out`` has are not made again.
-
-    Arms that take times are measured alone, after all others. A unit that fails is told, and the others go on. A first
-    interrupt lets the units that are begun come to their end; the record then names in ``not_run`` what is left.
+    """Run claims, and return their record. A trial that fails is told, and the others go on.
 
     Args:
-        claims: in the order in which they are begun.
-        out: the directory that keeps every unit; made where there is none.
-        quick: two seeds, learning rates untuned, and whatever a claim makes smaller: a look, no confirmation.
-        jobs: units at once; default one on each core that this process may use.
-        everything: whether these are all there are, for the command in the record.
+        claims: to run.
+        workers: where trials run; their ``out`` is new, or that of the run to resume.
+        quick: two seeds, learning rates not tuned, less training: a look that confirms nothing.
+        resumed: continue the run in ``out``; finished trials are kept.
+        everything: whether these are all claims, for the command in the record.
 
     Raises:
-        UserError: the directory cannot be written or is in use.
-        KeyboardInterrupt: a second interrupt; what is done is kept.
+        UserError: the directory cannot be used, or holds another run.
+        KeyboardInterrupt: Ctrl-C or SIGTERM; finished trials are kept.
     """
-    given = {"quick": quick} if quick else {}
-    names = () if everything else (claim.name for claim in claims)
-    command = command_line(" ".join(["claims run", *names]), {"all": True, **given} if everything else given)
-    works = [Work(claim, quick) for claim in claims]
-    stop = out / "stop"
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        stop.unlink(missing_ok=True)
-    with in_use(out):
-        with Shown(works) as shown:
-            try:
-                with stopping(stop, lambda _: shown.say(_STOPPING)):
-                    _Queue(works, out, jobs or cpu_count(), shown, stop).run()
-            finally:
-                stop.unlink(missing_ok=True)
-        return make_record(works, command)
+    names, out = tuple(claim.name for claim in claims), workers.out
+    options = ({"all": True} if everything else {}) | ({"quick": quick} if quick else {})
+    command = command_line(" ".join(["claims run", *(() if everything else names)]), options)
+    decides = encode({"quick": quick, "claims": {claim.name: _decisions(claim, quick) for claim in claims}})
+    with ExitStack() as stack:
+        if resumed and (out / PLAN).exists():
+            plan = stack.enter_context(resume(ClaimsPlan, out, command))
+            if plan.seal is None or {name: plan.seal.decides.get(name) for name in decides} != decides:
+                raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
+        else:
+            plan = stack.enter_context(
+                begin(out, ClaimsPlan(command, quick, names, plugins=plugins_of(names, CLAIMS)), decides)
+            )
+        runner = Measurements(workers, plan)
+        backfill_ledger(out, plan, {file: sha256_of(file) for file in sorted((out / TRIALS).glob("*-seed*.json"))})
+        rates = _tune(runner, claims, quick)
+        confirming = {claim.name: _confirming(claim, rates, quick) for claim in claims}
+        runner.run_all([trial for trials in confirming.values() for trial in trials])
+        results = [_result(runner, claim, rates, confirming[claim.name]) for claim in claims]
+        ended = [done.ended for trials in confirming.values() for trial in trials if (done := runner.read(trial))]
+        files = [file for trials in confirming.values() for file in map(runner.file, trials) if file.is_file()]
+        assert plan.seal is not None
+        departures = check_ledger(out, plan.seal, (), {file.name: sha256_of(file) for file in files})
+        check = PlanCheck(plan.seal, departures=tuple(departures))
+        return make_record(results, command, quick=quick, begun=min(ended, default=""), plan=check)
 
 
-class _Queue:
-    """Sends units out, those of a claim after those of the one before as far as there is something to send.
+def _decisions(claim: Claim, quick: bool) -> dict[str, object]:
+    arms = {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms(quick)}
+    return {"code": code_of(type(claim)), "seeds": claim.seeds, "arms": arms}
 
-    Args:
-        works: of the claims.
-        out: keeps the units.
-        jobs: units at once.
-        shown: tells the user.
-        stop: a file that asks to begin nothing more.
+
+def code_of(claim: type[Claim]) -> str:
+    """Return the SHA-256 of the file of a claim; of nothing where it has none."""
+    with suppress(OSError, TypeError):
+        return hashlib.sha256(Path(inspect.getfile(claim)).read_bytes()).hexdigest()
+    return hashlib.sha256(b"").hexdigest()
+
+
+Rates = Mapping[tuple[str, str], Rate]  # by claim and arm
+
+
+def _tune(runner: Measurements, claims: Sequence[Claim], quick: bool) -> Rates:
+    """Choose the learning rate of each arm: the one with the lowest ``valid``.
+
+    Where the best rate is the smallest or the largest, one more is tried beyond it, at the ratio of its neighbours. A
+    rate whose training fails is the worst. A quick run takes the middle rate.
     """
+    trained = {(claim.name, arm.name): (claim, arm) for claim in claims for arm in claim.arms(quick) if arm.rates}
+    if quick:
+        middle = {key: arm.rates[len(arm.rates) // 2] for key, (_, arm) in trained.items()}
+        return {key: Rate(key[1], rate, (rate,)) for key, rate in middle.items()}
+    keys = {"/".join(key): key for key in trained}
 
-    def __init__(self, works: Sequence[Work], out: Path, jobs: int, shown: Shown, stop: Path) -> None:
-        self.works, self.out, self.jobs, self.shown, self.stop = works, out, jobs, shown, stop
-        self.looked: set[str] = set()
-        self.lost: Counter[str] = Counter()
-        self.running: dict[Future[Trial], tuple[Work, Unit]] = {}
+    def trial(name: str, rate: float) -> Measurement:
+        return Measurement(*trained[keys[name]], TUNING_SEED, rate, quick)
 
-    def run(self) -> None:
-        """Do all that is left, in this process where there is one at once."""
-        if self.jobs == 1:
-            while found := self._next():
-                self._end(*found, found[1].measured)
-            return
-        try:
-            self._send_out()
-        except BaseException:
-            get_reusable_executor(max_workers=self.jobs).shutdown(wait=False, kill_workers=True)
-            raise
+    def measure(tried: Mapping[str, Sequence[float]]) -> dict[str, list[tuple[float, float]]]:
+        several = {name: [trial(name, rate) for rate in rates] for name, rates in tried.items() if len(rates) > 1}
+        runner.run_all([same for trials in several.values() for same in trials])
+        return {name: [_valid(runner, same) for same in several.get(name, ())] or [(0.0, 0.0)] for name in tried}
 
-    def _send_out(self) -> None:
-        while True:
-            while len(self.running) < self.jobs and (found := self._next()):
-                executor = get_reusable_executor(max_workers=self.jobs)  # a new one where the last one broke
-                self.running[executor.submit(_in_worker, packed(found[1]))] = found
-            if not self.running:
-                return
-            self.shown.running = len(self.running)
-            for future in wait(self.running, timeout=0.5, return_when=FIRST_COMPLETED).done:
-                self._end(*self.running.pop(future), future.result)
+    def beyond(tried: Mapping[str, Sequence[float]], best: Mapping[str, int]) -> dict[str, list[float]]:
+        more = {}
+        for name, rates in tried.items():
+            if len(rates) > 1 and runner.is_done(trial(name, rates[best[name]])):
+                more[name] = _next_rates(rates, rates[best[name]])
+        return more
 
-    def _next(self) -> tuple[Work, Unit] | None:
-        """The next unit that can begin now; one that takes times only where nothing else runs or can begin."""
-        begun = {unit.label for _, unit in self.running.values()}
-        if self.stop.exists() or any(unit.arm.alone for _, unit in self.running.values()):
-            return None
-        for alone in (False,) if self.running else (False, True):
-            for work in self.works:
-                for unit in work.units():
-                    self._look(work, unit)
-                    if unit.arm.alone == alone and not work.has(unit) and unit.label not in begun:
-                        return work, unit
-        return None
-
-    def _look(self, work: Work, unit: Unit) -> None:
-        """Take a unit that the directory has."""
-        if unit.label in self.looked:
-            return
-        self.looked.add(unit.label)
-        kept = unit.kept(self.out)
-        if kept is not None:
-            work.done[unit.label] = kept
-        elif unit.file(self.out).exists():
-            self.shown.say(f"{unit.label}: was kept with other settings or code; measured anew")
-
-    def _end(self, work: Work, unit: Unit, result: Callable[[], Trial]) -> None:
-        """Keep what became of a unit."""
-        try:
-            work.done[unit.label] = unit.keep(result(), self.out)
-        except Exception as error:
-            known = isinstance(error, UserError)
-            reason = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
-            if isinstance(error, BrokenProcessPool):
-                self.lost[unit.label] += 1
-                if self.lost[unit.label] < _LOST:
-                    return
-                reason = "its process died"
-            work.failed[unit.label] = reason
-            self.shown.say(f"{unit.label}: failed: {reason}")
-        self.shown.ended(work)
+    result = search({name: trained[key][1].rates for name, key in keys.items()}, measure, beyond, widenings=_WIDENINGS)
+    chosen = {}
+    for name, rates in result.tried.items():
+        best, tried = rates[result.best[name]], [trial(name, rate) for rate in rates]
+        if len(rates) == 1 or runner.is_done(trial(name, best)):
+            failed = tuple(
+                f"{same.rate:g}: {runner.failed[same.label]}" for same in tried if same.label in runner.failed
+            )
+            at_edge = len(rates) > 1 and best in (min(rates), max(rates))
+            chosen[keys[name]] = Rate(keys[name][1], best, tuple(rates), at_edge, failed)
+    return chosen
 
 
-def _in_worker(parcel: bytes) -> Trial:
-    unit: Unit = unpacked(parcel)[0]
-    return unit.measured()
+def _valid(runner: Measurements, trial: Measurement) -> tuple[float, float]:
+    done = runner.read(trial)
+    return (done.trial.figures["valid"] if done else math.inf, 0.0)
+
+
+def _next_rates(rates: Sequence[float], best: float) -> list[float]:
+    """The next rate where the best is at an edge: the grid goes on by the ratio of the last two there."""
+    for edge, neighbour, *_ in (sorted(rates), sorted(rates, reverse=True)):
+        if best == edge:
+            return [float(f"{edge * edge / neighbour:.3g}")]
+    return []
+
+
+def _seeds(claim: Claim, quick: bool) -> tuple[int, ...]:
+    return tuple(range(min(2, claim.seeds) if quick else claim.seeds))
+
+
+def _confirming(claim: Claim, rates: Rates, quick: bool) -> list[Measurement]:
+    """List the trials of a claim with the confirming seeds; none for an arm whose rates have all failed."""
+    return [
+        Measurement(claim, arm, seed, rate.chosen if rate else None, quick)
+        for arm in claim.arms(quick)
+        if (rate := rates.get((claim.name, arm.name))) or not arm.rates
+        for seed in _seeds(claim, quick)
+    ]
+
+
+def _result(runner: Measurements, claim: Claim, rates: Rates, confirming: Sequence[Measurement]) -> ClaimResult:
+    quick = runner.plan.quick
+    tuning = [
+        Measurement(claim, arm, TUNING_SEED, rate, quick)
+        for arm in claim.arms(quick)
+        if (chosen := rates.get((claim.name, arm.name))) and len(chosen.tried) > 1
+        for rate in chosen.tried
+    ]
+    passed = {trial.label for trial in tuning}
+    done, tried = ([kept.trial for trial in trials if (kept := runner.read(trial))] for trials in (confirming, tuning))
+    words = {lang: {key: claim.say(key).say(lang) for key in ("sentence", "rule")} for lang in LANGS}
+    of_claim = {label: reason for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")}
+    return ClaimResult(
+        name=claim.name,
+        source=claim.source,
+        words=words,
+        module=type(claim).__module__,
+        code=code_of(type(claim)),
+        theorem=claim.theorem,
+        budget=float(claim.seconds[0 if quick else 1]),
+        seconds=sum(trial.seconds for trial in (*done, *tried)),
+        seeds=_seeds(claim, quick),
+        trials=tuple(done),
+        rates=tuple(rate for (name, _), rate in rates.items() if name == claim.name),
+        tuning=tuple(tried),
+        failed=tuple(f"{label}: {reason}" for label, reason in of_claim.items() if label not in passed),
+    )
+
+
+@contextmanager
+def pinned() -> Iterator[bool]:
+    """Keep this thread on one core for a while, where the system can; returns whether it does.
+
+    Example:
+        >>> with pinned() as is_pinned:
+        ...     isinstance(is_pinned, bool)
+        True
+    """
+    before: set[int] = set()
+    with suppress(AttributeError, OSError):  # no such call, or not allowed
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {max(cores)})
+        before = cores
+    try:
+        yield bool(before)
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from selfattn.cli.options import MaybeWhole
 from selfattn.cli.runs import Lang
+from selfattn.comparison.options import Backend, check_cluster
 from selfattn.console import say
 from selfattn.errors import UserError
 from selfattn.files import write_text, writing
@@ -47,30 +48,43 @@ def run(
     out: Path = Path("claims"),
     jobs: MaybeWhole = None,
     lang: Lang = SOURCE,
+    resume: bool = False,
+    backend: Backend = "local",
+    address: str | None = None,
 ) -> None:
-    """Run claims and write their page. Finished trials in --out are not repeated.
+    """Run claims and write their page.
 
     Args:
-        names: Claims, by name or number.
+        names: Names or numbers of claims.
         all_: Run every claim.
-        quick: Run briefly: two seeds, no tuning, fewer steps. Confirms nothing.
-        out: Directory for page, record and trials. An existing one is continued.
+        quick: Take a first look: two seeds, untuned learning rates, fewer steps. Confirms nothing.
+        out: Directory for the page, its record and all measurements. Must be new.
         jobs: Trials to run in parallel. Default: one per core.
         lang: Language of the page and of the printed table.
+        resume: Continue the run in --out. Finished trials are not repeated.
+        backend: Where trials run: local processes, or workers of a Dask or Ray cluster.
+        address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
     """
     from rich.console import Console
 
     from selfattn.claims.page import print_table, words, write_pages
-    from selfattn.claims.run import chosen, run_claims
+    from selfattn.claims.run import choose_claims, run_claims
+    from selfattn.experiments.plan import PLAN
+    from selfattn.experiments.queue import Workers
 
     if jobs is not None and jobs < 1:
         raise UserError(f"`jobs` {jobs}: expected a whole number of at least 1")
-    record = run_claims(chosen(names, all_), out, quick=quick, jobs=jobs, everything=all_)
+    check_cluster(backend, address)
+    claims, workers = choose_claims(names, all_), Workers(out, jobs, backend, address)
+    try:
+        record = run_claims(claims, workers, quick=quick, resumed=resume, everything=all_)
+    except KeyboardInterrupt:
+        if (out / PLAN).is_file():
+            say(f"stopped; what is done is kept in {out}: the same command with --resume goes on")
+        raise
     files = write_pages(record, out, lang)
     print_table(record, Console(highlight=False), lang)
     print(words("report_at", path=str(files.html)).say(lang))
-    if record.not_run:
-        raise KeyboardInterrupt(f"{out} keeps the finished trials; repeat the command for {', '.join(record.not_run)}")
     if failed := [result.name for result in record.claims if result.judgement is None]:
         raise UserError(f"{len(failed)} of {len(record.claims)} claims have no verdict: {', '.join(failed)}; see above")
 
@@ -84,9 +98,9 @@ def page(record: Path, /, *, out: Path, lang: Lang = SOURCE) -> None:
         lang: Language of the page.
     """
     from selfattn.claims.page import write_pages
-    from selfattn.claims.record import judged, read_record
+    from selfattn.claims.record import judge_claims, read_record
 
-    say(f"{write_pages(judged(read_record(record)), out, lang).html}: written")
+    say(f"{write_pages(judge_claims(read_record(record)), out, lang).html}: written")
 
 
 def new(name: str, /) -> None:

@@ -35,8 +35,8 @@ def train_command(task: type[Task]) -> Callable[..., None]:
 
 def compare_command(task: type[Task]) -> Callable[..., None]:
     """Make the command that compares models on a task."""
-    from selfattn.comparison.planning.options import CompareOptions
-    from selfattn.comparison.planning.plan import PLAN
+    from selfattn.comparison.options import CompareOptions
+    from selfattn.experiments.plan import PLAN
 
     def run(settings: Mapping[str, Any], out: Path) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""Parts of the test: by kind, length, field and rare words; what training never showed."""
+"""Parts of the test: by kind, length, field and rare words; pairs outside the training data."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ def make_buckets(models: Models, metric: Metric, task: Task) -> tuple[BucketGrou
 
     Args:
         models: for each model its runs.
-        metric: what the comparison is about.
-        task: says what the tags of the pairs tell apart, and which pairs repeat one another.
+        metric: of the verdict.
+        task: names the tags, and says which pairs repeat one another.
     """
     first = next(iter(models.values()))[0]
     pairs, words = first.pairs, first.result.words
     outputs = {name: [run.outputs for run in runs] for name, runs in models.items()}
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    # A score of the whole corpus is one of sentences, whose length is counted in words.
     unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
     labels = [task.repeats(pair) for pair in pairs]
     lengths = score_groups(by_length(sources, words=cut), outputs, references, metric, clusters=labels)
@@ -58,12 +57,12 @@ def _group(name: str, metric: Metric, buckets: tuple[Bucket, ...], note: str = "
 
 
 def _fields(outputs: Outputs, pairs: Sequence[Pair], labels: Labels) -> tuple[Bucket, ...]:
-    """The fields with most items, where answers have any."""
+    """The fields with most items."""
     if not any(pair.spans for pair in pairs):
         return ()
-    found = score_fields(outputs, pairs, labels)
-    often = sorted(found, key=lambda part: -part.items)[:_MOST_FIELDS]
-    return tuple(part for part in found if part in often)
+    fields = score_fields(outputs, pairs, labels)
+    often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
+    return tuple(part for part in fields if part in often)
 
 
 def _rare_words(

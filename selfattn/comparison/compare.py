@@ -1,28 +1,31 @@
-"""A comparison from start to report: several models trained on the same data and tested on the same unseen pairs."""
+"""Compare models: train them on the same data, test them on the same unseen pairs, and write the report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, redirect_stderr
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from selfattn.comparison.costs import Forecast, forecast_of, measure_costs, steps_of
+from selfattn.comparison.check import check_plan, decisions
+from selfattn.comparison.costs import Forecast, make_forecast, measure_costs, steps_of
 from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.planning.matching import match_models
-from selfattn.comparison.planning.models import choose, primary_pair
-from selfattn.comparison.planning.options import NOT_THE_RESULT, CompareOptions
-from selfattn.comparison.planning.plan import PLAN, Plan, Planned, Variant, read_plan, read_to_resume, run_name
-from selfattn.comparison.planning.protocol import hold_against_plan, seal_of
-from selfattn.comparison.planning.tuning import space, tune
+from selfattn.comparison.models import choose, match_models, primary_pair
+from selfattn.comparison.options import NOT_THE_RESULT, CompareOptions
+from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan, run_name
 from selfattn.comparison.record import make_record
-from selfattn.comparison.running.jobs import Jobs, jobs_of
-from selfattn.comparison.running.side_by_side import do_all
 from selfattn.comparison.testing import Tested, is_tested
+from selfattn.comparison.trainings import Trainings, trainings_of
+from selfattn.comparison.tuning import space, tune
+from selfattn.console import say
 from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
-from selfattn.files import HALF_WRITTEN, LOCK, clear_half_written, in_use, writing
+from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
+from selfattn.experiments.queue import run_all
+from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.report.blocks import Outputs
 from selfattn.report.sections.attention import DEMO
@@ -30,84 +33,81 @@ from selfattn.report.verdict.ranking import ranked
 from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.record import Record
 from selfattn.runs.directory import used_plugins
-from selfattn.runs.ledger import begin_ledger, note_look, read_looks
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 from selfattn.training.device import use_threads
 from selfattn.words.catalogue import SOURCE
 
-ON_DEMO = 4  # models at most
-LENGTH = ("epochs", "max_steps", "items_per_epoch")  # of a training: settings that decide it
+ON_DEMO = 4  # most models on the demo page
+_REHEARSAL: dict[str, Any] = {
+    **{"quick": True, "seeds": 1, "tune": 0, "budgets": (1.0,), "jobs": 1, "backend": "local", "address": None},
+    **{"resume": False, "max_steps": 2, "warmup_steps": None, "validation_items": 5, "test_items": 5},
+}
+LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
 
-def compare(task: str | Task, **settings: Any) -> tuple[Record, ReportFiles]:
+def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tuple[Record, ReportFiles]:
     """Train the models of a comparison, test them, and write the report.
 
-    All models of one seed see the same examples in the same batches in the same order, and all of all seeds are
-    tested on the same pairs. What is done is on disk: a comparison that was stopped goes on with ``resume``.
+    All models of one seed see the same batches in the same order; all runs are tested on the same pairs. A comparison
+    that was stopped continues with ``resume``.
 
     Args:
-        task: what they are compared on: its name, such as ``"dates"``; or the task, made with its options.
-        settings: fields of :class:`selfattn.comparison.planning.options.CompareOptions`; of
-            :class:`selfattn.training.config.TrainingConfig`, in place of what the task's recipe says; and where the
-            task is given by its name, its own options.
+        task: its name, such as ``"dates"``, or a task with its options.
+        settings: fields of :class:`selfattn.comparison.options.CompareOptions`; of
+            :class:`selfattn.training.config.TrainingConfig`, in place of the task's recipe; and, where the task is
+            given by name, its options.
+        rehearse: with plugins, first make a whole comparison of two batches, so that a broken one fails at once.
 
     Returns:
         The record, and the paths of the report's files.
 
     Raises:
-        SettingError: there is no such setting, or its value is not allowed.
-        UserError: the data or the directory is not usable.
+        SettingError: a setting is unknown, or its value is not allowed.
+        UserError: the data or the directory cannot be used.
 
     Example:
         ``compare("dates", models=("rnn-attention", "transformer"), quick=True, out=Path("compare/dates"))``
     """
-    jobs, chosen = _prepared(task, settings)
-    options = jobs.options
-    with ExitStack() as held:
-        plan = None
+    trainings, chosen = _prepare(task, settings)
+    options = trainings.options
+    with ExitStack() as stack:
         if options.resume and (options.out / PLAN).exists():
-            held.enter_context(in_use(options.out))
-            clear_half_written(options.out.rglob(HALF_WRITTEN))
-            plan = read_to_resume(options.out, jobs.command)
+            plan = stack.enter_context(resume(Plan, options.out, trainings.command))
+            if plan.command != trainings.command:
+                plan = write_plan(options.out, replace(plan, command=trainings.command))
             options = replace(options, threads=plan.threads)
-            jobs = Jobs(jobs.task, jobs.recipe, options, jobs.command)
-            _note_what_is_not_noted(plan, jobs)
-        held.enter_context(use_threads(options.thread_count))
-        if plan is None:
+            trainings = Trainings(trainings.task, trainings.recipe, options, trainings.command)
+            tested = [options.out / run.path for run in trainings_of(plan) if is_tested(options.out / run.path)]
+            backfill_ledger(options.out, plan, {path: Tested(path).result.answers_sha256 for path in tested})
+            if len(tested) == len(plan.runs()):
+                say(f"{options.out}: all runs are finished; only the report is written again")
+            stack.enter_context(use_threads(options.thread_count))
+        else:
             check_out(options.out)
-            plan = make_plan(jobs, chosen)
-            held.enter_context(in_use(options.out))
-            check_out(options.out)  # that nobody was faster
-            seal = seal_of(plan, jobs)
-            plan = replace(plan, seal=seal).save(options.out)
-            begin_ledger(options.out, seal, plan.command)
+            stack.enter_context(use_threads(options.thread_count))
+            plan = make_plan(trainings, chosen)
+            if rehearse and plan.plugins:
+                _rehearse(task, settings)
+            plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         if not plan.tuned:
-            plan = tune(plan, jobs).save(options.out)
-        do_all(jobs, jobs_of(plan))
-        measure_costs(jobs, plan)
+            plan = write_plan(options.out, tune(plan, trainings))
+        jobs = trainings_of(plan)
+        trainings.check(run_all(trainings, jobs), len(jobs))
+        measure_costs(trainings, plan)
         return write_comparison(options.out, options.out, options.lang)
 
 
-def _note_what_is_not_noted(plan: Plan, jobs: Jobs) -> None:
-    """Write into the ledger what a comparison had done that was killed before it wrote it down."""
-    if plan.seal is None:
-        return
-    out = jobs.options.out
-    tested = [out / job.path for job in jobs_of(plan) if job.tested and is_tested(out / job.path)]
-    looks = read_looks(out)
-    if not (tested or looks):
-        begin_ledger(out, plan.seal, plan.command)
-    for run in tested if looks else ():
-        if run.name not in {look.run for look in looks}:
-            note_look(run, jobs.command, plan=plan.seal.sha256, answers=Tested(run).result.answers_sha256 or "")
+def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
+    """Train every model on two batches, test it, and write a report, all of which is thrown away."""
+    say("plugins: all parts are tried on two batches first")
+    with TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+        compare(task, rehearse=False, **{**settings, **_REHEARSAL, "out": Path(folder) / "out"})
 
 
 def forecast(task: str | Task, **settings: Any) -> Forecast:
-    """Say what :func:`compare` would train with these settings, about how long it takes and how much disk.
-
-    The models are sized, and a few steps of each are timed; nothing is trained or written.
+    """Return what :func:`compare` would train with these settings, its time and disk space; nothing is trained.
 
     Args:
         task: see :func:`compare`.
@@ -116,75 +116,75 @@ def forecast(task: str | Task, **settings: Any) -> Forecast:
     Raises:
         UserError: see :func:`compare`.
     """
-    jobs, chosen = _prepared(task, settings)
-    with use_threads(jobs.options.thread_count):
-        return forecast_of(jobs, make_plan(jobs, chosen))
+    trainings, chosen = _prepare(task, settings)
+    with use_threads(trainings.options.thread_count):
+        return make_forecast(trainings, make_plan(trainings, chosen))
 
 
-def _prepared(task: str | Task, settings: Mapping[str, Any]) -> tuple[Jobs, dict[str, Planned]]:
-    """The jobs that settings ask for, and the models as they were chosen."""
+def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
+    """Check settings, and return what runs the trainings, and the models."""
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
-    own, training, of_task, of_tests = divide(settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions)
-    made = make_task(task, of_task | of_tests)
-    usual = made.usual_comparison()
-    if own.get("quick") or any(name in training for name in LENGTH):
-        usual.pop("budgets", None)  # which are shares of the usual training
-    options = CompareOptions(**usual | own)
-    usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command: the same comes out
-    given = changed(options) | {name: getattr(options, name) for name in own if name in usual}
-    given = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
+    given, training, of_task, of_tests = divide(
+        settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions
+    )
+    prepared = make_task(task, of_task | of_tests)
+    usual = prepared.usual_comparison()
+    if given.get("quick") or any(name in training for name in LENGTH):
+        usual.pop("budgets", None)  # shares of the usual training
+    options = CompareOptions(**usual | given)
+    usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command
+    written = changed(options) | {name: getattr(options, name) for name in given if name in usual}
+    written = {name: value for name, value in written.items() if name not in usual or value != usual[name]}
     if options.metric is not None:
-        made = made.decided_by(options.metric)
-    command = command_line(f"compare {made.name}", given | made.given() | training)
-    recipe = replace(made.recipe(options.quick), **training | {"seed": 0})
-    return Jobs(made, recipe, options, command), choose(made, options)
+        prepared = prepared.decided_by(options.metric)
+    command = command_line(f"compare {prepared.name}", written | prepared.given() | training)
+    recipe = replace(prepared.recipe(options.quick), **training | {"seed": 0})
+    return Trainings(prepared, recipe, options, command), choose(prepared, options)
 
 
-def make_plan(jobs: Jobs, chosen: dict[str, Planned]) -> Plan:
-    """Size the chosen models, and return the plan of the comparison."""
-    task, options, primary = jobs.task, jobs.options, primary_pair(jobs.task, list(chosen))
+def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
+    """Size the chosen models, and return the plan of the comparison, unsealed."""
+    task, options, recipe = trainings.task, trainings.options, trainings.recipe
+    primary = primary_pair(task, list(chosen))
     if options.margin is not None and primary is None:
         raise SettingError("`margin`: of which difference? The comparison is about all of its models: name two of them")
-    data = jobs.training_set(0)
-    in_parts = options.budgets != (1.0,)
-    examples = data.epoch(0) if in_parts else ()
-    if options.budget_in == "examples" and not isinstance(examples, list | tuple):
-        raise SettingError("`budget_in` examples: the data are a stream, whose length nobody knows; take steps")
+    data = trainings.training_set(0)
+    examples = 0
+    if options.budget_in == "examples":
+        epoch = data.epoch(0) if options.budgets != (1.0,) else ()
+        if not isinstance(epoch, list | tuple):
+            raise SettingError("`budget_in` examples: the data are a stream of unknown length; take steps")
+        examples = len(epoch) * (1 if recipe.items_per_epoch is None else recipe.epochs)  # endless data differ by epoch
     sized, matching = match_models(
         {name: model.model for name, model in chosen.items()},
         options,
         vocab_size=len(data.tokenizer),
-        training=jobs.recipe,
-        shape=batch_shape(data.validation, jobs.recipe),
+        training=recipe,
+        shape=batch_shape(data.validation, recipe),
     )
     return Plan(
         task=task.name,
-        command=jobs.command,
+        command=trainings.command,
         quick=options.quick,
         seeds=options.seed_count,
         first_seed=options.first_seed,
         test_draw=options.test_draw,
         budgets=tuple(sorted(options.budgets)),
         budget_in=options.budget_in,
-        steps=steps_of(data, jobs.recipe) if in_parts else 0,
-        examples=_different(examples, jobs.recipe) if options.budget_in == "examples" else 0,
+        steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
+        examples=examples,
         pilot=options.pilot,
         primary=primary,
         margin=options.margin,
         models={name: model.resized(sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,
-        space=space(jobs.recipe, options.budgets) if options.tune else {},
+        space=space(recipe, options.budgets) if options.tune else {},
         baseline=task.stated_baseline,
         tuned=not options.tune,
         threads=options.thread_count,
         plugins=used_plugins(task.name, task.metric_names(), *(model.model for model in chosen.values())),
     )
-
-
-def _different(epoch: Iterable[object], recipe: TrainingConfig) -> int:
-    """How many different pairs a training sees: a file's once, of endless data those of all epochs."""
-    return len(list(epoch)) * (1 if recipe.items_per_epoch is None else recipe.epochs)
 
 
 def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
@@ -205,23 +205,23 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
         if not is_tested(path):
             raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
         runs.setdefault(variant, {}).setdefault(name, []).append(Tested(path, name))
-    made = replace(make_record(runs, plan), protocol=hold_against_plan(comparison, plan, runs))
-    record = with_demo(made, runs[plan.main], out, lang)
+    record = replace(make_record(runs, plan), plan=check_plan(comparison, plan, runs))
+    record = with_demo(record, runs[plan.main], out, lang)
     return record, write_report(record, out, lang, outputs_of(runs[plan.main]))
 
 
 def outputs_of(models: Mapping[str, Sequence[Tested]]) -> Outputs:
-    """Return what the runs of every model wrote for every test pair."""
+    """Return the outputs of every run of every model for the test pairs."""
     pairs = next(iter(models.values()))[0].pairs
-    written = {name: tuple(tuple(a.output for a in run.answers) for run in runs) for name, runs in models.items()}
-    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
+    outputs = {name: tuple(tuple(run.outputs) for run in runs) for name, runs in models.items()}
+    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), outputs)
 
 
 def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> Record:
-    """Write the page on which the models answer beside a report, where one can run them: the first seed of the best.
+    """Write the demo page of the best models beside a report, each with its first seed.
 
     Returns:
-        The record, which knows whether the page is there.
+        The record, which says whether there is a page.
     """
     with writing(out, "choose another place"):
         out.mkdir(parents=True, exist_ok=True)
@@ -229,19 +229,3 @@ def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path,
     examples = [(answer.source, answer.target) for answer in best[0].answers[:EXAMPLES]]
     names = [model.name for model in record.models]
     return replace(record, demo=write_demo_of([run.path for run in best], out / DEMO, lang, examples, names))
-
-
-def check_out(out: Path) -> None:
-    """Check the directory of a new comparison: it is not there yet, or is empty.
-
-    Raises:
-        SettingError: it holds something, or cannot be read.
-    """
-    try:
-        names = {found.name for found in out.iterdir() if not found.match(HALF_WRITTEN)} if out.is_dir() else set()
-        taken = (out.exists() and not out.is_dir()) or bool(names - {LOCK})
-    except OSError as error:
-        raise SettingError(f"{out}: cannot be looked into ({error.strerror}); choose another `out`") from None
-    if taken:
-        resume = ", or go on with it: `resume`" if (out / PLAN).is_file() else ""
-        raise SettingError(f"{out}: holds something already, such as another comparison; choose another `out`{resume}")

@@ -1,4 +1,4 @@
-"""What is asked of a trained run besides its answers: gates, attention against gold, attention to look at, cost."""
+"""Diagnose a trained run: gates, alignment against gold, attention to show, cost."""
 
 from __future__ import annotations
 
@@ -36,42 +36,42 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.objective.loss import batch_loss
 from selfattn.training.observer import EpochReport
 
-_GATE_ROWS = 8  # rows of data that the gates ask about
-_ALIGNED = 400  # pairs whose attention is held against gold
-_BLOCKED = 32  # pairs whose attention is held against what the output depends on
+_GATE_ROWS = 8  # test pairs of the gates
+_ALIGNED = 400  # pairs whose attention is compared with gold
+_BLOCKED = 32  # pairs whose attention is compared with input attributions
 _SHOWN = ("cross", "blocking", "gradient")
 _EXAMPLES, _EXAMPLES_WITHOUT_TAGS = 12, 6  # whose attention is shown
 
 
-def ask_gates(
+def check_gates(
     run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *, thorough: bool, share: float
 ) -> tuple[Gate, ...]:
-    """Ask everything that decides whether the run's figures mean anything.
+    """Check everything that decides whether the run's figures mean anything.
 
     Args:
         run: in evaluation mode.
-        task: that it was trained on.
-        tests: that it is tested on.
-        outputs: what it wrote for the test pairs.
+        task: of the run.
+        tests: of the run.
+        outputs: of the run for the test pairs.
         thorough: also train a fresh model on a few examples.
-        share: of the recipe's steps that the run was trained for.
+        share: of the recipe's steps.
     """
-    # A seeded draw, so that the same pairs, of different lengths, are asked every time.
-    asked = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
+    # Sampled, for the first pairs of a file may be alike.
+    drawn = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
     texts, targets = [output.text for output in outputs], [pair.target for pair in tests.pairs]
     gates = [
-        *model_gates(run.model, _batch(asked, run.tokenizer)),
+        *model_gates(run.model, _batch(drawn, run.tokenizer)),
         *output_gates(texts, targets, [output.finished for output in outputs]),
         tests.seen.overlap,
     ]
-    reached = _published_baseline(run, task, tests, texts, targets, share)
-    return (*gates, *([reached] if reached else []), *([_overfitting(run, tests)] if thorough else []))
+    published = _published_baseline(run, task, tests, texts, targets, share)
+    return (*gates, *([published] if published else []), *([_overfitting(run, tests)] if thorough else []))
 
 
 def _published_baseline(
     run: Run, task: Task, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
 ) -> Gate | None:
-    """Ask for what others reached, where they did the same with a model of this kind."""
+    """Compare with a published model of this kind on the same data, where there is one."""
     training, data = run.config.training, run.config.data
     baseline = task.published(data).get(run.config.model.architecture)
     if baseline is None:
@@ -79,7 +79,7 @@ def _published_baseline(
     metric = make_metric(baseline.metric, task.language)
     passes = training.epochs if training.items_per_epoch is None else 1
     examples = round(tests.seen.pairs * passes * share)
-    if share == 1 and training.max_steps is not None:  # how many pairs so many steps had is not known
+    if share == 1 and training.max_steps is not None:  # the number of pairs is not known
         examples = 0
     distinct = min(tests.seen.pairs, examples) if "first" not in data else int(data["first"])
     value = metric.of(outputs, targets)
@@ -98,14 +98,14 @@ def _overfitting(run: Run, tests: TestSet) -> Gate:
 
 
 def align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
-    """Hold the attention against gold; the best head is chosen on other pairs than it is reported on.
+    """Compare attention with gold links; the best head is chosen on validation pairs.
 
     Args:
         run: in evaluation mode.
         tests: with hand-made links, or with pairs whose spans are known.
 
     Returns:
-        None where there is no gold or no attention.
+        None without gold or attention.
     """
     if tests.gold:
         return align_words(run.model, run.tokenizer, tests.gold)
@@ -130,20 +130,20 @@ def _gold(pair: Pair, tokenizer: Tokenizer) -> Gold:
 
 
 def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """The characters that each token stands for; none for ``<eos>``."""
+    """The characters of each token; none for ``<eos>``."""
     return [*tokenizer.spans(text), (len(text), len(text))]
 
 
-def hold_against_dependence(run: Run, tests: TestSet, outputs: Sequence[Output]) -> Agreement | None:
-    """Say how far the attention agrees with what the outputs depend on.
+def attention_agreement(run: Run, tests: TestSet, outputs: Sequence[Output]) -> Agreement | None:
+    """Measure the agreement of attention with input attributions, on the first test pairs.
 
     Args:
         run: in evaluation mode.
-        tests: the first pairs are asked.
-        outputs: what the run wrote for the test pairs.
+        tests: of the run.
+        outputs: of the run for the test pairs.
 
     Returns:
-        None where there is no attention.
+        None without attention.
     """
     if not _has_attention(run):
         return None
@@ -153,14 +153,14 @@ def hold_against_dependence(run: Run, tests: TestSet, outputs: Sequence[Output])
 
 
 def show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ...]:
-    """Show what a run looks at: on the first pair of each tag, or the first pairs of all.
+    """Return attention to show: on the first pair of each tag, or on the first pairs.
 
     Args:
         run: in evaluation mode.
         pairs: test pairs.
 
     Returns:
-        Nothing for a model without attention to its source.
+        Nothing without attention.
     """
     if not _has_attention(run):
         return ()
@@ -176,13 +176,12 @@ def _has_attention(run: Run) -> bool:
 
 
 def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], thorough: bool) -> Cost:
-    """Count what a run costs besides time.
+    """Measure the cost of a run besides time.
 
     Args:
         run: in evaluation mode.
-        tests: whose validation pairs are as long as training's.
-        metrics: of its training: the target tokens that it was trained on, and how much was padding, which is computed
-            all the same.
+        tests: its validation pairs are as long as the training pairs.
+        metrics: of its training; padding is computed as well.
         thorough: also measure memory.
     """
     examples = encode_pairs(tests.validation, run.tokenizer)
@@ -206,7 +205,7 @@ def batch_shape(examples: Sequence[Example], training: TrainingConfig) -> BatchS
 
     Args:
         examples: at least one.
-        training: says how many of them, or how many tokens of sources and targets, a batch has.
+        training: has the batch size, in examples or tokens.
 
     Example:
         >>> batch_shape([Example([3] * 9, [3] * 7)], TrainingConfig(batch_size=1024, max_tokens=4096))
@@ -226,7 +225,7 @@ def _training_step(run: Run, examples: Sequence[Example]) -> Callable[[], None]:
         with torch.enable_grad():
             batch_loss(model, batch).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
 
-    step()  # gradients are there from the first step on
+    step()  # gradients exist from the first step on
     model.zero_grad(set_to_none=False)
     return step
 

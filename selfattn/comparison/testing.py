@@ -1,14 +1,9 @@
-"""Test a trained run, and keep what came of it in its directory: `test.jsonl` and `test.json`.
-
-A comparison is made from these files alone, so one that was stopped goes on where it stopped, and a report can be made
-again without a model.
+"""Test a trained run, and keep the results in its directory; a comparison is made from these files alone.
 
 ===================== =====================================================================================
-test.jsonl            one `Answer` for each test pair
-test.json             the `TestResult`: scores, gates, cost, attention against gold, examples of attention, probes
+test.jsonl            one :class:`Answer` for each test pair
+test.json             :class:`TestResult`: scores, gates, cost, attention, probes; written last
 ===================== =====================================================================================
-
-`test.json` is written last: a run that has it is done.
 """
 
 from __future__ import annotations
@@ -25,12 +20,12 @@ from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.diagnostics import (
     align_with_gold,
-    ask_gates,
-    hold_against_dependence,
+    attention_agreement,
+    check_gates,
     measure_cost,
     show_attention,
 )
-from selfattn.comparison.planning.plan import Variant
+from selfattn.comparison.plan import Variant
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
@@ -54,15 +49,15 @@ _Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Answer(Plain):
-    """A test pair and what a model made of it.
+    """A test pair and the output of a model.
 
     Attributes:
-        source: what was asked.
-        target: what is right.
+        source: of the pair.
+        target: of the pair.
         tag: of the pair.
         spans: of the pair: field, range in the source, range in the target.
-        output: what the model wrote.
-        finished: whether it came to an end by itself.
+        output: of the model.
+        finished: whether the model ended the output.
     """
 
     source: str
@@ -74,36 +69,35 @@ class Answer(Plain):
 
     @classmethod
     def to(cls, pair: Pair, output: Output) -> Answer:
-        """Put a pair and what was written for it together."""
+        """Make an answer of a pair and an output."""
         spans = tuple((span.field, span.source, span.target) for span in pair.spans)
         return cls(pair.source, pair.target, pair.tag, spans, output.text, output.finished)
 
     @property
     def pair(self) -> Pair:
-        """What was asked, and what is right."""
+        """The test pair."""
         return Pair(self.source, self.target, self.tag, tuple(Span(*span) for span in self.spans))
 
 
 @dataclass(frozen=True)
 class TestResult(Plain):
-    """What a test of a run found besides its answers.
+    """Results of a test besides its answers.
 
     Attributes:
         created: ISO 8601 date and time at which the test ended.
-        headline: the metric that decides.
+        headline: metric of the verdict.
         scores: every metric of the task by name.
-        decoding: how outputs were decoded: `beam`, `length_penalty`.
-        seconds: of decoding the test pairs in batches, beside whatever else went on.
-        gates: all that were asked of this run.
-        cost: operations, memory, disk.
-        alignment: attention against gold; None where there is no gold or no attention.
-        attention: on some of the test pairs; empty where there is no attention.
-        agreement: of attention with what the output depends on; of seed 0 alone, and None where there is no attention.
-        probes: answers to further pairs, such as years that training never showed.
-        words: how often training's targets have each word of the test's targets; empty where words do not matter.
-        answers_sha256: of the file of the answers; None in a test of before there was one.
-        failed: why the training ended without a model, which then answers nothing; empty where it did not.
-        predict_ms: milliseconds for one input alone, in a test of before all runs were timed by turns.
+        decoding: `beam` and `length_penalty`.
+        seconds: of decoding the test pairs in batches.
+        gates: of this run.
+        cost: operations, memory, disk space.
+        alignment: attention against gold; None without gold or attention.
+        attention: on some test pairs; empty without attention.
+        probes: answers to further pairs, such as years outside the training data.
+        words: counts of the test targets' words in the training targets; empty where words do not matter.
+        answers_sha256: of the file of the answers.
+        agreement: of attention with input attributions; of the first seed alone, None without attention.
+        failed: why the training diverged; empty where it did not.
     """
 
     __test__ = False  # is not a test
@@ -120,21 +114,20 @@ class TestResult(Plain):
     attention: tuple[ShownAttention, ...] = ()
     probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
-    answers_sha256: str | None = None
-    predict_ms: float | None = None
+    answers_sha256: str = ""
     agreement: Agreement | None = None
     failed: str = ""
 
 
 class Tested:
-    """A run on disk that has been tested.
+    """A tested run on disk.
 
     Args:
         path: its directory.
-        name: what the model is called in a comparison; default its preset.
+        name: of the model in the comparison; default its preset.
 
     Raises:
-        UserError: there is no tested run, or what is known of it cannot be read.
+        UserError: there is no tested run, or it cannot be read.
     """
 
     def __init__(self, path: Path, name: str | None = None) -> None:
@@ -146,14 +139,11 @@ class Tested:
         file = path / RESULT
         data = codec.read_json(file, advice=_ADVICE)
         codec.refuse_newer(data, _SCHEMA, file=file)
-        found = data.get("schema") if isinstance(data, dict) else None
-        if found != _SCHEMA:
-            raise UserError(f"{file}: schema {found!r}, this version reads {_SCHEMA}; {_ADVICE}")
         self.result: TestResult = codec.decode(TestResult, data, file=file, advice=_ADVICE)
 
     @property
     def seed(self) -> int:
-        """The seed that it was trained with."""
+        """Seed of the training."""
         return self.config.training.seed
 
     @property
@@ -163,16 +153,16 @@ class Tested:
 
     @cached_property
     def record(self) -> RunRecord:
-        """What ``run.json`` says."""
+        """Content of ``run.json``."""
         return self.directory.record()
 
     @cached_property
     def metrics(self) -> list[EpochReport]:
-        """What ``metrics.jsonl`` says: one report for each validation; none where the training failed before."""
+        """Content of ``metrics.jsonl``: a report for each validation; none for a failed training."""
         return [] if self.failed else self.directory.metrics()
 
     def curve(self, metric: str) -> Curve:
-        """Return how it learned, with this metric on the validation items where it was measured."""
+        """Return the learning curve, with this metric on the validation items where it was measured."""
         per_token = self.result.cost.training_flops_per_token or 0.0
         points = (
             Point(
@@ -191,10 +181,10 @@ class Tested:
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
-        """Every test pair with the model's output."""
-        path, known = self.path / ANSWERS, self.result.answers_sha256
+        """Every test pair with its output."""
+        path = self.path / ANSWERS
         answers = tuple(codec.read_jsonl(Answer, path, advice=_ADVICE))
-        if known is not None and sha256_of(path) != known:
+        if sha256_of(path) != self.result.answers_sha256:
             raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")
         return answers
 
@@ -205,15 +195,15 @@ class Tested:
 
     @property
     def outputs(self) -> list[str]:
-        """What the model wrote, in the order of the pairs."""
+        """Outputs in the order of the pairs."""
         return [answer.output for answer in self.answers]
 
 
-Runs = Mapping[Variant, Mapping[str, Sequence[Tested]]]  # of a comparison, by how much they were trained and by model
+Runs = Mapping[Variant, Mapping[str, Sequence[Tested]]]  # of a comparison, by variant and model
 
 
 def is_tested(path: Path) -> bool:
-    """Whether a run directory holds everything that a test leaves."""
+    """Whether a run directory holds the results of a test."""
     return (path / RESULT).is_file() and (path / ANSWERS).is_file()
 
 
@@ -222,62 +212,59 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
 
     Args:
         run: trained on the task.
-        task: says how to decode and score.
+        task: decodes and scores.
         tests: of the run's seed.
-        leading: also hold attention against what the outputs depend on, which the report does for one run of a model.
-        thorough: also measure cost, and whether a fresh model of its kind can learn at all.
-        share: of the recipe's steps that it was trained for.
+        leading: also compare attention with input attributions; the report shows one run of a model.
+        thorough: also measure memory, and whether a fresh model can overfit a few examples.
+        share: of the recipe's steps.
     """
-    directory, decoding = RunDirectory(run.path), task.decoding
     started = time.perf_counter()
     outputs = _outputs(run, task, tests.pairs)
     seconds = time.perf_counter() - started
-    result = TestResult(
-        schema=_SCHEMA,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        headline=task.headline,
-        scores=task.scores([output.text for output in outputs], [pair.target for pair in tests.pairs]),
-        decoding={"beam": decoding.beam, "length_penalty": decoding.length_penalty},
+    result = replace(
+        _scored(task, tests, [output.text for output in outputs]),
         seconds=seconds,
-        gates=ask_gates(run, task, tests, outputs, thorough=thorough, share=share),
-        cost=measure_cost(run, tests, metrics=directory.metrics(), thorough=thorough),
+        gates=check_gates(run, task, tests, outputs, thorough=thorough, share=share),
+        cost=measure_cost(run, tests, metrics=RunDirectory(run.path).metrics(), thorough=thorough),
         alignment=align_with_gold(run, tests),
-        agreement=hold_against_dependence(run, tests, outputs) if leading else None,
+        agreement=attention_agreement(run, tests, outputs) if leading else None,
         attention=show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
-        words=tests.seen.words,
     )
-    return _kept(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
+    return _keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
 
 
 def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> Tested:
-    """Keep the results of a training that left no model: it answers nothing, and no gate is asked.
+    """Keep the results of a diverged training: every answer is empty, and there are no gates.
 
     Args:
         path: of the run's directory.
-        task: says how to score.
+        task: scores.
         tests: of the run's seed.
-        reason: why it left none.
+        reason: of the failure.
     """
     nothing = Output("", -math.inf, -math.inf, finished=True)
     answers = [Answer.to(pair, nothing) for pair in tests.pairs]
-    result = TestResult(
+    probes = {name: tuple(Answer.to(pair, nothing) for pair in pairs) for name, pairs in tests.probes.items()}
+    result = replace(_scored(task, tests, [""] * len(answers)), probes=probes, failed=reason)
+    return _keep(path, result, answers)
+
+
+def _scored(task: Task, tests: TestSet, texts: Sequence[str]) -> TestResult:
+    return TestResult(
         schema=_SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         headline=task.headline,
-        scores=task.scores([""] * len(answers), [pair.target for pair in tests.pairs]),
+        scores=task.scores(texts, [pair.target for pair in tests.pairs]),
         decoding={"beam": task.decoding.beam, "length_penalty": task.decoding.length_penalty},
         seconds=0.0,
         gates=(),
         cost=Cost(),
-        probes={name: tuple(Answer.to(pair, nothing) for pair in pairs) for name, pairs in tests.probes.items()},
         words=tests.seen.words,
-        failed=reason,
     )
-    return _kept(path, result, answers)
 
 
-def _kept(path: Path, result: TestResult, answers: Sequence[Answer]) -> Tested:
+def _keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> Tested:
     with writing(path):
         codec.write_jsonl(path / ANSWERS, answers)
         codec.write(path / RESULT, replace(result, answers_sha256=sha256_of(path / ANSWERS)), checksum=True)
@@ -285,4 +272,4 @@ def _kept(path: Path, result: TestResult, answers: Sequence[Answer]) -> Tested:
 
 
 def _outputs(run: Run, task: Task, pairs: Sequence[Pair]) -> list[Output]:
-    return [found[0] for found in run.decode([pair.source for pair in pairs], task.decoding)]
+    return [best for best, *_ in run.decode([pair.source for pair in pairs], task.decoding)]

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 
 from selfattn.codec import Plain
+from selfattn.results.plan import PlanCheck
 
 Need = Literal["above", "below", "within"]
 Finding = Literal["holds", "conditional", "not shown", "does not hold"]
@@ -174,10 +175,9 @@ class ClaimsRecord(Plain):
         command: the command line that makes the same again.
         environment: versions and machine.
         quick: whether it was a quick run, which confirms nothing.
-        tuning_seed: of the trials of learning rates.
         claims: in the order of the suite.
-        not_run: names of claims that were asked for and have not come to their end.
         plugins: that brought claims.
+        plan: departures from the plan, and the ledger; None in the published record.
     """
 
     schema: int
@@ -186,7 +186,6 @@ class ClaimsRecord(Plain):
     command: str
     environment: Mapping[str, str | int | float | None]
     quick: bool
-    tuning_seed: int
     claims: tuple[ClaimResult, ...]
-    not_run: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
+    plan: PlanCheck | None = None

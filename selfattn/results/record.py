@@ -13,7 +13,7 @@ from selfattn.results.attention import Agreement, Attention, ModelAlignment
 from selfattn.results.cost import Cost, Timing
 from selfattn.results.gates import Gate
 from selfattn.results.pairs import PairTest
-from selfattn.results.protocol import Budgets, Protocol
+from selfattn.results.plan import Budgets, PlanCheck
 from selfattn.results.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Share, Unit
 
 SCHEMA = 2
@@ -136,7 +136,7 @@ class Record(Plain):
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
         budgets: results at several budgets; None with a single budget.
         margin: smallest difference worth having, in points (percentage points of a share); None if not stated.
-        protocol: how far the comparison followed its plan; None without a plan.
+        plan: departures from the plan and the ledger; None for runs that were put together afterwards.
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
     """
 
@@ -160,7 +160,7 @@ class Record(Plain):
     units: Mapping[str, Unit] = field(default_factory=dict)
     demo: bool = False
     budgets: Budgets | None = None
-    protocol: Protocol | None = None
+    plan: PlanCheck | None = None
     margin: Annotated[float, Gt(0)] | None = None
 
     @property

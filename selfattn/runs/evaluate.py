@@ -18,7 +18,7 @@ from selfattn.evaluation.alignment.error_rate import AlignmentCounts
 from selfattn.evaluation.alignment.links import GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
 from selfattn.registry import METRICS
-from selfattn.runs.ledger import note_look
+from selfattn.runs.ledger import record_access
 from selfattn.runs.run import Run
 from selfattn.settings import as_declared
 from selfattn.words.catalogue import SOURCE, catalogue
@@ -48,7 +48,7 @@ def evaluate_run(
         raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
     results = run.task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns)
     if not data:
-        note_look(run.path, f"selfattn evaluate {run.path}")
+        record_access(run.path, f"selfattn evaluate {run.path}")
     return results
 
 

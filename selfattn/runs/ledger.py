@@ -1,52 +1,65 @@
-"""The ledger of a comparison: one line for each access to the test set."""
+"""The ledger of an experiment: a line for each access to the test set, each with the SHA-256 of the line before."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from filelock import FileLock
+
 from selfattn.codec import line_of, read_jsonl
 from selfattn.files import append_line, writing
-from selfattn.results.protocol import Look, Seal
+from selfattn.results.plan import LedgerEntry, Seal
 
 LEDGER = "ledger.jsonl"
-_ADVICE = "restore the file, or compare again"
+_ADVICE = "restore the file, or start again"
 
 
-def begin_ledger(comparison: Path, seal: Seal, command: str) -> None:
-    """Write the first line, which is the plan.
+def begin_ledger(experiment: Path, seal: Seal, command: str) -> None:
+    """Write the first line: the plan.
 
     Args:
-        comparison: its directory.
+        experiment: its directory.
         seal: of the plan.
-        command: that made the plan.
+        command: that started the experiment.
     """
-    with writing(comparison):
-        append_line(comparison / LEDGER, line_of(Look(seal.created, "", command, seal.sha256), checksum=True))
+    with writing(experiment):
+        append_line(experiment / LEDGER, line_of(LedgerEntry(seal.created, "", command, seal.sha256), checksum=True))
 
 
-def note_look(run: Path, command: str, *, plan: str = "", answers: str = "") -> None:
-    """Note that a run of a comparison was tested on its test set; outside a comparison nothing is written.
+def record_access(run: Path, command: str, *, plan: str = "", answers: str = "") -> None:
+    """Record that a run was tested, in the ledger of its experiment; a run outside of one is not recorded.
 
     Args:
-        run: its directory.
-        command: that tests the run.
-        plan: SHA-256 of the plan; default none.
+        run: its directory or file, two levels below that of the experiment.
+        command: that tested it.
+        plan: SHA-256 of the plan that the run belongs to; default none.
         answers: SHA-256 of the answers; default they are not kept.
     """
     place = run.resolve()
     ledger = place.parent.parent / LEDGER
     if ledger.is_file():
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        with writing(ledger):
-            append_line(ledger, line_of(Look(when, place.name, command, plan, answers), checksum=True))
+        with writing(ledger), FileLock(ledger.with_name(f".{LEDGER}.lock")):
+            *_, last = ledger.read_bytes().splitlines() or [b""]
+            entry = LedgerEntry(when, place.name, command, plan, answers, hashlib.sha256(last).hexdigest())
+            append_line(ledger, line_of(entry, checksum=True))
 
 
-def read_looks(comparison: Path) -> tuple[Look, ...]:
-    """Return the lines of the ledger, the plan first; none without a ledger.
+def read_ledger(experiment: Path) -> tuple[LedgerEntry, ...]:
+    """Return the first line, which is the plan, and all accesses in their order; nothing where there is no ledger.
 
     Raises:
-        UserError: the ledger is broken.
+        UserError: a line is broken.
     """
-    ledger = comparison / LEDGER
-    return tuple(read_jsonl(Look, ledger, advice=_ADVICE)) if ledger.is_file() else ()
+    ledger = experiment / LEDGER
+    return tuple(read_jsonl(LedgerEntry, ledger, advice=_ADVICE)) if ledger.is_file() else ()
+
+
+def is_chained(experiment: Path, entries: Sequence[LedgerEntry]) -> bool:
+    """Whether the ledger begins with the plan, and every line has the SHA-256 of the line before."""
+    lines = (experiment / LEDGER).read_bytes().splitlines() if entries else []
+    before = ["", *(hashlib.sha256(line).hexdigest() for line in lines[:-1])]
+    return bool(entries) and not entries[0].run and [entry.previous for entry in entries] == before

@@ -106,7 +106,7 @@ class Task:
     compare_help: ClassVar[str] = ""
     model: ClassVar[str] = USUAL[-1]
     models: ClassVar[tuple[str, ...]] = USUAL
-    match: ClassVar[Budget | None] = None
+    match: ClassVar[Budget | None] = "parameters"
     budgets: ClassVar[tuple[float, ...]] = (1.0,)
     suggested: ClassVar[str] = "predict"
     takes_pairs: ClassVar[bool] = True

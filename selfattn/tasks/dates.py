@@ -102,6 +102,7 @@ class Dates(Task):
         "Compare models on dates: train each, test on unseen dates, write report.html, report.md and results.json."
     )
     models = ("rnn-plain", "rnn-peeky", "rnn-attention", "transformer")
+    match = None
     budgets = (0.2, 0.4)  # where models differ: the whole training saturates the test
     suggested = "evaluate"
     tag_name = "format"

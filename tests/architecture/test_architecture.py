@@ -35,6 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             {"runs"},
             {"integrations"},
             {"demo", "tasks"},
+            {"experiments"},
             {"comparison"},
             {"claims"},
             {"cli"},

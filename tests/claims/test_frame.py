@@ -1,33 +1,23 @@
-"""The frame of the claims suite: rules, units that are kept, record, page and commands."""
+"""Rules of claims, small trainings, words and commands."""
 
 from __future__ import annotations
 
 import math
-import os
-import re
-import signal
-import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from counted_claim import Counted
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import Cli
 
-from selfattn.claims.claim import Arm, Claim
-from selfattn.claims.page import document_of, words, write_pages
-from selfattn.claims.record import judged, read_record
+from selfattn.claims.record import read_record
 from selfattn.claims.rules import contrast, exact, judge, share_error
-from selfattn.claims.run import chosen, run_claims
-from selfattn.claims.sequences import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream
-from selfattn.claims.training import train_for
+from selfattn.claims.run import choose_claims
+from selfattn.claims.small import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream, train_for
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
-from selfattn.report.blocks import Facts
-from selfattn.results.claims import ClaimsRecord, Contrast, Need
+from selfattn.results.claims import Contrast, Need
 from selfattn.words.catalogue import LANGS
 
 # rules
@@ -152,132 +142,11 @@ def test_rows_of_several_lengths_end_where_they_end() -> None:
     assert batch.target_mask.tolist() == [[True, True, False], [True, True, True]]
 
 
-# runs
-
-
-def test_rates_are_chosen_on_a_seed_of_their_own_and_confirmed_on_fresh_ones(counted: Counted, tmp_path: Path) -> None:
-    record = run_claims([counted], tmp_path, jobs=1)
-    assert counted.made == [(900, 0.1), (900, 0.2), (900, 0.4), *((seed, 0.2) for seed in range(5))]
-    (result,) = record.claims
-    assert [trial.seed for trial in result.trials] == [0, 1, 2, 3, 4]
-    assert (result.rates[0].chosen, result.rates[0].at_edge) == (0.2, False)
-    assert result.judgement is not None
-    assert result.judgement.verdict == "holds"
-
-
-def test_a_quick_run_takes_two_seeds_and_the_middle_rate(counted: Counted, tmp_path: Path) -> None:
-    run_claims([counted], tmp_path, jobs=1, quick=True)
-    assert counted.made == [(0, 0.2), (1, 0.2)]
-
-
-def test_a_run_goes_on_where_it_stopped(counted: Counted, tmp_path: Path) -> None:
-    whole = run_claims([counted], tmp_path, jobs=1)
-    counted.made.clear()
-    again = run_claims([counted], tmp_path, jobs=1)
-    assert counted.made == []
-    assert again.claims == whole.claims
-    (tmp_path / "units/counted/a-seed3.json").unlink()
-    run_claims([counted], tmp_path, jobs=1)
-    assert counted.made == [(3, 0.2)]
-
-
-def test_a_unit_that_fails_is_told_and_the_others_finish(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Counted, "broken", (2,))
-    (result,) = run_claims([counted], tmp_path, jobs=1).claims
-    assert [trial.seed for trial in result.trials] == [0, 1, 3, 4]
-    assert result.judgement is None
-    assert result.failed[0] == "counted/a-seed2: out of luck"
-    assert "counted/a-seed2: failed: out of luck" in capsys.readouterr().err
-    monkeypatch.setattr(Counted, "broken", ())
-    counted.made.clear()
-    (mended,) = run_claims([counted], tmp_path, jobs=1).claims
-    assert counted.made == [(2, 0.2)]
-    assert mended.judgement is not None
-
-
-@pytest.mark.slow
-def test_many_at_once_give_the_same(tmp_path: Path) -> None:
-    claims = chosen(["weighted-sum"])
-    one, two = (run_claims(claims, tmp_path / str(jobs), jobs=jobs, quick=True).claims[0] for jobs in (1, 2))
-    assert [trial.figures for trial in one.trials] == [trial.figures for trial in two.trials]
-
-
-@pytest.mark.usefixtures("interrupts_arrive")
-def test_an_interrupt_keeps_what_is_done_and_names_what_is_left(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    measure = Counted.measure
-
-    def interrupted(self: Counted, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
-        if seed == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-            while not (tmp_path / "stop").exists():
-                time.sleep(0.01)
-        return measure(self, arm, seed=seed, rate=rate, quick=quick)
-
-    monkeypatch.setattr(Counted, "measure", interrupted)
-    record = run_claims([counted], tmp_path, jobs=1)
-    assert (record.claims, record.not_run) == ((), ("counted",))
-    assert "stopping" in capsys.readouterr().err
-    assert [seed for seed, _ in counted.made] == [900, 900, 900, 0, 1]
-    monkeypatch.setattr(Counted, "measure", measure)
-    counted.made.clear()
-    assert run_claims([counted], tmp_path, jobs=1).not_run == ()
-    assert [seed for seed, _ in counted.made] == [2, 3, 4]
-
-
-# the page
-
-
-def test_the_page_is_made_of_the_record_alone(counted: Counted, tmp_path: Path) -> None:
-    record = run_claims([counted], tmp_path / "a", jobs=1)
-    files = write_pages(record, tmp_path / "a")
-    counted.made.clear()
-    again = write_pages(judged(read_record(tmp_path / "a")), tmp_path / "b")
-    assert counted.made == []
-    for one, other in zip(vars(files).values(), vars(again).values(), strict=True):
-        assert one.read_bytes() == other.read_bytes()
-
-
-def test_the_page_says_what_was_not_run_and_that_quick_confirms_nothing(counted: Counted, tmp_path: Path) -> None:
-    record = replace(run_claims([counted], tmp_path, jobs=1, quick=True), not_run=("depth",))
-    said = [one.say("en") for one in document_of(record).verdict.aside]
-    assert said == [words("quick").say("en"), "Not run, or not to the end: depth."]
-
-
-def test_the_page_shows_the_rule_as_it_is_and_as_it_was_recorded(counted: Counted, tmp_path: Path) -> None:
-    def rules(record: ClaimsRecord) -> list[str]:
-        facts = next(block for block in document_of(record).parts[1].blocks if isinstance(block, Facts))
-        return [text.say("en") for name, text in facts.facts if "rule" in name.say("en").lower()]  # type: ignore[union-attr]  # messages
-
-    record = run_claims([counted], tmp_path, jobs=1, quick=True)
-    assert rules(record) == ["x"]
-    (result,) = record.claims
-    changed = {**result.words, "en": {**result.words["en"], "rule": "what it was"}}
-    assert rules(replace(record, claims=(replace(result, words=changed),))) == ["x", "what it was"]
+# words
 
 
 def every_claim() -> list[str]:
     return [name for name in CLAIMS if CLAIMS.plugin_of(name) is None]
-
-
-@pytest.mark.parametrize("name", every_claim())
-def test_a_claim_says_everything_in_every_language(name: str) -> None:
-    claim: Claim = CLAIMS[name]()
-    arms = claim.arms(False)
-    assert arms
-    assert len({arm.name for arm in arms}) == len(arms)
-    for key in ("sentence", "explanation", "varied", "held", "rule", *(f"arm.{arm.name}" for arm in arms)):
-        said = claim.say(key)
-        assert set(said.texts) == set(LANGS), (name, key)
-    hangul = re.compile("[가-힣]")
-    assert hangul.search(claim.say("sentence").say("ko"))
-    assert not hangul.search(claim.say("sentence").say("en"))
-    assert claim.source
-    assert 0 < claim.seconds[0] <= 60
-    assert claim.seconds[1] <= 330
 
 
 @pytest.mark.parametrize("name", every_claim())
@@ -287,12 +156,6 @@ def test_catalogues_have_the_same_keys(name: str) -> None:
 
     found = read_words(WORDS, CLAIMS[name].__module__.rpartition(".")[2])
     assert set(found["en"]) == set(found["ko"])
-
-
-def test_all_budgets_together() -> None:
-    quick, full = (sum(CLAIMS[name].seconds[which] for name in every_claim()) for which in (0, 1))
-    assert quick <= 600
-    assert full <= 4 * 3600
 
 
 # commands
@@ -330,7 +193,7 @@ def test_the_list_has_every_claim_in_both_languages(cli: Cli) -> None:
 
 
 def test_claims_are_chosen_by_number_too(cli: Cli) -> None:
-    assert [claim.name for claim in chosen(["1"])] == [CLAIMS.names()[0]]
+    assert [claim.name for claim in choose_claims(["1"])] == [CLAIMS.names()[0]]
 
 
 @pytest.mark.parametrize(

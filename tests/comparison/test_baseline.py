@@ -105,7 +105,7 @@ def test_every_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_pa
     assert SOURCE in first_screen
     again, _ = report([tmp_path / "out"], tmp_path / "again")
     assert again == record
-    with pytest.raises(UserError, match="holds another comparison"):
+    with pytest.raises(UserError, match="holds another experiment"):
         compare("translation", **asked | {"baseline": "bleu=1", "resume": True})
     korean, _ = compare("translation", **asked | {"lang": "ko", "resume": True})
     assert "--lang ko" in korean.command
@@ -135,14 +135,14 @@ def test_who_is_stopped_after_some_steps_is_not_asked(tmp_path: Path, monkeypatc
 def test_without_one_there_is_no_such_gate_on_translations(tmp_path: Path) -> None:
     record, _ = compare("translation", **options(tmp_path, models=("one=transformer",), set=()))
     assert baselines(record) == []
-    plan = tmp_path / "out" / "comparison.json"
+    plan = tmp_path / "out" / "plan.json"
     data = json.loads(plan.read_text())
     del data["checksum"]  # written by hand, or before there were any
-    assert "baseline" not in data  # as it was before there were baselines
+    assert "baseline" not in data  # as it was before there were floors
     plan.write_text(json.dumps(data | {"baseline": None}))  # as it was written when there were
     again, _ = report([tmp_path / "out"], tmp_path / "again")
     assert again == record
     for broken in ({"metric": "bleu"}, "bleu=38", {"metric": "bleu", "value": 1.0, "source": "", "more": 1}):
         plan.write_text(json.dumps(data | {"baseline": broken}))
-        with pytest.raises(UserError, match=r"comparison\.json: baseline"):
+        with pytest.raises(UserError, match=r"plan\.json: baseline"):
             report([tmp_path / "out"], tmp_path / "other")

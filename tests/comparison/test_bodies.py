@@ -11,8 +11,8 @@ import pytest
 from selfattn.comparison import gates, testing
 from selfattn.comparison.compare import compare
 from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.planning.matching import match_models
-from selfattn.comparison.planning.options import CompareOptions
+from selfattn.comparison.models import match_models
+from selfattn.comparison.options import CompareOptions
 from selfattn.data.examples import encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.cost.flops import BatchShape, count_flops

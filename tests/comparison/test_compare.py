@@ -16,8 +16,8 @@ import torch
 import selfattn
 from selfattn.comparison import diagnostics as examine
 from selfattn.comparison.compare import compare, write_comparison
-from selfattn.comparison.planning.models import choose
-from selfattn.comparison.planning.options import CompareOptions
+from selfattn.comparison.models import choose
+from selfattn.comparison.options import CompareOptions
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.overfitting import overfitting
@@ -53,26 +53,13 @@ def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
     reports = ["demo.html", "report.html", "report.md", "results.json"]
-    plans = [".lock", "comparison.json", "costs.json", "ledger.jsonl", "logs", "runs"]
+    plans = [".ledger.jsonl.lock", ".lock", "plan.json", "costs.json", "ledger.jsonl", "logs", "runs"]
     assert {path.name for path in out.iterdir()} == {*plans, *reports}
     expected = [f"{model}-seed{seed}" for seed in ("0", "1") for model in MODELS]
     assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(expected)
     assert [model["run_dirs"] for model in results["models"]] == [
         [f"runs/{name}-seed0", f"runs/{name}-seed1"] for name in MODELS
     ]
-
-
-def test_the_summary_is_in_the_language_that_is_chosen(
-    compared: tuple[Path, dict[str, Any]], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, page = compared[0], tmp_path / "again" / "report.html"
-    done = cli("report", out, "--out", page.parent, "--lang", "ko")
-    assert f"보고서: {page}" in done.out
-    assert "95 % 신뢰 구간(시드와 테스트 항목 기준)" in " ".join(done.out.split())
-    assert "bootstrap" not in done.out
-    made: Any = lambda task, **settings: write_comparison(out, page.parent, settings["lang"])  # noqa: E731
-    monkeypatch.setattr("selfattn.comparison.compare.compare", made)
-    assert cli("compare", "dates", "--lang", "ko").out == done.out
 
 
 def test_the_report_leads_to_a_page_on_which_its_models_answer(

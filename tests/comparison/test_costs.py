@@ -71,19 +71,6 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_what_is_planned_is_what_a_comparison_would_do(
-    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(costs, "step_seconds", lambda models, **_: dict.fromkeys(models, 0.5))
-    settings = ("--seeds", 2, "--tune", 3, "--items-per-epoch", 96, "--batch-size", 32, "--epochs", 4, "--apart")
-    given = ("--models", "rnn-plain,transformer", "--jobs", 2, "--test-items", 40, "--out", tmp_path / "out", *settings)
-    lines = cli("compare", "dates", *given, "--plan-only").out.splitlines()
-    assert lines[0] == "rnn-plain: 5 trainings of 12 steps, 500.0 ms a step"
-    assert lines[2].startswith("10 trainings, 2 side by side: about 30 seconds")
-    assert lines[3].endswith(" MB of disk")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_comparison_computes_where_it_is_told_to(cli: Any, tmp_path: Path) -> None:
     done = cli("compare", "dates", "--device", "cuda", "--out", tmp_path / "out", "--plan-only")
     if not torch.cuda.is_available():

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from selfattn.comparison.gates import make_gates
+from selfattn.comparison.plan import PlannedModel
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body
 from selfattn.results.gates import Baseline, Gate
@@ -48,7 +49,15 @@ class Run:
 
 
 def plan(**changes: Any) -> Any:
-    usual = {"main": MAIN, "baseline": None, "matching": UNMATCHED, "declared": (), "space": {}, "models": {}}
+    usual = {
+        "main": MAIN,
+        "baseline": None,
+        "matching": UNMATCHED,
+        "declared": (),
+        "space": {},
+        "models": {},
+        "budget_of": lambda variant: None,
+    }
     return SimpleNamespace(**usual | changes)
 
 
@@ -220,7 +229,7 @@ def test_what_was_declared_to_differ_is_said() -> None:
 
 def model_of(*settings: tuple[dict[str, float], bool]) -> Any:
     """A model of the plan, with its trials."""
-    return SimpleNamespace(trials=[TuningTrial(own, 0.0, chosen=chosen) for own, chosen in settings])
+    return PlannedModel("", {}, trials=tuple(TuningTrial(own, 0.0, chosen=chosen) for own, chosen in settings))
 
 
 TRIALS = {

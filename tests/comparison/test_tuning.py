@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison.planning import tuning
-from selfattn.comparison.planning.options import MOST_SEEDS, CompareOptions
-from selfattn.comparison.planning.plan import Plan, Planned
+from selfattn.comparison import tuning
+from selfattn.comparison.options import MOST_SEEDS, CompareOptions
+from selfattn.comparison.plan import Plan, PlannedModel
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
 from selfattn.results.quality import Better, Headline
@@ -44,12 +44,11 @@ def tuned(
     budgets: tuple[float, ...] = (1.0,),
 ) -> tuple[Plan, list[Any]]:
     """Tune two models, of each of which a trial is the better the nearer its rate is to the best."""
-    models = {name: Planned(name, config_to_dict(PRESETS[name].config)) for name in best}
+    models = {name: PlannedModel(name, config_to_dict(PRESETS[name].config)) for name in best}
     headline = Headline(better=better)
     plan = Plan("dates", "", quick=False, seeds=3, models=models, tuned=False, headline=headline)
     plan = replace(plan, budgets=budgets, steps=800)
     asked: list[Any] = []
-    monkeypatch.setattr(tuning, "do_all", lambda jobs, some: asked.extend(some))
 
     def directory(path: Path) -> Any:
         job = next(job for job in asked if path == Path("out") / job.path)
@@ -63,10 +62,14 @@ def tuned(
         return SimpleNamespace(metrics=lambda: [report], record=lambda: SimpleNamespace(train_seconds=1.0))
 
     monkeypatch.setattr(tuning, "RunDirectory", directory)
+    monkeypatch.setattr(tuning, "run_all", lambda jobs, some: asked.extend(job for job in some if job not in asked))
     criterion = Criterion(lambda *_: {}, "exact_match", higher_is_better=better == "higher")
     options = CompareOptions(models=tuple(best), out=Path("out"), tune=count)
     jobs: Any = SimpleNamespace(
-        options=options, recipe=RECIPE, training_set=lambda seed: SimpleNamespace(criterion=criterion)
+        options=options,
+        recipe=RECIPE,
+        training_set=lambda seed: SimpleNamespace(criterion=criterion),
+        check=lambda failed, count: None,
     )
     return tuning.tune(plan, jobs), asked
 

@@ -20,19 +20,20 @@ from small_runs import Cli, accept_changes
 from selfattn.codec import encode
 from selfattn.comparison import testing
 from selfattn.comparison.costs import read_costs
-from selfattn.comparison.planning.plan import read_plan
+from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
+from selfattn.experiments.plan import write_plan
 from selfattn.files import append_line
 from selfattn.results.reading import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
-from selfattn.runs.ledger import LEDGER, read_looks
+from selfattn.runs.ledger import LEDGER, read_ledger
 from selfattn.runs.run import load
 from selfattn.training.checkpoint import CheckpointFile
 
 RUN = "runs/plain-seed0"
 TEXTS = ["4 March 2031", "12/05/1999"]
 REPORTS = ("report.html", "report.md", "results.json")  # made of the others, and read by no command
-EMPTY = ".lock"
+EMPTY = (".lock", ".ledger.jsonl.lock")
 
 
 def all_that_is_read(comparison: Path) -> list[Any]:
@@ -43,10 +44,10 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
     of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
     checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
-    looks = encode(read_looks(comparison))
-    if not any(look["run"] == tested.path.name for look in looks):
+    entries = encode(read_ledger(comparison))
+    if not any(entry["run"] == tested.path.name for entry in entries):
         raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
-    plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), looks]
+    plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), entries]
     return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
 
 
@@ -61,8 +62,8 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.reliability)])
 def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> None:
     before = all_that_is_read(whole)
-    files = [file for file in copy.rglob("*") if file.is_file() and file.name not in (*REPORTS, EMPTY)]
-    assert {"comparison.json", "costs.json", "config.json", "model.safetensors", "run.json", "test.jsonl"} < {
+    files = [file for file in copy.rglob("*") if file.is_file() and file.name not in (*REPORTS, *EMPTY)]
+    assert {"plan.json", "costs.json", "config.json", "model.safetensors", "run.json", "test.jsonl"} < {
         file.name for file in files
     }
     chance, found = random.Random(0), {"named": 0, "harmless": 0}
@@ -122,7 +123,7 @@ def test_killed_between_record_and_file_the_file_before_is_taken(whole: Path, co
 @pytest.mark.parametrize("kept", ["the plan", "the plan and the runs"])
 def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whole: Path, copy: Path, kept: str) -> None:
     ledger, plan = copy / LEDGER, read_plan(copy)
-    plan = replace(plan, command=plan.command.replace(str(whole), str(copy))).save(copy)
+    plan = write_plan(copy, replace(plan, command=plan.command.replace(str(whole), str(copy))))
     lines = ledger.read_text().splitlines(keepends=True)
     assert len(lines) == 2
     if kept == "the plan":  # which stands in the first line of the ledger, too
@@ -132,9 +133,9 @@ def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whol
         ledger.write_text(lines[0])
     done = cli(*shlex.split(plan.command)[1:], "--resume")
     assert done.code == 0, done.err
-    protocol = read_record(copy / "results.json").protocol
-    assert protocol is not None
-    assert (protocol.departures, [look.run for look in read_looks(copy)]) == ((), ["", "plain-seed0"])
+    check = read_record(copy / "results.json").plan
+    assert check is not None
+    assert (check.departures, [entry.run for entry in read_ledger(copy)]) == ((), ["", "plain-seed0"])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")

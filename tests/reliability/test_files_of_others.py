@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from small_runs import accept_changes
 
-from selfattn.comparison.planning.plan import read_to_resume
+from selfattn.comparison.plan import read_plan
 from selfattn.data.readers.lines import count_lines, file_sha256
 from selfattn.errors import UserError
 from selfattn.files import in_use
@@ -34,17 +34,17 @@ def forged(path: Path, change: Change) -> None:
 @pytest.mark.parametrize("name", ["../../../outside", "/tmp/outside", "a/b", "..", "", "x" * 300])
 def test_a_plan_names_no_directory_but_its_own(cli: Cli, copy: Path, name: str) -> None:
     before = sorted(copy.parent.rglob("*"))
-    forged(copy / "comparison.json", lambda plan: plan | {"models": {name: plan["models"]["plain"]}})
+    forged(copy / "plan.json", lambda plan: plan | {"models": {name: plan["models"]["plain"]}})
     done = cli("report", copy, "--out", copy.parent / "report")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "comparison.json: content: the name of a model is made of at most 100 letters" in done.err
+    assert "plan.json: content: the name of a model is made of at most 100 letters" in done.err
     with pytest.raises(UserError, match="the name of a model is made of at most 100 letters"):
-        read_to_resume(copy, "selfattn compare dates")  # before any work is done
+        read_plan(copy)
     assert sorted(copy.parent.rglob("*")) == before
 
 
 JSON_FILES = (
-    "comparison.json",
+    "plan.json",
     *(f"{RUN}/{name}" for name in ("config.json", "run.json", "test.json", "tokenizer/char.json")),
 )
 LINES = tuple(f"{RUN}/{name}" for name in ("metrics.jsonl", "test.jsonl"))
@@ -132,10 +132,10 @@ def test_a_model_larger_than_its_weights_is_not_built(cli: Cli, copy: Path, name
 
 
 def test_seeds_without_end_are_refused(cli: Cli, copy: Path) -> None:
-    forged(copy / "comparison.json", lambda plan: plan | {"seeds": 10**12})
+    forged(copy / "plan.json", lambda plan: plan | {"seeds": 10**12})
     done = cli("report", copy, "--out", copy.parent / "report")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "comparison.json: seeds: expected at most 10000, found 1000000000000; " in done.err
+    assert "plan.json: seeds: expected at most 10000, found 1000000000000; " in done.err
 
 
 @pytest.mark.parametrize("task", ["lm", "translation"])

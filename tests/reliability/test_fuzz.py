@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from small_runs import Cli
 
-from selfattn.comparison.planning.plan import read_plan
+from selfattn.comparison.plan import read_plan
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pair_files import read_pairs
 from selfattn.errors import UserError
@@ -158,7 +158,7 @@ def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
         "pairs.jsonl": of_file(folder / "pairs.jsonl", lambda path: read_pairs(path, columns=("source", "target"))),
         "book": of_file(folder / "book.txt", read_pairs),
         "texts": of_file(folder / "texts.txt", read_texts),
-        "plan": of_file(copy / "comparison.json", lambda path: read_plan(path.parent)),
+        "plan": of_file(copy / "plan.json", lambda path: read_plan(path.parent)),
         "results": of_file(copy / "results.json", read_record),
         "configuration": of_file(run / "config.json", lambda path: RunDirectory(path.parent).config()),
         "record of a run": of_file(run / "run.json", lambda path: RunDirectory(path.parent).record()),

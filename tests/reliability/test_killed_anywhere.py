@@ -27,7 +27,16 @@ import pytest
 import training_parts as parts
 
 LIMIT = 300.0
-_OF_TIME = ("command", "commit", "created", "run_bytes", "seconds", "timing", "when")  # when and where, and how fast
+_OF_TIME = (
+    "command",
+    "commit",
+    "created",
+    "run_bytes",
+    "seconds",
+    "timing",
+    "when",
+    "previous",
+)  # when and where, and how fast
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +139,7 @@ def report_of(out: Path) -> dict[str, Any]:
     runs = {run.name: parts.outcome(run) for run in (out / "runs").iterdir()}
     answers = {label: (out / "runs" / label / "test.jsonl").read_bytes() for label in runs}
     record = _without_times(json.loads((out / "results.json").read_text()))
-    record["protocol"]["looks"].sort(key=itemgetter("run"))  # of two at once, either may be the first
+    record["plan"]["entries"].sort(key=itemgetter("run"))  # of two at once, either may be the first
     return {"runs": runs, "answers": answers, "record": record}
 
 

@@ -80,7 +80,7 @@ def test_a_comparison_that_was_killed_as_it_wrote_is_gone_on_with(tmp_path: Path
     settings = {"models": ("plain=rnn-plain",), "quick": True, "items_per_epoch": 64, "validation_items": 5}
     settings |= {"set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "epochs": 1, "test_items": 4}
     out.mkdir()
-    (out / f".comparison.json.{dead}.tmp").touch()
+    (out / f".plan.json.{dead}.tmp").touch()
     compare("dates", out=out, resume=True, **settings)
     assert not list(out.rglob(".*.tmp"))
     living = out / f".report.html.{os.getppid()}.tmp"

@@ -20,7 +20,7 @@ from selfattn.report.verdict.verdict import limits, question, standing, verdict
 from selfattn.results.budgets import BudgetDifference, Crossing
 from selfattn.results.cost import MeanOverRuns, Timing
 from selfattn.results.gates import Gate
-from selfattn.results.protocol import AtBudget, Budgets
+from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import Estimate
 from selfattn.results.reading import record_from_dict
 from selfattn.results.record import NO_SUBJECT, Model, Record, TuningTrial

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from selfattn.claims.page import document_of, write_pages
-from selfattn.claims.record import judged, read_record
+from selfattn.claims.record import judge_claims, read_record
 from selfattn.report.render.markdown import markdown_of
 from selfattn.results.claims import ClaimsRecord
 
@@ -34,7 +34,7 @@ def pages(record: ClaimsRecord) -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    record = judged(read_record(Path(sys.argv[1]) if sys.argv[1:] else HERE))
+    record = judge_claims(read_record(Path(sys.argv[1]) if sys.argv[1:] else HERE))
     write_pages(record, HERE).markdown.unlink()
     for path, text in pages(record).items():
         path.write_text(text, encoding="utf-8")

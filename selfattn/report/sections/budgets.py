@@ -9,7 +9,7 @@ from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.comparability import obstacles
 from selfattn.report.verdict.conditions import budget_outcomes, share
 from selfattn.report.verdict.ranking import headline_name, headline_unit, record_scale
-from selfattn.results.protocol import AtBudget, Budgets
+from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.record import Record
 from selfattn.words.messages import message
 

@@ -118,8 +118,8 @@ def badges(record: Record) -> tuple[Badge, ...]:
     facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), tuning_badge(record)]
     if isinstance(declared := record.settings.get("declared"), list):
         facts.append(Badge("warn", message("badge.declared", settings=", ".join(map(str, declared)))))
-    if record.protocol:
-        plan = "pilot" if record.protocol.pilot else "departed" if record.protocol.departures else "planned"
+    if record.plan:
+        plan = "pilot" if record.plan.pilot else "departed" if record.plan.departures else "planned"
         facts.append(Badge("ok" if plan == "planned" else "warn", message(f"badge.{plan}")))
     if record.settings.get("quick"):
         facts.append(Badge("warn", message("badge.quick")))

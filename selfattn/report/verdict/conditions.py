@@ -121,7 +121,7 @@ def share(budget: float) -> str:
 
 def departures(record: Record) -> list[Message]:
     """Say what was done otherwise than planned; of many runs the first few are named."""
-    kinds = record.protocol.departures if record.protocol else ()
+    kinds = record.plan.departures if record.plan else ()
     return [message(f"departure.{departure.kind}", what=_first_of(departure.what)) for departure in kinds]
 
 

@@ -167,13 +167,13 @@ def _design_sentence(record: Record, first: Model, second: Model) -> list[Messag
 
 
 def _plan_sentence(record: Record) -> list[Message]:
-    plan, draw = record.protocol, record.settings.get("test_draw")
-    if plan is None:
+    plan, draw = record.plan, record.settings.get("test_draw")
+    if plan is None or plan.seal is None:
         return []
     values = {"created": plan.seal.created[:16].replace("T", "\u00a0"), "sha": plan.seal.sha256[:12]}
-    runs = len({look.run for look in plan.looks})
+    runs = len({entry.run for entry in plan.entries})
     fresh = [message("plan.draw", draw=draw)] if isinstance(draw, int) else []
-    return [message("plan", **values, looks=len(plan.looks), runs=runs), *fresh]
+    return [message("plan", **values, count=len(plan.entries), runs=runs), *fresh]
 
 
 def _listed(reasons: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -1,1 +1,0 @@
-"""Claims on attention itself: scores, the weighted sum, alignment, parallelism, order, key-value heads."""

@@ -1,1 +1,0 @@
-"""Claims on how a source is encoded, and on how a decoder gets at what was encoded."""

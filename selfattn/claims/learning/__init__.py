@@ -1,1 +1,0 @@
-"""Claims on what trains and what does not: depth, distance, averaging, the future mask, exposure."""

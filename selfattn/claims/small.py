@@ -1,0 +1,274 @@
+"""Small tasks and trainings: sequences drawn by a rule, straight as tensors, and models trained on them without files.
+
+Token 0 is padding, 1 begins a target, 2 ends it; symbols count from 3. Axis letters: b batch, s source, t target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Batch
+from selfattn.decoding.greedy import greedy
+from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig, override
+from selfattn.models.presets import get_preset
+from selfattn.models.protocol import Seq2Seq
+from selfattn.streams import generator
+from selfattn.streams import generator as stream_of
+from selfattn.training.config import TrainingConfig
+from selfattn.training.distributed.parallel import Replica
+from selfattn.training.objective.loss import batch_loss
+from selfattn.training.optimizer import make_optimizer
+from selfattn.training.step import Stepper
+
+PAD, BOS, EOS, FIRST = 0, 1, 2, 3
+
+
+def vocabulary(symbols: int) -> int:
+    """Return the ``vocab_size`` of so many symbols beside padding, begin and end."""
+    return FIRST + symbols
+
+
+def batch_of(
+    source: Tensor, target: Tensor, *, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+) -> Batch:
+    """Make a batch of sources and targets; every target gets its end, every row may have a length of its own.
+
+    Args:
+        source: int64 ``[b s]``.
+        target: int64 ``[b t]``, without begin and end.
+        source_mask: bool ``[b s]``, True at real tokens, on the left of all padding; default all.
+        target_mask: bool ``[b t]``, likewise.
+
+    Example:
+        >>> batch = batch_of(torch.tensor([[3, 4]]), torch.tensor([[4, 3]]))
+        >>> batch.target_in.tolist(), batch.target_out.tolist()
+        ([[1, 4, 3]], [[4, 3, 2]])
+    """
+    source_mask = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
+    target_mask = torch.ones_like(target, dtype=torch.bool) if target_mask is None else target_mask
+    rows, lengths = len(target), target_mask.sum(dim=1, keepdim=True)
+    blank = target.new_full((rows, 1), PAD)
+    out = torch.cat([target.masked_fill(~target_mask, PAD), blank], dim=1).scatter(1, lengths, EOS)
+    mask = torch.cat([target_mask, target_mask.new_zeros(rows, 1)], dim=1).scatter(1, lengths, True)
+    before = torch.cat([target.new_full((rows, 1), BOS), out[:, :-1]], dim=1).masked_fill(~mask, PAD)
+    return Batch(source.masked_fill(~source_mask, PAD), source_mask, before, out, mask, list(range(rows)))
+
+
+def random_symbols(rows: int, length: int, *, symbols: int, generator: torch.Generator) -> Tensor:
+    """Draw symbols ``[b s]``, each as probable as any other."""
+    return torch.randint(FIRST, FIRST + symbols, (rows, length), generator=generator)
+
+
+def copies(rows: int, length: int, generator: torch.Generator, *, symbols: int) -> Batch:
+    """Make sources whose target is the source."""
+    source = random_symbols(rows, length, symbols=symbols, generator=generator)
+    return batch_of(source, source)
+
+
+def reversals(rows: int, length: int, generator: torch.Generator, *, symbols: int) -> Batch:
+    """Make sources whose target is the source from its end to its beginning."""
+    source = random_symbols(rows, length, symbols=symbols, generator=generator)
+    return batch_of(source, source.flip(1))
+
+
+def lookups(rows: int, pairs: int, generator: torch.Generator, *, names: int, values: int) -> Batch:
+    """Make sources of names, each followed by its value, whose target is the values in the order of the names.
+
+    Where to look depends on what stands there, not on the place. Values are the first symbols, names the ones behind.
+    """
+    order = torch.rand(rows, names, generator=generator).argsort(dim=1)[:, :pairs]
+    drawn = random_symbols(rows, pairs, symbols=values, generator=generator)
+    source = torch.stack([order + FIRST + values, drawn], dim=2).flatten(1)
+    return batch_of(source, drawn.gather(1, order.argsort(dim=1)))
+
+
+def stream(make: Callable[[torch.Generator], Batch], *, seed: int, name: str = "data") -> Iterator[Batch]:
+    """Return batches without end, the same for the same seed and name, whatever the model.
+
+    Args:
+        make: one batch of a generator, from which it also may draw a length.
+        seed: of the trial.
+        name: of the stream; ``"validation"`` and ``"test"`` for what is never trained on.
+    """
+    draws = stream_of(seed, f"claims/{name}")
+    while True:
+        yield make(draws)
+
+
+def held_out(make: Callable[[torch.Generator], Batch], *, seed: int, name: str = "test") -> Batch:
+    """Return one batch that is never trained on: the first of the stream of this name."""
+    return next(stream(make, seed=seed, name=name))
+
+
+def validation_and_test(make: Callable[[torch.Generator], Batch], *, seed: int) -> tuple[Batch, Batch]:
+    """Return what learning rates are chosen by, and what is reported; neither is trained on."""
+    return held_out(make, seed=seed, name="validation"), held_out(make, seed=seed)
+
+
+def greedy_hits(model: Seq2Seq, batch: Batch) -> Tensor:
+    """Decode greedily as far as the targets go, and say which tokens stand in their places: bool ``[b t]``."""
+    lengths = batch.target_mask.sum(dim=1).tolist()
+    written = greedy(model, batch.source, batch.source_mask, bos_id=BOS, eos_id=EOS, max_length=lengths)
+    return written_hits(written, batch)
+
+
+def exact_share(model: Seq2Seq, batch: Batch) -> float:
+    """Return the share of targets that greedy decoding writes exactly, 0 to 1."""
+    return float((greedy_hits(model, batch) | ~batch.target_mask).all(dim=1).double().mean())
+
+
+@torch.inference_mode()
+def loss_of(model: Seq2Seq, batch: Batch) -> float:
+    """Return the loss of a batch in nats a token: what learning rates are chosen by, on validation data."""
+    return float(batch_loss(model.eval(), batch))
+
+
+def forced_accuracy(model: Seq2Seq, batch: Batch) -> float:
+    """Return the share of target tokens that are the most probable one when the right ones before are given."""
+    return float(forced_hits(model, batch)[batch.target_mask].double().mean())
+
+
+@torch.inference_mode()
+def forced_hits(model: Seq2Seq, batch: Batch, given: Tensor | None = None) -> Tensor:
+    """Say which target tokens are the most probable one, given those before: bool ``[b t]``.
+
+    Args:
+        model: whose they are.
+        batch: what is asked for.
+        given: what the model reads ``[b t]``; default the right tokens.
+    """
+    read = batch.target_in if given is None else given
+    logits = model.eval()(batch.source, read, source_mask=batch.source_mask)
+    hits: Tensor = logits.argmax(dim=-1) == batch.target_out
+    return hits
+
+
+def written_hits(written: Sequence[Hypothesis], batch: Batch) -> Tensor:
+    """Say which target tokens, the end among them, stand in their places in what was decoded: bool ``[b t]``.
+
+    Example:
+        >>> batch = batch_of(torch.tensor([[3, 4]]), torch.tensor([[4, 3]]))
+        >>> written_hits([Hypothesis([4, 5], 0.0, 0.0, True)], batch).tolist()
+        [[True, False, True]]
+    """
+    hits = torch.zeros_like(batch.target_mask)
+    for row, (hypothesis, wanted) in enumerate(zip(written, batch.target_out.tolist(), strict=True)):
+        ids = [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
+        hits[row, : len(ids)] = torch.tensor([a == b for a, b in zip(ids, wanted, strict=False)], dtype=torch.bool)
+    return hits & batch.target_mask
+
+
+def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: Any) -> ModelConfig:
+    """Return the configuration of a preset with other settings.
+
+    Args:
+        preset: whose encoder and decoder have settings of the same names.
+        changes: settings by dotted paths; default none.
+        of_both: settings of the encoder and of the decoder, such as their width.
+
+    Raises:
+        UserError: there is no such preset or setting, or a value is out of its range.
+
+    Example:
+        >>> config = resized("luong-dot", {"encoder.num_layers": 2, "decoder.num_layers": 2}, hidden_dim=16)
+        >>> config.encoder.hidden_dim, config.decoder.hidden_dim, config.encoder.num_layers
+        (16, 16, 2)
+    """
+    settings = {f"{part}.{name}": value for part in ("encoder", "decoder") for name, value in of_both.items()}
+    made: ModelConfig = override(get_preset(preset).config, settings | dict(changes or {}))
+    return made
+
+
+def trained(
+    config: ModelConfig,
+    make: Callable[[torch.Generator], Batch],
+    *,
+    vocab_size: int,
+    steps: int,
+    seed: int,
+    rate: float | None,
+) -> Seq2Seq:
+    """Build a model and train it on batches made by rule; the same seed gives every model the same batches.
+
+    Args:
+        config: of the model.
+        make: one batch of a generator.
+        vocab_size: of the model.
+        steps: of the optimizer.
+        seed: of the first weights, of the batches and of dropout.
+        rate: see :func:`train_for`.
+
+    Raises:
+        UserError: the loss is no longer a finite number.
+    """
+    model = build(config, vocab_size=vocab_size, seed=seed)
+    train_for(model, stream(make, seed=seed), steps=steps, lr=rate, seed=seed)
+    return model
+
+
+def train_for(
+    model: Seq2Seq,
+    batches: Iterator[Batch],
+    *,
+    steps: int,
+    lr: float | None,
+    seed: int,
+    teacher_forcing: float = 1.0,
+    teacher_forcing_end: float | None = None,
+    weight_decay: float = 0.01,
+) -> float:
+    """Train a model in place for so many steps; after it the model is in evaluation mode.
+
+    AdamW, a cosine schedule after a tenth of warm-up, the gradient clipped at norm 1. The global random state is left
+    as it was.
+
+    Args:
+        model: of :func:`selfattn.build`.
+        batches: one a step; at least as many as steps.
+        steps: of the optimizer.
+        lr: the highest learning rate, as a claim's `measure` gets it of an arm that has some.
+        seed: of dropout and of scheduled sampling.
+        teacher_forcing: see :class:`selfattn.training.config.TrainingConfig`; default 1.
+        teacher_forcing_end: likewise; default it stays as it is.
+        weight_decay: of matrices; default 0.01.
+
+    Returns:
+        The mean loss of the last tenth of the steps, in nats a token.
+
+    Raises:
+        UserError: the loss is no longer a finite number.
+
+    Example:
+        >>> from selfattn.claims.small import copies, stream
+        >>> from selfattn.models.build import build
+        >>> model = build("transformer", vocab_size=13, seed=0)
+        >>> batches = stream(lambda draws: copies(4, 5, symbols=10, generator=draws), seed=0)
+        >>> train_for(model, batches, steps=2, lr=1e-3, seed=0) > 0
+        True
+    """
+    assert lr is not None
+    config = TrainingConfig(
+        seed=seed,
+        max_steps=steps,
+        lr=lr,
+        schedule="cosine",
+        weight_decay=weight_decay,
+        teacher_forcing=teacher_forcing,
+        teacher_forcing_end=teacher_forcing_end,
+    )
+    stepper = Stepper(Replica(model), make_optimizer(model, config), config, generator(seed, "forcing/0"))
+    model.train()
+    losses = []
+    with torch.random.fork_rng(devices=[]):
+        stepper.begin_epoch(0)
+        for number in range(1, steps + 1):
+            losses.append(stepper.step([next(batches)], number, total_steps=steps, epoch=0)[0])
+    model.eval()
+    last = losses[-max(1, steps // 10) :]
+    return sum(last) / len(last)

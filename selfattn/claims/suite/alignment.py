@@ -1,0 +1,183 @@
+"""Claim: attention learns which word comes from which, though nobody tells it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import count as count_up
+from itertools import islice
+
+import torch
+
+from selfattn.claims import small
+from selfattn.claims.claim import MARGIN, Arm, Blocks, Claim, Contrasts, Trials, contrast, minus, percent, share_error
+from selfattn.data.batches import Batch, batches, collate
+from selfattn.data.examples import Example, encode_pairs
+from selfattn.data.pairs import Pair
+from selfattn.data.phrases.source import CldrSource
+from selfattn.data.splits import Split
+from selfattn.decoding.alignment import Link
+from selfattn.evaluation.alignment.attention_scores import gold_from_spans
+from selfattn.evaluation.alignment.error_rate import count_alignment, diagonal
+from selfattn.evaluation.alignment.links import GoldPair, Links
+from selfattn.evaluation.alignment.word_alignment import Way, word_links
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig
+from selfattn.models.protocol import Seq2Seq
+from selfattn.registry import register
+from selfattn.report.blocks import Spot
+from selfattn.report.drawing.scale import number_scale
+from selfattn.results.claims import Contrast
+from selfattn.streams import generator
+from selfattn.tokenizers.subword import SubwordTokenizer
+from selfattn.tokenizers.subword_training import SubwordSettings
+
+WIDTH, TRAINED_ON, JUDGED = 64, 4096, 200
+SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "location")
+READERS = (*SCORES, "heads")
+BLIND = ("shuffled-rnn", "shuffled-heads")
+RATES = (1e-2, 2e-2)
+FLOORS = ("diagonal", "untrained", "shuffled")
+SHARED = {"share_embeddings": True, "tie_output": True}
+RNN = {"encoder.hidden_dim": WIDTH // 2, "encoder.direction": "both", "decoder.hidden_dim": WIDTH}
+RNN |= {"decoder.initial_state": "project", "decoder.max_source_length": 64, **SHARED}
+
+
+@register.claim("alignment")
+class Alignment(Claim):
+    """Alignment error rate of attention, for every score and for a Transformer's heads, against what knows nothing."""
+
+    name = "alignment"
+    source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
+    seconds = (40.0, 330.0)
+    points = tuple(f"{name}-{floor}" for name in READERS for floor in FLOORS)
+
+    def arms(self, quick: bool) -> tuple[Arm, ...]:
+        """Every score in an RNN, a Transformer; and one of each that was trained on the sources of other phrases."""
+        readers = (Arm(name, {"reader": name, "shuffled": False}, RATES) for name in READERS)
+        blind = zip(BLIND, ("general", "heads"), strict=True)
+        return *readers, *(Arm(name, {"reader": reader, "shuffled": True}, RATES[-1:]) for name, reader in blind)
+
+    def measure(
+        self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 600, pairs: int = TRAINED_ON
+    ) -> dict[str, float]:
+        """Train on phrases; choose head and step on validation; give errors on the test, also of what knows nothing."""
+        tokenizer, judged = subwords(), min(JUDGED, pairs)
+        (validation, batch), (test, _) = unseen("valid", judged), unseen("test", judged)
+        model = build(model_of(arm.settings["reader"]), vocab_size=len(tokenizer), seed=seed)
+        before = errors(model, tokenizer, test)[chosen(errors(model, tokenizer, validation))]
+        steps = steps // 3 if quick else steps
+        examples = training(seed, pairs, shuffled=arm.settings["shuffled"])
+        small.train_for(model, examples, steps=steps, lr=rate, seed=seed)
+        after, aside = errors(model, tokenizer, test), errors(model, tokenizer, validation)
+        along = [diagonal(len(pair.source), len(pair.target)) for pair in test]
+        return {
+            "valid": small.loss_of(model, batch),
+            "error": after[chosen(aside)],
+            "writes": after[chosen(aside, shifted=False)],
+            "reads": after[chosen(aside, shifted=True)],
+            "step-later": float(chosen(aside).shifted),
+            "untrained": before,
+            "diagonal": count_alignment(along, [pair.links for pair in test]).aer or 0.0,
+        }
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """Each reader's error is below that of all three by the margin."""
+        return self.below(trials, READERS)
+
+    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
+        """Where the score looks at the words; where the decoder is an RNN; where it is a Transformer."""
+        rnn = tuple(name for name in SCORES if name != "location")
+        rules = {"content": (*rnn, "heads"), "rnn": rnn, "heads": ("heads",)}
+        return {condition: self.below(trials, readers) for condition, readers in rules.items()}
+
+    @staticmethod
+    def below(trials: Trials, readers: tuple[str, ...]) -> Contrasts:
+        """Hold the errors of some readers against those of what knows nothing."""
+
+        def rule(name: str, floor: str) -> Contrast:
+            error = trials.values(name, "error")
+            nothing = (BLIND[name == "heads"], "error") if floor == "shuffled" else (name, floor)
+            least = share_error(error, JUDGED)
+            lead = minus(error, trials.values(*nothing))
+            return contrast(f"{name}-{floor}", lead, "below", -MARGIN, least_error=least)
+
+        return tuple(rule(name, floor) for name in readers for floor in FLOORS)
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """The error of every reader beside what knows nothing, and which step is read."""
+        places = dict(enumerate((*READERS, *BLIND), 1))
+        lines = {line: trials.spots_across(places, line) for line in ("error", "untrained")}
+        along = trials.mean(READERS[0], "diagonal").mean
+        lines["diagonal"] = tuple(Spot(place, along) for place in places)
+        figures = ("error", "writes", "reads", "untrained")
+        rows = {arm: (f"{place}", *(percent(trials.mean(arm, f)) for f in figures)) for place, arm in places.items()}
+        plot = self.chart("alignment-error", lines, of="line", across=number_scale([len(places)]))
+        return plot, self.table("alignment-errors", ("place", *figures), rows)
+
+
+def model_of(reader: str) -> ModelConfig:
+    """An LSTM that reads both ways with Luong's attention and one score; or a Transformer's heads."""
+    if reader == "heads":
+        return small.resized("transformer", SHARED, dim=WIDTH, ffn_dim=2 * WIDTH)
+    return small.resized("luong-general", {**RNN, "decoder.score": reader}, embed_dim=WIDTH)
+
+
+def errors(model: Seq2Seq, tokenizer: SubwordTokenizer, pairs: list[GoldPair]) -> dict[Way, float]:
+    """Return the alignment error rate of every layer, head and step."""
+    figures, right = word_links(model, tokenizer, pairs), [pair.links for pair in pairs]
+    return {way: count_alignment(links, right).aer or 0.0 for way, links in figures.items()}
+
+
+def chosen(figures: dict[Way, float], *, shifted: bool | None = None) -> Way:
+    """Return the way with the least error, of all or of one step."""
+    return min((way for way in figures if shifted in (None, way.shifted)), key=figures.__getitem__)
+
+
+@cache
+def subwords(size: int = 1000) -> SubwordTokenizer:
+    """Subwords of both languages, from phrases of a seed of their own."""
+    texts = [text for pair in CldrSource(seed=99).pairs(8000) for text in (pair.source, pair.target)]
+    return SubwordTokenizer.train(texts, SubwordSettings("bpe", size, byte_fallback=False, split_digits=False))
+
+
+def phrases(part: Split, seed: int, count: int) -> list[Pair]:
+    """Draw phrases of at least three words on both sides: with fewer there is little to link wrongly."""
+    source = CldrSource(seed=seed, split=part)
+    drawn = (pair for start in count_up(0, 500) for pair in source.pairs(500, start))
+    return list(islice((p for p in drawn if min(p.source.count(" "), p.target.count(" ")) >= 2), count))
+
+
+def gold(pair: Pair) -> GoldPair:
+    """Link words that stand for the same field: surely where it is one word on each side, else possibly."""
+    source, target = ([word.span() for word in re.finditer("[^ ]+", text)] for text in (pair.source, pair.target))
+    sure: set[Link] = set()
+    possible: set[Link] = set()
+    for field in pair.spans:
+        links = {(i, j) for j, i in gold_from_spans([field], source, target).possible.nonzero().tolist()}
+        (sure if len(links) == 1 else possible).update(links)
+    return GoldPair(tuple(pair.source.split()), tuple(pair.target.split()), Links(frozenset(sure), frozenset(possible)))
+
+
+def unseen(part: Split, count: int) -> tuple[list[GoldPair], Batch]:
+    """Return phrases that are not trained on, with their links, and the same as one batch."""
+    figures = phrases(part, 0, count)
+    return [gold(pair) for pair in figures], collate(encode_pairs(figures, subwords()), 0, 1, range(count))
+
+
+def training(seed: int, count: int, *, shuffled: bool) -> Iterator[Batch]:
+    """Go through so many phrases again and again, each time in another order.
+
+    Args:
+        seed: of the phrases and of their order.
+        count: of different phrases.
+        shuffled: whether every target stands beside the source of another phrase.
+    """
+    examples = encode_pairs(phrases("train", seed, count), subwords())
+    if shuffled:
+        order = torch.randperm(count, generator=generator(seed, "claims/shuffled")).tolist()
+        examples = [Example(examples[k].source, pair.target) for k, pair in zip(order, examples, strict=True)]
+    draws = generator(seed, "claims/data")
+    while True:
+        yield from batches(examples, batch_size=32, max_tokens=None, pad_id=0, bos_id=1, generator=draws)

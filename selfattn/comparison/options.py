@@ -1,0 +1,132 @@
+"""Options of a comparison, besides those of its task and of the training. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from selfattn.errors import SettingError
+from selfattn.runs.task import Budget
+from selfattn.settings import check
+from selfattn.training.config import MOST_THREADS, DeviceName
+from selfattn.words.catalogue import LANGS, SOURCE
+
+if TYPE_CHECKING:
+    Lang = str
+else:
+    Lang = Literal[LANGS]
+
+Backend = Literal["local", "dask", "ray"]
+BudgetIn = Literal["steps", "examples"]
+NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # options that the results do not depend on
+SEEDS = 3
+MOST_SEEDS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """Options of every comparison, besides those of its task and of the training.
+
+    Attributes:
+        models: Models to compare, separated by commas. `all`: every model of `selfattn models`.
+        seeds: Trainings per model, with seeds 0, 1, ... Default: 3, or 1 with --quick.
+        quick: Train briefly, for a first try.
+        out: Directory for report, results and runs. Must be new.
+        resume: Continue the comparison in --out. Finished runs are not repeated.
+        lang: Language of the report and of the printed summary.
+        test_items: Test pairs for every model. For a file, at most its test part.
+        set: Model setting as name=value, or model:name=value for one model. May be repeated.
+        first_seed: First seed. Use fresh seeds to confirm what a pilot suggested.
+        test_draw: Draw of generated test pairs. Use a new one after a pilot.
+        budgets: Shares of the training to compare at, such as 0.25,0.5,1. Each trains anew.
+        budget_in: What budgets are shares of: training steps, or distinct examples.
+        pilot: Mark the comparison as exploratory. Its runs are never merged with others.
+        match: Quantity to match models in: parameters (outside embeddings), body (outside the vocabulary), or training
+            FLOPs.
+        budget: Target value of --match. Default: the median of the models.
+        match_limit: Largest relative size difference between models.
+        apart: Compare models of different sizes; the report says so.
+        tune: Tuning trials per model (learning rate, warm-up, dropout, label smoothing), chosen on validation.
+        metric: Metric that decides, by name. Default: the task's first.
+        margin: Smallest difference worth having, in points. Fixed in the plan.
+        jobs: Trainings to run in parallel. Default: one per core or GPU.
+        backend: Where trainings run: local processes, or workers of a Dask or Ray cluster.
+        address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
+        threads: CPU threads per training. Default: 1.
+        device: Device to compute on. auto takes a GPU if there is one.
+        plan_only: Print the planned trainings, their time and disk space, and stop.
+    """
+
+    repeated: ClassVar[tuple[str, ...]] = ("set",)
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
+        "Budgets": ("budgets", "budget_in"),
+        "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
+        "Parallel training": ("jobs", "backend", "address", "threads", "device"),
+    }
+
+    models: tuple[str, ...]
+    seeds: int | None = None
+    quick: bool = False
+    out: Path
+    resume: bool = False
+    lang: Lang = SOURCE
+    test_items: int | None = None
+    set: tuple[str, ...] = ()
+    first_seed: int = 0
+    test_draw: int = 0
+    budgets: tuple[float, ...] = (1.0,)
+    budget_in: BudgetIn = "steps"
+    pilot: bool = False
+    metric: str | None = None
+    margin: float | None = None
+    match: Budget | None = None
+    budget: float | None = None
+    match_limit: float = 0.02
+    apart: bool = False
+    tune: int = 0
+    jobs: int | None = None
+    backend: Backend = "local"
+    address: str | None = None
+    threads: int | None = None
+    device: DeviceName = "auto"
+    plan_only: bool = False
+
+    @property
+    def seed_count(self) -> int:
+        """Number of seeds."""
+        return self.seeds if self.seeds is not None else 1 if self.quick else SEEDS
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of each training; small models gain nothing from a second one."""
+        return self.threads or 1
+
+    def __post_init__(self) -> None:
+        check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "tune first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "seeds", int, lambda x: x <= MOST_SEEDS - self.first_seed, f"seeds below {MOST_SEEDS}")
+        check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
+        check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
+        check(self, "budget", float, lambda x: x > 0, "a number above 0")
+        check(self, "margin", float, lambda x: 0 < x < 100, "points above 0 and below 100")
+        if self.budget is not None and self.match is None:
+            raise SettingError("`budget`: of what? Give `match` parameters, body or flops as well")
+        check_cluster(self.backend, self.address)
+        for share in self.budgets or (0.0,):
+            if not 0 < share <= 1 or self.budgets.count(share) > 1:
+                raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once")
+
+
+def check_cluster(backend: Backend, address: str | None) -> None:
+    """Check that a backend and an address fit together.
+
+    Raises:
+        SettingError: they do not.
+    """
+    if address is not None and backend == "local":
+        raise SettingError("`address`: of what? Give `backend` dask or ray as well")
+    if backend == "dask" and address is None:
+        raise SettingError("`backend` dask: give the `address` of its scheduler, such as tcp://10.0.0.1:8786")

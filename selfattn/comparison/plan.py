@@ -1,0 +1,204 @@
+"""The plan of a comparison: models, seeds, budgets, tuning and test set. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, MinLen
+
+from selfattn.codec import Plain, short
+from selfattn.comparison.options import MOST_SEEDS, BudgetIn
+from selfattn.errors import SettingError
+from selfattn.experiments import plan as experiments
+from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
+from selfattn.registry import is_name
+from selfattn.results.gates import Baseline
+from selfattn.results.plan import Seal
+from selfattn.results.quality import Headline
+from selfattn.results.record import UNMATCHED, Matching, TuningTrial
+from selfattn.training.config import TrainingConfig
+
+
+@dataclass(frozen=True)
+class PlannedModel(Plain):
+    """One model of a comparison.
+
+    Attributes:
+        preset: preset that it is based on.
+        config: its configuration, as plain values.
+        training: settings of its training, after tuning.
+        trials: of its tuning, the largest budget first.
+    """
+
+    preset: str
+    config: Mapping[str, object]
+    training: Mapping[str, Any] = field(default_factory=dict)
+    trials: tuple[TuningTrial, ...] = ()
+
+    @property
+    def model(self) -> ModelConfig:
+        """Its configuration."""
+        config: ModelConfig = config_from_dict(dict(self.config), experiments.PLAN)
+        return config
+
+    def resized(self, config: ModelConfig) -> PlannedModel:
+        """Return the model with another configuration."""
+        return replace(self, config=config_to_dict(config))
+
+    def chosen(self, budget: float | None = None) -> Mapping[str, Any] | None:
+        """Return the settings that tuning chose for a smaller budget; default for the largest."""
+        return next((trial.settings for trial in self.trials if trial.chosen and trial.budget == budget), None)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How much a run is trained.
+
+    Attributes:
+        pairs: number of different pairs; default all.
+        share: of the recipe's steps, with a full schedule over them; default all.
+    """
+
+    pairs: int | None = None
+    share: float = 1.0
+
+    def applied_to(self, recipe: TrainingConfig, steps: int) -> TrainingConfig:
+        """Return the recipe for this share of all steps.
+
+        Example:
+            >>> Variant(share=0.25).applied_to(TrainingConfig(warmup_steps=100), 2000).max_steps
+            500
+        """
+        if self.share == 1:
+            return recipe
+        warmup = None if recipe.warmup_steps is None else round(self.share * recipe.warmup_steps)
+        last = max(1, round(self.share * recipe.average_last)) if recipe.average == "last" else recipe.average_last
+        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup, average_last=last)
+
+
+FULL = Variant()
+
+
+@dataclass(frozen=True)
+class Plan(Plain):
+    """A comparison.
+
+    Attributes:
+        task: its name.
+        command: command line that makes the same again.
+        quick: whether trainings are short.
+        seeds: number of seeds.
+        models: by name, in their order.
+        first_seed: first seed.
+        test_draw: draw of the test pairs.
+        budgets: shares of the training.
+        budget_in: what they are shares of.
+        steps: of the full training; 0 where not needed.
+        examples: different pairs of the full training; 0 where not needed.
+        pilot: whether it explores.
+        primary: the two models that it is about; None where it is about all.
+        margin: smallest difference worth having, in points.
+        seal: of the plan; None before it is fixed.
+        headline: metric of the verdict.
+        matching: what the models were sized for.
+        space: what tuning searches, setting by setting; empty without tuning.
+        baseline: published baseline that the user stated.
+        declared: settings of the training in which runs differ on purpose.
+        tuned: whether tuning is done.
+        threads: of each training; the bits of its weights may depend on it.
+        plugins: that it needs, with their versions.
+    """
+
+    task: str
+    command: str
+    quick: bool
+    seeds: Annotated[int, Ge(1), Le(MOST_SEEDS)]
+    models: Annotated[Mapping[str, PlannedModel], MinLen(1)]
+    first_seed: Annotated[int, Ge(0)] = 0
+    test_draw: Annotated[int, Ge(0)] = 0
+    budgets: Annotated[tuple[Annotated[float, Gt(0), Le(1)], ...], MinLen(1)] = (1.0,)
+    budget_in: BudgetIn = "steps"
+    steps: int = 0
+    examples: int = 0
+    pilot: bool = False
+    primary: tuple[str, str] | None = None
+    margin: Annotated[float, Gt(0)] | None = None
+    seal: Seal | None = None
+    headline: Headline = field(default_factory=Headline)
+    matching: Matching = UNMATCHED
+    space: Mapping[str, str] = field(default_factory=dict)
+    baseline: Baseline | None = None
+    declared: tuple[str, ...] = ()
+    tuned: bool = True
+    threads: Annotated[int, Ge(1)] = 1
+    plugins: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.models:
+            if not is_name(name):  # a directory has this name
+                raise SettingError(
+                    f"the name of a model is made of at most 100 letters, digits, - and _, found {short(name)}"
+                )
+
+    @property
+    def seed_numbers(self) -> range:
+        """All seeds."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    @property
+    def variants(self) -> dict[float, Variant]:
+        """What is trained for each budget, the largest first."""
+        shares = sorted(self.budgets, reverse=True)
+        if self.budget_in == "steps":
+            return {share: Variant(share=share) for share in shares}
+        return {share: FULL if share == 1 else Variant(max(1, round(share * self.examples))) for share in shares}
+
+    @property
+    def main(self) -> Variant:
+        """What is trained for the largest budget; the figures of the report are about this one."""
+        return self.variants[max(self.budgets)]
+
+    def budget_of(self, variant: Variant) -> float | None:
+        """Return the budget of a variant; None for the largest."""
+        return next((share for share, same in self.variants.items() if same == variant and same != self.main), None)
+
+    def planned(self, name: str, variant: Variant) -> PlannedModel:
+        """Return a model with the settings that were tuned for a variant."""
+        model = self.models[name]
+        budget = self.budget_of(variant)
+        settings = model.chosen(budget) if budget is not None else None
+        return replace(model, training={**model.training, **settings}) if settings else model
+
+    def runs(self) -> list[tuple[str, int, Variant]]:
+        """List every run: model, seed and variant; seed after seed."""
+        pairs = product(self.seed_numbers, self.variants.values())
+        return [(name, seed, variant) for seed, variant in pairs for name in self.models]
+
+
+def read_plan(out: Path) -> Plan:
+    """Read the plan of a comparison.
+
+    Raises:
+        UserError: there is none, it is broken, or a plugin is missing that it needs.
+    """
+    plan = experiments.read_plan(Plan, out)
+    for model in plan.models.values():
+        config_from_dict(dict(model.config), str(out / experiments.PLAN))
+    return plan
+
+
+def run_name(name: str, seed: int, variant: Variant = FULL) -> str:
+    """Return the directory of a run, relative to the comparison.
+
+    Example:
+        >>> run_name("transformer", 0), run_name("transformer", 0, Variant(300))
+        ('runs/transformer-seed0', 'runs/transformer-seed0-first300')
+        >>> run_name("transformer", 1, Variant(share=0.25))
+        'runs/transformer-seed1-budget0.25'
+    """
+    first = "" if variant.pairs is None else f"-first{variant.pairs}"
+    return f"runs/{name}-seed{seed}{first}" + ("" if variant.share == 1 else f"-budget{variant.share!r}")

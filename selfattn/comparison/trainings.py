@@ -1,0 +1,177 @@
+"""The trials of a comparison: one model trained with one seed, and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from selfattn.comparison.options import CompareOptions
+from selfattn.comparison.plan import FULL, Plan, PlannedModel, Variant, run_name
+from selfattn.comparison.testing import Tested, count_failed, is_tested, test_run
+from selfattn.console import say
+from selfattn.data.pairs import Pair
+from selfattn.errors import UserError
+from selfattn.experiments.progress import Logs, Reporter
+from selfattn.experiments.queue import Runner, Workers
+from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
+from selfattn.runs.fit import fit
+from selfattn.runs.ledger import record_access
+from selfattn.runs.run import load
+from selfattn.runs.task import Task
+from selfattn.runs.training_set import TestSet, TrainingSet, make_test_set
+from selfattn.training.config import TrainingConfig
+from selfattn.training.step import DivergedError
+
+_DONE = ("finished", "target reached", "stopped early")  # of a run's status
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of a comparison.
+
+    Attributes:
+        path: of the run's directory, relative to the comparison.
+        model: to train.
+        seed: of every random stream.
+        variant: how much it is trained; default the full recipe.
+        steps: of the full recipe, where a share of them is trained.
+        tested: whether it is tested afterwards.
+        leading: whether its test includes what one run of a model answers for all.
+        seal: SHA-256 of the plan, for the ledger.
+    """
+
+    path: str
+    model: PlannedModel
+    seed: int = 0
+    variant: Variant = FULL
+    steps: int = 0
+    tested: bool = True
+    leading: bool = False
+    seal: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name of the run, such as ``transformer-seed0``."""
+        return Path(self.path).name
+
+    @property
+    def share(self) -> float:
+        """Share of a full training."""
+        return self.variant.share
+
+
+def trainings_of(plan: Plan) -> list[Training]:
+    """List the trainings of a plan, seed after seed."""
+    return [
+        Training(
+            run_name(name, seed, variant),
+            plan.planned(name, variant),
+            seed,
+            variant,
+            plan.steps,
+            leading=(seed, variant) == (plan.first_seed, plan.main),
+            seal=plan.seal.sha256 if plan.seal else "",
+        )
+        for name, seed, variant in plan.runs()
+    ]
+
+
+class Trainings(Runner[Training]):
+    """Trains and tests the models of a comparison, and keeps the data of a seed for the next model.
+
+    Args:
+        task: of the comparison.
+        recipe: of every training, with seed 0.
+        options: of the comparison.
+        command: for the record of every run.
+    """
+
+    def __init__(self, task: Task, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
+        self.task, self.recipe, self.options, self.command = task, recipe, options, command
+        self.workers = Workers(
+            options.out, options.jobs, options.backend, options.address, options.thread_count, options.device
+        )
+        self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the data out; workers make them again."""
+        return self.__dict__ | {"_data": {}}
+
+    def training_set(self, seed: int) -> TrainingSet:
+        """Return the training data of a seed."""
+        return self._of_seed(seed, None)[0]
+
+    def test_pairs(self, seed: int) -> Sequence[Pair]:
+        """Return the test pairs; the same for every seed."""
+        return self._of_seed(seed, None)[1].pairs
+
+    def _of_seed(self, seed: int, first: int | None) -> tuple[TrainingSet, TestSet]:
+        if (seed, first) not in self._data:
+            recipe, quick = replace(self.recipe, seed=seed), self.options.quick
+            splits = self.task.splits(seed, recipe.validation_items)
+            items = self.options.test_items or self.task.test_items(quick)
+            data = self.task.training_set(recipe, splits, first=first, keep=True)
+            draw = self.options.test_draw
+            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=first, draw=draw)
+            self._data = {(seed, first): (data, tests)}  # the last one alone
+        return self._data[seed, first]
+
+    def is_trained(self, training: Training) -> bool:
+        """Whether nothing is left to train."""
+        path = self.options.out / training.path
+        return (path / RECORD).is_file() and RunDirectory(path).record().status in _DONE
+
+    def is_done(self, trial: Training) -> bool:
+        """Whether the run is trained and, where it has to be, tested."""
+        return is_tested(self.options.out / trial.path) if trial.tested else self.is_trained(trial)
+
+    def check(self, failed: Mapping[str, str], count: int) -> None:
+        """Raise what failed.
+
+        Args:
+            failed: reasons, by label.
+            count: of all trainings.
+
+        Raises:
+            UserError: a training failed; the others are done.
+        """
+        if failed:
+            logs = Logs(self.options.out)
+            reasons = "; ".join(f"{label}: {reason} (log: {logs.log(label)})" for label, reason in failed.items())
+            raise UserError(f"{len(failed)} of {count} trainings failed: {reasons}")
+
+    def run(self, trial: Training, reporter: Reporter) -> None:
+        """Train and test, or do what is left of it. A training that diverges counts as a failed run."""
+        path = self.options.out / trial.path
+        data, tests = self._of_seed(trial.seed, trial.variant.pairs)
+        if not self.is_trained(trial):
+            model, training = trial.model, replace(self.recipe, seed=trial.seed, **trial.model.training)
+            training = trial.variant.applied_to(training, trial.steps)
+            config = RunConfig(self.task.name, model.preset, model.model, training, data.settings, data.max_length)
+            try:
+                fit(
+                    config,
+                    data,
+                    path,
+                    command=self.command,
+                    device=self.options.device,
+                    label=trial.label,
+                    resume=True,
+                    observers=[reporter],
+                    notes=data.notes if reporter.is_first else (),
+                )
+            except DivergedError as error:
+                if not trial.tested:
+                    raise
+                say(f"{trial.label}: counts as a failed training: {error}")
+                self._record(trial, count_failed(path, self.task, tests, str(error)))
+        if trial.tested and not is_tested(path):
+            thorough = trial.leading and not self.options.quick
+            share = trial.variant.share
+            tested = test_run(load(path), self.task, tests, leading=trial.leading, thorough=thorough, share=share)
+            self._record(trial, tested)
+
+    def _record(self, trial: Training, tested: Tested) -> None:
+        record_access(tested.path, self.command, plan=trial.seal, answers=tested.result.answers_sha256)

@@ -1,0 +1,1 @@
+"""The engine of comparisons and claims: plan, trials, queue, tuning, progress."""

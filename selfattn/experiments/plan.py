@@ -1,0 +1,202 @@
+"""The plan of an experiment: written and sealed before its first trial, read again to resume, checked at the end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from selfattn.codec import decode, encode, fingerprint, read_json, refuse_newer, write
+from selfattn.errors import SettingError, UserError
+from selfattn.files import HALF_WRITTEN, LOCK, clear_half_written, in_use, writing
+from selfattn.registry import check_plugins
+from selfattn.results.plan import Departure, LedgerEntry, Seal
+from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_access
+
+PLAN = "plan.json"
+SCHEMA = 1
+_ADVICE = "choose another --out and start again"
+_DECIDE_NOTHING = ("--lang", "--plugin", "--out")  # options that may differ on --resume
+
+
+class Plan(Protocol):
+    """What every plan has."""
+
+    @property
+    def command(self) -> str:
+        """Command line that makes the experiment again."""
+
+    @property
+    def seal(self) -> Seal | None:
+        """Seal of the plan; None before it is fixed."""
+
+    @property
+    def plugins(self) -> Mapping[str, str]:
+        """Plugins that it needs, with their versions."""
+
+
+P = TypeVar("P", bound=Plan)
+
+
+def write_plan(out: Path, plan: P) -> P:
+    """Write a plan into the directory of its experiment, and return it."""
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        write(out / PLAN, {"schema": SCHEMA} | encode(plan), checksum=True)
+    return plan
+
+
+def read_plan(kind: type[P], out: Path, *, exact: bool = False) -> P:
+    """Read the plan of an experiment.
+
+    Args:
+        kind: its dataclass.
+        out: directory of the experiment.
+        exact: refuse plugins that have changed; default: say so on standard error.
+
+    Raises:
+        UserError: there is no plan, it is broken or of another kind, or it needs a plugin that is not loaded.
+    """
+    path = out / PLAN
+    data = read_json(path, advice=_ADVICE)
+    refuse_newer(data, SCHEMA, file=path)
+    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
+        raise UserError(f"{path}: not a plan that this version can read; {_ADVICE}")
+    plugins = decode(dict[str, str], data.get("plugins", {}), file=path, advice=_ADVICE)
+    check_plugins(plugins, str(path), exact=exact)
+    return decode(kind, data, file=path, advice=_ADVICE)
+
+
+@contextmanager
+def begin(out: Path, plan: Any, decides: Mapping[str, Any]) -> Iterator[Any]:
+    """Seal a new plan, write it and begin the ledger; the directory is held meanwhile.
+
+    Args:
+        out: directory of the experiment, new or empty.
+        plan: without a seal.
+        decides: everything that the results depend on.
+
+    Returns:
+        The sealed plan.
+
+    Raises:
+        SettingError: the directory holds something, or cannot be written.
+    """
+    check_out(out)
+    with in_use(out):
+        check_out(out)  # another process may have been faster
+        seal = Seal(fingerprint(decides), datetime.now(UTC).isoformat(timespec="seconds"), decides)
+        sealed = write_plan(out, replace(plan, seal=seal))
+        begin_ledger(out, seal, sealed.command)
+        yield sealed
+
+
+@contextmanager
+def resume(kind: type[P], out: Path, command: str) -> Iterator[P]:
+    """Read the plan of an experiment that was stopped; the directory is held meanwhile.
+
+    Args:
+        kind: of the plan.
+        out: directory of the experiment.
+        command: of now; it must decide the same as the command of the plan.
+
+    Raises:
+        SettingError: the plan is of another command, or a plugin has changed.
+        UserError: the plan is broken, or another process works here.
+    """
+    with in_use(out):
+        clear_half_written(out.rglob(HALF_WRITTEN))
+        plan = read_plan(kind, out, exact=True)
+        if _options(plan.command) != _options(command):
+            advice = "give the same settings to resume it, or choose another `out`"
+            raise SettingError(f"{out}: holds another experiment, made by: {plan.command}; {advice}")
+        yield plan
+
+
+def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, str]) -> None:
+    """Record what a killed experiment had tested, but had not recorded yet.
+
+    Args:
+        out: directory of the experiment.
+        plan: sealed.
+        tested: SHA-256 of the answers, by the path of the tested trial.
+    """
+    entries = read_ledger(out)
+    if plan.seal is not None and not (tested or entries):
+        begin_ledger(out, plan.seal, plan.command)
+    recorded = {entry.run for entry in entries}
+    for run, answers in tested.items() if entries else ():
+        if run.name not in recorded and plan.seal is not None:
+            record_access(run, plan.command, plan=plan.seal.sha256, answers=answers)
+
+
+def _options(command: str) -> list[list[str]]:
+    """The options of a command that decide something, with their values, sorted."""
+    options: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("--"):
+            options.append([])
+        options[-1].append(word)
+    plugins = [words for option in options if option[:1] == ["--plugin"] for words in option[2:]]
+    return [options[0] + plugins, *sorted(option for option in options[1:] if option[0] not in _DECIDE_NOTHING)]
+
+
+def check_out(out: Path) -> None:
+    """Check that the directory of a new experiment is new or empty.
+
+    Raises:
+        SettingError: it holds something, or cannot be read.
+    """
+    try:
+        names = {path.name for path in out.iterdir() if not path.match(HALF_WRITTEN)} if out.is_dir() else set()
+        taken = (out.exists() and not out.is_dir()) or bool(names - {LOCK})
+    except OSError as error:
+        raise SettingError(f"{out}: cannot be read ({error.strerror}); choose another `out`") from None
+    if taken:
+        advice = ", or go on with it: `resume`" if (out / PLAN).is_file() else ""
+        raise SettingError(f"{out}: holds something already, such as another experiment; choose another `out`{advice}")
+
+
+def check_ledger(out: Path, seal: Seal, changed: Sequence[str], trials: Mapping[str, str]) -> Iterator[Departure]:
+    """Check the tested trials of an experiment against its plan and its ledger.
+
+    Args:
+        out: directory of the experiment.
+        seal: of the plan.
+        changed: fields of the plan that are not as they were sealed.
+        trials: SHA-256 of the answers of each trial, by its label.
+
+    Returns:
+        The departures that say something.
+
+    Raises:
+        UserError: a line of the ledger is broken.
+    """
+    entries = read_ledger(out)
+    broken = [] if fingerprint(encode(dict(seal.decides))) == seal.sha256 else ["sha256"]
+    others = [entry.run or "ledger" for entry in entries if entry.plan not in ("", seal.sha256)]
+    tested = [entry.run for entry in entries if entry.run]
+    known = {(entry.run, entry.answers) for entry in entries}
+    yield from departures(
+        plan=(*changed, *broken, *others),
+        ledger=() if is_chained(out, entries) else ("ledger.jsonl",),
+        again=[run for run in tested if tested.count(run) > 1],
+        unrecorded=[label for label, answers in trials.items() if (label, answers) not in known],
+    )
+
+
+def departures(**kinds: Sequence[str]) -> Iterator[Departure]:
+    """Return a departure for each kind that names something."""
+    for kind, names in kinds.items():
+        if names:
+            yield Departure(kind, tuple(dict.fromkeys(names)))  # type: ignore[arg-type]  # kinds by name
+
+
+def is_in_order(entries: Sequence[LedgerEntry]) -> bool:
+    """Whether the times of a ledger rise as its lines do; otherwise the clock went back and decides nothing."""
+    times = [entry.when for entry in entries]
+    return times == sorted(times)

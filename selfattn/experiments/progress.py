@@ -1,0 +1,270 @@
+"""Progress of an experiment's trials: a log and a progress file for each, and the display that reads them.
+
+=========== =====================================================================
+NAME.log    what the trial printed: a line a validation, and why it failed
+NAME.json   its :class:`Progress`, while the experiment runs
+stop        asks every trial to stop at its next step
+=========== =====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Literal, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from selfattn.codec import Plain, read, write
+from selfattn.console import visible
+from selfattn.errors import UserError
+from selfattn.training.observer import Observer, StepReport
+
+LOGS = "logs"
+_WRITE_EVERY, _READ_EVERY, _PRINT_EVERY = 0.5, 0.25, 60.0  # seconds
+_SHOWN = 8  # most trials on a printed line
+
+
+@dataclass(frozen=True)
+class Progress(Plain):
+    """Progress of a trial.
+
+    Attributes:
+        pid: process that runs it.
+        state: of the trial.
+        reason: why it failed.
+        first: step that it resumed from.
+        step: last step.
+        steps: of the full training; 0 where unknown.
+        seconds: since it began or resumed.
+        loss: of the last step.
+        speed: target tokens a second.
+    """
+
+    pid: int
+    state: Literal["running", "done", "failed", "interrupted"] = "running"
+    reason: str = ""
+    first: int = 0
+    step: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    loss: float = 0.0
+    speed: float = 0.0
+
+    @property
+    def expected(self) -> float | None:
+        """Seconds that the full trial takes; None where unknown."""
+        if self.state == "done":
+            return self.seconds or None
+        return self.seconds * self.steps / (self.step - self.first) if self.step > self.first else None
+
+    @property
+    def share(self) -> float:
+        """Share of the trial that is done."""
+        return 1.0 if self.state in ("done", "failed") else self.step / self.steps if self.steps else 0.0
+
+
+class Logs:
+    """Logs and progress files of an experiment.
+
+    Args:
+        out: directory of the experiment.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / LOGS
+        self.stop = self.path / "stop"
+
+    def log(self, label: str) -> Path:
+        """Return the log file of a trial."""
+        return self.path / f"{label}.log"
+
+    def file(self, label: str) -> Path:
+        """Return the progress file of a trial."""
+        return self.path / f"{label}.json"
+
+    def read(self, label: str) -> Progress | None:
+        """Return the progress of a trial; None before it begins."""
+        try:
+            return read(Progress, self.file(label), advice="")
+        except UserError:
+            return None
+
+    def clear(self, labels: Sequence[str]) -> None:
+        """Remove the progress of trials and the request to stop."""
+        for path in (self.stop, *map(self.file, labels)):
+            path.unlink(missing_ok=True)
+
+
+class Reporter(Observer):
+    """Writes the progress of a trial, and stops it on request or when its parent process is gone.
+
+    Args:
+        logs: of the experiment.
+        label: of the trial.
+        is_first: whether the trial prints notes that hold for all trials.
+    """
+
+    def __init__(self, logs: Logs, label: str, *, is_first: bool = False) -> None:
+        self.logs, self.file, self.is_first = logs, logs.file(label), is_first
+        self._progress, self._begun, self._parent = Progress(os.getpid()), time.monotonic(), os.getppid()
+        self._written = 0.0
+        self.write()
+
+    def write(self, **changes: object) -> None:
+        """Write what has changed; a full disk stops no trial."""
+        self._written = time.monotonic()
+        self._progress = replace(self._progress, seconds=self._written - self._begun, **changes)  # type: ignore[arg-type]  # its fields
+        with suppress(OSError):
+            write(self.file, self._progress)
+
+    def stepped(self, report: StepReport) -> None:
+        """Write the step, at most twice a second.
+
+        Raises:
+            KeyboardInterrupt: the trial has to stop.
+        """
+        if not self._progress.steps:
+            self._progress = replace(self._progress, first=report.step - 1)
+        elif time.monotonic() - self._written < _WRITE_EVERY:
+            return
+        self.write(step=report.step, steps=report.total_steps, loss=report.loss, speed=report.tokens_per_second)
+        if self.logs.stop.exists() or os.getppid() != self._parent:
+            raise KeyboardInterrupt
+
+
+class Display:
+    """Shows the progress of trials: bars in a terminal, elsewhere a line a minute. A context manager.
+
+    Args:
+        logs: of the experiment.
+        labels: trials that are left, each with its share of a full training.
+        workers: trials at once.
+        console: default standard error.
+    """
+
+    def __init__(self, logs: Logs, labels: Mapping[str, float], workers: int, console: Console | None = None) -> None:
+        self.console = Console(file=sys.stderr, highlight=False) if console is None else console
+        self.is_live = self.console.is_terminal and not self.console.is_jupyter
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), TextColumn("{task.fields[text]}"))
+        self.bars = Bars(*columns, console=self.console, transient=True, disable=not self.is_live)
+        self.logs, self.labels, self.workers = logs, labels, workers
+        self._read = {label: _size(logs.log(label)) for label in labels}  # older lines were shown before
+        self._last: dict[str, str] = {}  # last validation of each trial
+        self._failed: set[str] = set()
+        self._known: dict[str, Progress] = {}
+        self._done, self._printed = 0, time.monotonic()
+        self._all = self.bars.add_task("all trials", total=len(labels), text="")
+        self._rows: dict[str, TaskID] = {}
+        self._end = Event()
+        # A thread that starts before signals are blocked is the one that receives them.
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the display."""
+        self.bars.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Show the last state and remove the bars."""
+        self._end.set()
+        self._thread.join()
+        self.bars.stop()
+
+    def _watch(self) -> None:
+        while not self._end.wait(_READ_EVERY):
+            self._show()
+        self._show()
+
+    def say(self, line: str) -> None:
+        """Print a line above the bars."""
+        self.console.print(Text(visible(line)), soft_wrap=True)
+
+    def _show(self) -> None:
+        ended = {label for label, progress in self._known.items() if progress.state in ("done", "failed")}
+        for label in self.labels.keys() - ended:
+            if progress := self.logs.read(label):
+                self._known[label] = progress
+        for label in self.labels:
+            self._show_log(label)
+        for label, progress in self._known.items():
+            self._show_row(label, progress)
+            if progress.state != "running" and label in self._last:
+                self.say(self._last.pop(label))
+        done = sum(progress.state in ("done", "failed") for progress in self._known.values())
+        left = f"{done} of {len(self.labels)} done" + _about(_seconds_left(self.labels, self._known, self.workers))
+        self.bars.update(self._all, completed=sum(progress.share for progress in self._known.values()), text=left)
+        is_late = done > self._done or time.monotonic() - self._printed > _PRINT_EVERY
+        if done < len(self.labels) and not self.is_live and is_late:
+            running = [f"{label} {now.share:.0%}" for label, now in self._known.items() if now.state == "running"]
+            self.say(f"trials: {left}" + "; ".join(["", *running[:_SHOWN]]))
+            self._printed = time.monotonic()
+        self._done = done
+
+    def _show_log(self, label: str) -> None:
+        with suppress(OSError), self.logs.log(label).open("rb") as file:
+            file.seek(self._read[label])
+            lines, newline, _ = file.read().rpartition(b"\n")
+            self._read[label] += len(lines) + len(newline)
+            for line in lines.decode(errors="replace").splitlines():
+                if line.startswith(f"{label} "):
+                    self._last[label] = line
+                elif label not in self._failed:  # what follows the reason stays in the log
+                    self.say(line)
+                if line.startswith(f"{label}: failed"):
+                    self._failed.add(label)
+
+    def _show_row(self, label: str, progress: Progress) -> None:
+        if progress.state == "running":
+            if label not in self._rows:
+                self._rows[label] = self.bars.add_task(label, total=None, text="")
+            doing = "testing" if progress.step == progress.steps else f"{progress.speed:,.0f} tokens/s"
+            text = f"loss {progress.loss:.3f}  {doing}" if progress.step else ""
+            self.bars.update(self._rows[label], total=progress.steps or None, completed=progress.step, text=text)
+        elif label in self._rows:
+            self.bars.remove_task(self._rows.pop(label))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _seconds_left(labels: Mapping[str, float], known: Mapping[str, Progress], workers: int) -> float | None:
+    """Estimate the seconds left: a full trial takes as long as others of its model, or as the mean of all."""
+    times: dict[str, list[float]] = {}
+    for label, progress in known.items():
+        if progress.expected is not None:
+            times.setdefault(_model(label), []).append(progress.expected / labels[label])
+    if not times:
+        return None
+    mean = statistics.mean(seconds for same in times.values() for seconds in same)
+    left = 0.0
+    for label, size in labels.items():
+        share = 1 - known[label].share if label in known else 1
+        left += size * share * statistics.mean(times.get(_model(label), [mean]))
+    return left / workers
+
+
+def _model(label: str) -> str:
+    return re.sub(r"-(seed|trial)\d+[^/]*$", "", label)
+
+
+def _about(seconds: float | None) -> str:
+    if seconds is None or seconds < 1:
+        return ""
+    return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

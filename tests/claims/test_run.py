@@ -1,0 +1,248 @@
+"""Runs of claims: the search for learning rates, trials on disk, resumption, interruption, the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from counted_claim import Counted, measure, page_texts
+
+from selfattn.claims.claim import Arm
+from selfattn.claims.page import document_of, write_pages
+from selfattn.claims.record import judge_claims, read_record
+from selfattn.claims.run import choose_claims, pinned
+from selfattn.errors import UserError
+from selfattn.registry import CLAIMS
+from selfattn.report.blocks import Facts
+from selfattn.results.claims import ClaimsRecord
+
+
+def tried(counted: Counted) -> list[float | None]:
+    return [rate for seed, rate in counted.made if seed == 900]
+
+
+@pytest.mark.parametrize(
+    ("grid", "best", "rates", "chosen_rate", "at_edge"),
+    [
+        ((0.1, 0.2, 0.4), 0.2, [0.1, 0.2, 0.4], 0.2, False),
+        ((0.1, 0.2, 0.4), 1.0, [0.1, 0.2, 0.4, 0.8, 1.6], 0.8, False),
+        ((0.1, 0.2, 0.4), 0.02, [0.1, 0.2, 0.4, 0.05, 0.025, 0.0125], 0.025, False),
+        ((0.1, 0.2, 0.4), 99.0, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4], 6.4, True),
+        ((1e-3, 3e-3, 1e-2), 0.1, [0.001, 0.003, 0.01, 0.0333, 0.111, 0.37], 0.111, False),
+    ],
+)
+def test_a_grid_widens_while_its_best_rate_is_at_its_edge(
+    grid: tuple[float, ...],
+    best: float,
+    rates: list[float],
+    chosen_rate: float,
+    at_edge: bool,
+    counted: Counted,
+    tmp_path: Path,
+) -> None:
+    counted.best, counted.grid = best, grid
+    (result,) = measure([counted], tmp_path).claims
+    assert tried(counted) == rates
+    assert [trial.rate for trial in result.tuning] == rates
+    (rate,) = result.rates
+    assert (rate.chosen, list(rate.tried), rate.at_edge, rate.failed) == (chosen_rate, rates, at_edge, ())
+    assert counted.made[len(rates) :] == [(seed, chosen_rate) for seed in range(5)]
+    assert result.judgement is not None
+    assert result.judgement.verdict == "holds"
+
+
+@pytest.mark.parametrize(("quick", "seeds"), [(True, 2), (False, 5)])
+def test_a_single_rate_and_a_quick_run_need_no_search(
+    counted: Counted, tmp_path: Path, quick: bool, seeds: int
+) -> None:
+    counted.grid = (0.1, 0.2, 0.4) if quick else (0.2,)
+    (result,) = measure([counted], tmp_path, quick=quick).claims
+    assert counted.made == [(seed, 0.2) for seed in range(seeds)]
+    assert (result.rates[0].tried, result.rates[0].at_edge) == ((0.2,), False)
+
+
+def test_a_rate_whose_training_fails_is_the_worst(
+    counted: Counted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted.best, counted.too_high = 99.0, 0.5
+    record = measure([counted], tmp_path)
+    (result,) = record.claims
+    assert tried(counted) == [0.1, 0.2, 0.4, 0.8]
+    assert (result.rates[0].chosen, result.rates[0].at_edge) == (0.4, False)
+    assert (result.rates[0].failed, result.failed) == (("0.8: diverged",), ())
+    assert result.judgement is not None
+    assert "counted.a-tuning-lr0.8: failed: diverged" in capsys.readouterr().err
+    assert "Trainings with these rates failed, which counts as worst: x: 0.8: diverged." in page_texts(record)
+
+
+def test_a_claim_all_of_whose_rates_fail_has_no_verdict(counted: Counted, tmp_path: Path) -> None:
+    counted.too_high = 0.0
+    (result,) = measure([counted], tmp_path).claims
+    assert tried(counted) == [0.1, 0.2, 0.4] == [rate for _, rate in counted.made]
+    assert result.judgement is None
+    assert result.failed[0] == "counted.a-tuning-lr0.1: diverged"
+
+
+def test_a_claim_that_does_not_say_how_good_a_rate_is_fails_in_one_line(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Counted, "measure", lambda *_, **__: {"figure": 1.0})
+    (result,) = measure([counted], tmp_path).claims
+    assert "counted.a-tuning-lr0.1: measure gave no `valid`" in result.failed[0]
+
+
+def test_a_run_is_resumed(counted: Counted, tmp_path: Path) -> None:
+    counted.best = 1.0
+    before = measure([counted], tmp_path)
+    with pytest.raises(UserError, match="holds something already"):
+        measure([counted], tmp_path)
+    with pytest.raises(UserError, match="holds another experiment"):
+        measure([counted], tmp_path, quick=True, resumed=True)
+    for path in tmp_path.glob("trials/*"):
+        if path.name not in ("counted.a-tuning-lr0.2.json", "counted.a-tuning-lr0.8.json", "counted.a-seed3.json"):
+            path.unlink()
+    counted.made.clear()
+    after = measure([counted], tmp_path, resumed=True)
+    assert counted.made == [(900, 0.1), (900, 0.4), (900, 1.6), (0, 0.8), (1, 0.8), (2, 0.8), (4, 0.8)]
+    assert [trial.figures for trial in after.claims[0].trials] == [trial.figures for trial in before.claims[0].trials]
+    assert after.claims[0].rates == before.claims[0].rates
+    counted.grid = (0.1, 0.2)
+    with pytest.raises(UserError, match="the claims have changed"):
+        measure([counted], tmp_path, resumed=True)
+
+
+def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None:
+    """A changed figure is found by its checksum; without the checksum, by the ledger."""
+    record = measure([counted], tmp_path, quick=True)
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    file = tmp_path / "trials" / "counted.a-seed1.json"
+    file.write_text(file.read_text().replace("1.01", "7.01"))
+    with pytest.raises(UserError, match=r"counted\.a-seed1\.json: was changed or damaged"):
+        measure([counted], tmp_path, quick=True, resumed=True)
+    values = json.loads(file.read_text())
+    del values["checksum"]
+    file.write_text(json.dumps(values))
+    changed = measure([counted], tmp_path, quick=True, resumed=True)
+    assert changed.plan is not None
+    assert [(one.kind, one.what) for one in changed.plan.departures] == [("unrecorded", ("counted.a-seed1.json",))]
+    aside = [message.say("en") for message in document_of(changed).verdict.aside]
+    assert any("ledger" in text and "counted.a-seed1.json" in text for text in aside)
+    written = write_pages(changed, tmp_path).record
+    written.write_text(written.read_text().replace("7.01", "1.01"))
+    with pytest.raises(UserError, match=r"claims\.json: was changed or damaged"):
+        read_record(tmp_path)
+
+
+def test_a_trial_that_fails_is_told_and_the_others_finish(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Counted, "broken", (2,))
+    (result,) = measure([counted], tmp_path).claims
+    assert [trial.seed for trial in result.trials] == [0, 1, 3, 4]
+    assert result.judgement is None
+    assert result.failed[0] == "counted.a-seed2: out of luck"
+    assert "counted.a-seed2: failed: out of luck" in capsys.readouterr().err
+    monkeypatch.setattr(Counted, "broken", ())
+    counted.made.clear()
+    (mended,) = measure([counted], tmp_path, resumed=True).claims
+    assert counted.made == [(2, 0.2)]
+    assert mended.judgement is not None
+
+
+@pytest.mark.slow
+def test_many_at_once_give_the_same(tmp_path: Path) -> None:
+    claims = list(choose_claims(["weighted-sum"]))
+    one, two = (measure(claims, tmp_path / str(jobs), jobs=jobs, quick=True).claims[0] for jobs in (1, 2))
+    assert [trial.figures for trial in one.trials] == [trial.figures for trial in two.trials]
+
+
+@pytest.mark.usefixtures("interrupts_arrive")
+def test_an_interrupted_run_is_resumed(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = Counted.measure
+
+    def interrupted(self: Counted, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            while not (tmp_path / "logs" / "stop").exists():
+                time.sleep(0.01)
+        return original(self, arm, seed=seed, rate=rate, quick=quick)
+
+    monkeypatch.setattr(Counted, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measure([counted], tmp_path)
+    assert "stopping" in capsys.readouterr().err
+    assert [seed for seed, _ in counted.made] == [900, 900, 900, 0, 1]
+    monkeypatch.setattr(Counted, "measure", original)
+    counted.made.clear()
+    record = measure([counted], tmp_path, resumed=True)
+    assert [seed for seed, _ in counted.made] == [2, 3, 4]
+    assert record.plan is not None
+    assert record.plan.departures == ()
+
+
+def test_arms_that_measure_times_wait_for_all_others(
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Timed(Counted):
+        name = "timed"
+
+        def arms(self, quick: bool) -> tuple[Arm, ...]:
+            return Arm("clock", alone=True), Arm("a", {}, (0.2,))
+
+        def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+            self.made.append((seed, rate))
+            return {"figure": 1.0}
+
+    monkeypatch.setattr(CLAIMS, "_parts", {**dict(CLAIMS.items()), "timed": Timed})
+    record = measure([Timed(), counted], tmp_path, quick=True)
+    assert counted.made == [(0, 0.2), (1, 0.2), (0, 0.2), (1, 0.2), (0, None), (1, None)]
+    kinds = {(trial.arm, trial.pinned) for result in record.claims for trial in result.trials}
+    assert kinds == {("a", None), ("clock", hasattr(os, "sched_setaffinity"))}
+    assert any("kept on one core" in line for line in page_texts(record))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system pins no process")
+def test_a_thread_is_kept_on_one_core_where_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.sched_getaffinity(0)
+    with suppress(UserError), pinned() as is_pinned:
+        assert is_pinned
+        assert len(os.sched_getaffinity(0)) == 1
+        raise UserError("out of luck")
+    assert os.sched_getaffinity(0) == before
+
+    def refused(*_: object) -> None:
+        raise OSError("not permitted")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refused)
+    with pinned() as is_pinned:
+        assert not is_pinned
+
+
+def test_the_page_is_made_of_the_record_alone(counted: Counted, tmp_path: Path) -> None:
+    files = write_pages(measure([counted], tmp_path / "a"), tmp_path / "a")
+    counted.made.clear()
+    again = write_pages(judge_claims(read_record(tmp_path / "a")), tmp_path / "b")
+    assert counted.made == []
+    for first, second in zip(vars(files).values(), vars(again).values(), strict=True):
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_page_shows_the_rule_as_it_is_and_as_it_was(counted: Counted, tmp_path: Path) -> None:
+    def rules(record: ClaimsRecord) -> list[str]:
+        facts = next(block for block in document_of(record).parts[1].blocks if isinstance(block, Facts))
+        return [text.say("en") for name, text in facts.facts if "rule" in name.say("en").lower()]  # type: ignore[union-attr]  # messages
+
+    record = measure([counted], tmp_path, quick=True)
+    assert rules(record) == ["x"]
+    (result,) = record.claims
+    changed = {**result.words, "en": {**result.words["en"], "rule": "what it was"}}
+    assert rules(replace(record, claims=(replace(result, words=changed),))) == ["x", "what it was"]

@@ -1,0 +1,41 @@
+"""A small comparison over two budgets, made once; small trained runs, and the command line called from inside."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import cli, runs, small, tiny, train
+
+from selfattn.comparison.compare import compare
+
+__all__ = ["cli", "runs", "small", "tiny", "train"]
+
+MODELS = ("rnn-plain", "rnn-attention")
+SETTINGS: dict[str, Any] = {
+    "models": MODELS, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "quick": True, "apart": True,
+    "seeds": 2, "first_seed": 5, "budgets": (0.25, 1.0), "jobs": 1, "test_items": 20,
+    "epochs": 2, "items_per_epoch": 64, "batch_size": 8, "validation_items": 5, "warmup_steps": 8,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def settings() -> dict[str, Any]:
+    """Settings of the comparison; do not change them."""
+    return SETTINGS
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models over two budgets with two seeds; do not change it."""
+    out = tmp_path_factory.mktemp("finished") / "out"
+    compare("dates", out=out, **SETTINGS)
+    return out
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the comparison, to be changed."""
+    return shutil.copytree(finished, tmp_path / "out")

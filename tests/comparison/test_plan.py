@@ -1,0 +1,493 @@
+"""Budgets and the plan: full schedules, the ledger, and every departure from what was fixed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from third_party import isolated_registries
+
+from selfattn.codec import encode, fingerprint
+from selfattn.comparison import costs, testing, trainings
+from selfattn.comparison.again import report
+from selfattn.comparison.compare import _prepare, compare, make_plan, write_comparison
+from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan, run_name
+from selfattn.errors import SettingError, UserError
+from selfattn.evaluation.statistics.crossings import locate
+from selfattn.experiments.plan import PLAN, write_plan
+from selfattn.registry import load_plugin
+from selfattn.report.blocks import Paragraph
+from selfattn.report.sections.budgets import BudgetsSection
+from selfattn.report.verdict.conditions import budget_outcomes
+from selfattn.report.verdict.verdict import limits, verdict
+from selfattn.results.budgets import BudgetDifference
+from selfattn.results.plan import AtBudget, Budgets, Departure, LedgerEntry
+from selfattn.results.reading import read_record, record_from_dict
+from selfattn.results.record import Record
+from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
+from selfattn.tasks.dates import Dates
+from selfattn.tasks.translation import Translation
+from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import Observer, StepReport
+from selfattn.training.step import check_finite
+from selfattn.words.messages import Message
+
+Cli = Callable[..., Any]
+MODELS = ("rnn-plain", "rnn-attention")
+PLAN_OF_TWO = Plan("dates", "", quick=True, seeds=1, models={name: PlannedModel(name, {}) for name in MODELS})
+
+
+def departures(out: Path) -> dict[str, tuple[str, ...]]:
+    """Departures in the record of a report that is made now; its first screen has them all."""
+    record, files = write_comparison(out, out.parent / "report")
+    assert record.plan is not None
+    sentences = [message.say("en") for message in verdict(record).others]
+    assert sum(text.startswith("Not as planned: ") for text in sentences) == len(record.plan.departures)
+    assert ("carried out as planned" in files.markdown.read_text()) == (not record.plan.departures)
+    return {departure.kind: departure.what for departure in record.plan.departures}
+
+
+def resealed(out: Path, plan: Plan, **changes: Any) -> Plan:
+    """Change what a plan decides, and hash it again."""
+    assert plan.seal is not None
+    decides = {**plan.seal.decides, **changes}
+    return write_plan(out, replace(plan, seal=replace(plan.seal, decides=decides, sha256=fingerprint(decides))))
+
+
+def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None:
+    names = [f"{name}-seed{seed}{end}" for name in MODELS for seed in (5, 6) for end in ("", "-budget0.25")]
+    assert sorted(path.name for path in (finished / "runs").iterdir()) == sorted(names)
+    for name in names:
+        directory, is_part = RunDirectory(finished / "runs" / name), name.endswith("0.25")
+        training = directory.config().training
+        assert directory.metrics()[-1].step == (4 if is_part else 16)
+        assert (training.max_steps, training.warmup_steps) == ((4, 2) if is_part else (None, 8))
+        assert training.seed == int(name.partition("-seed")[2][0])
+    record = read_record(finished / "results.json")
+    assert record.budgets is not None
+    assert [(cell.budget, cell.steps, set(cell.models)) for cell in record.budgets.cells] == [
+        (0.25, 4, set(MODELS)),
+        (1.0, 16, set(MODELS)),
+    ]
+    assert record.budgets.pair == MODELS
+    assert {model.name: model.metrics["exact_match"] for model in record.models} == record.budgets.cells[-1].models
+    assert all(model.seeds == (5, 6) for model in record.models)
+
+
+def test_the_plan_is_sealed_before_and_every_access_is_in_the_ledger(finished: Path) -> None:
+    record, plan = read_record(finished / "results.json"), read_plan(finished)
+    assert record.plan is not None
+    assert plan.seal == record.plan.seal
+    assert fingerprint(plan.seal.decides) == plan.seal.sha256
+    assert (plan.seal.decides["budgets"], plan.seal.decides["primary"]) == ([0.25, 1.0], list(MODELS))
+    assert {entry.run for entry in record.plan.entries} == {path.name for path in (finished / "runs").iterdir()}
+    assert {entry.plan for entry in record.plan.entries} == {plan.seal.sha256}
+    assert record.plan.departures == ()
+    assert json.loads((finished / LEDGER).read_text().splitlines()[0])["run"] == ""
+
+
+def test_a_report_that_is_made_again_has_the_same_bytes(finished: Path, tmp_path: Path) -> None:
+    report([finished], tmp_path / "again")
+    for file in ("report.html", "report.md", "results.json"):
+        assert (tmp_path / "again" / file).read_bytes() == (finished / file).read_bytes()
+
+
+def test_a_plan_that_was_changed_is_told(copy: Path) -> None:
+    plan = read_plan(copy)
+    for changes, names in (
+        ({"budgets": (1.0,)}, ("budgets",)),
+        ({"margin": 2.0}, ("margin",)),
+        ({"pilot": True}, ("pilot",)),
+    ):
+        write_plan(copy, replace(plan, **changes))
+        assert departures(copy)["plan"] == names
+    resealed(copy, replace(plan, seeds=1), seeds=1)
+    assert departures(copy)["plan"][0] == "ledger"  # which has the SHA-256 of the plan as it was
+    resealed(copy, plan, recipe={**plan.seal.decides["recipe"], "lr": 0.5}, test={"items": 20, "sha256": "0"})  # type: ignore[union-attr,dict-item]
+    told = departures(copy)
+    assert len(told["settings"]) == 8
+    assert told["test"] == ("rnn-plain-seed5",)
+
+
+def test_a_plan_without_its_seal_and_checksum_is_told(copy: Path) -> None:
+    values = json.loads((copy / PLAN).read_text())
+    del values["seal"], values["checksum"]
+    (copy / PLAN).write_text(json.dumps(values))
+    assert departures(copy) == {"plan": ("seal",)}
+
+
+@pytest.mark.parametrize("lines", [slice(1, None), None])
+def test_a_ledger_without_its_first_line_or_gone_is_told(copy: Path, lines: slice | None) -> None:
+    ledger = copy / LEDGER
+    text = ledger.read_text().splitlines(keepends=True)
+    ledger.unlink() if lines is None else ledger.write_text("".join(text[lines]))
+    assert departures(copy)["ledger"] == ("ledger.jsonl",)
+
+
+def test_a_line_that_is_gone_from_the_ledger_is_told(copy: Path) -> None:
+    lines = (copy / LEDGER).read_text().splitlines(keepends=True)
+    (copy / LEDGER).write_text("".join(line for line in lines if '"rnn-plain-seed6"' not in line))
+    assert departures(copy) == {"ledger": ("ledger.jsonl",), "unrecorded": ("rnn-plain-seed6",)}
+
+
+def test_a_ledger_without_a_plan_is_told(copy: Path, tmp_path: Path) -> None:
+    (copy / PLAN).unlink()
+    record, files = report([copy / "runs" / f"{name}-seed5" for name in MODELS], tmp_path / "report")
+    assert record.plan is not None
+    assert [(one.kind, one.what) for one in record.plan.departures] == [("plan", ("out",))]
+    assert "Not as planned: the plan was changed or removed" in files.markdown.read_text()
+
+
+def test_a_run_of_before_the_plan_is_told_unless_the_clock_went_back(copy: Path) -> None:
+    plan = read_plan(copy)
+    assert plan.seal is not None
+    late = replace(plan.seal, created="2100-01-01T00:00:00+00:00")
+    write_plan(copy, replace(plan, seal=late))
+    assert len(departures(copy)["before"]) == 8
+    entries = read_ledger(copy)
+    (copy / LEDGER).unlink()
+    begin_ledger(copy, late, plan.command)  # a clock that shows an earlier time after the plan accuses nobody
+    for entry in entries[1:]:
+        record_access(copy / "runs" / entry.run, entry.command, plan=late.sha256, answers=entry.answers)
+    assert departures(copy) == {}
+
+
+def test_tests_that_are_repeated_are_told(copy: Path, cli: Cli, tmp_path: Path, settings: dict[str, Any]) -> None:
+    assert cli("evaluate", copy / "runs" / "rnn-plain-seed5").code == 0
+    assert departures(copy) == {"again": ("rnn-plain-seed5",)}
+    shutil.rmtree(copy / "runs" / "rnn-plain-seed6")
+    compare("dates", resume=True, out=copy, **settings)
+    assert departures(copy) == {"again": ("rnn-plain-seed5", "rnn-plain-seed6")}
+
+
+def test_a_margin_is_part_of_the_plan(copy: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+    plan = resealed(copy, replace(read_plan(copy), margin=1.0), margin=1.0)
+    record, _ = write_comparison(copy, tmp_path / "report")
+    assert record.margin == 1.0
+    write_plan(copy, replace(plan, margin=None))
+    assert "margin" in departures(copy)["plan"]
+    with pytest.raises(SettingError, match="`margin`: of which difference"):
+        compare("dates", **settings | {"models": (*MODELS, "rnn-peeky"), "margin": 1.0, "out": tmp_path / "new"})
+
+
+def test_a_confirmation_may_draw_a_new_test_and_says_so(
+    finished: Path, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    few = settings | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
+    record, files = compare("dates", test_draw=1, **few)
+    plan, first = read_plan(tmp_path / "out"), testing.Tested(finished / "runs" / "rnn-plain-seed5")
+    drawn = testing.Tested(tmp_path / "out" / "runs" / "rnn-plain-seed5")
+    assert drawn.config.training == first.config.training
+    assert not {pair.source for pair in drawn.pairs} & {pair.source for pair in first.pairs}
+    held_out = {pair.target for pair in Dates().splits(0).test(20_000)}  # nearly all days of the part
+    assert sum(pair.target in held_out for pair in drawn.pairs) >= 19
+    assert plan.seal is not None
+    assert plan.seal.decides["test_draw"] == plan.test_draw == record.settings["test_draw"] == 1
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    assert "- test_draw: 1" in files.markdown.read_text().replace("\\", "")
+    answered = replace(record, gates=())
+    assert "The test items are draw 1 of the generator" in " ".join(one.say("en") for one in limits(answered))
+    assert "새로 뽑은 1번 표본" in " ".join(one.say("ko") for one in limits(answered))
+    with pytest.raises(UserError, match="not tested on the same pairs"):
+        report([first.path, drawn.path], tmp_path / "pooled")
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{number}\t{number}\n" for number in range(200)))
+    with pytest.raises(SettingError, match=r"`test_draw`: .*pairs.tsv, test part has one test part"):
+        compare("dates", data=file, test_draw=1, **settings | {"out": tmp_path / "file"})
+
+
+def test_a_stopped_comparison_is_resumed_as_planned(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    real_fit, out = trainings.fit, tmp_path / "out"
+
+    def stop(*given: Any, **options: Any) -> Any:
+        if given[2].name == "rnn-attention-seed6":
+            raise KeyboardInterrupt
+        return real_fit(*given, **options)
+
+    monkeypatch.setattr(trainings, "fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        compare("dates", out=out, **settings)
+    monkeypatch.setattr(trainings, "fit", real_fit)
+    before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*") if path.is_file()}
+    moved = out.rename(tmp_path / "moved")  # another --out does not make it another comparison
+    record, _ = compare("dates", out=moved, resume=True, **settings)
+    now = {path: (moved / path.relative_to(out)).stat().st_mtime_ns for path in before}
+    assert now == before, "a finished run was run again"
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    assert record.budgets == read_record(finished / "results.json").budgets
+    for run in (path.relative_to(finished) for path in (finished / "runs").iterdir()):
+        assert (finished / run / WEIGHTS).read_bytes() == (moved / run / WEIGHTS).read_bytes()
+
+
+def test_a_finished_comparison_is_resumed_with_a_word(
+    copy: Path, settings: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainings, "fit", None)  # nothing is trained
+    before, _ = write_comparison(copy, copy)
+    capsys.readouterr()
+    record, files = compare("dates", out=copy, resume=True, **settings, lang="ko")
+    assert "all runs are finished" in capsys.readouterr().err
+    assert "--lang ko" in record.command
+    assert '<html lang="ko"' in files.html.read_text()
+    assert replace(record, command="", plan=None) == replace(before, command="", plan=None)
+    with pytest.raises(UserError, match="holds another experiment, made by: selfattn compare dates"):
+        compare("dates", out=copy, resume=True, **settings | {"seeds": 3})
+    with pytest.raises(UserError, match="or go on with it: `resume`"):
+        compare("dates", out=copy, **settings)
+
+
+SCORE = """
+from selfattn import register
+from selfattn.attention.scores import Score
+
+@register.score("mine")
+class Mine(Score):
+    def forward(self, query, key):
+        return {0} * query @ key.transpose(-2, -1)
+"""
+
+
+def test_a_plugin_is_tried_first_and_may_not_change(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """A broken one fails before anything is trained; an edited one is no part of the same comparison."""
+    plugin, out = tmp_path / "mine.py", tmp_path / "out"
+    few = {"models": MODELS[1:], "set": (*settings["set"], "decoder.score=mine"), "seeds": 1, "budgets": (1.0,)}
+    plugin.write_text(SCORE.format("1 / 0"))
+    with isolated_registries():
+        load_plugin(str(plugin))
+        with pytest.raises(ZeroDivisionError):
+            compare("dates", out=out, **settings | few)
+    assert not out.exists()
+    plugin.write_text(SCORE.format(1.0))
+    with isolated_registries():
+        load_plugin(str(plugin))
+        record, _ = compare("dates", out=out, **settings | few)
+        assert record.plan is not None
+        assert record.plan.departures == ()
+    plugin.write_text(SCORE.format(2.0))
+    with isolated_registries():
+        load_plugin(str(plugin))
+        with pytest.raises(UserError, match=r"mine.* is not the same as when this was made"):
+            compare("dates", out=out, resume=True, **settings | few)
+
+
+def test_a_diverged_training_counts_as_a_failed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    real_fit, options = trainings.fit, settings | {"out": tmp_path / "out", "epochs": 1, "budgets": (0.5, 1.0)}
+
+    class Diverging(Observer):
+        def stepped(self, report: StepReport) -> None:
+            check_finite("loss", float("nan"), report.step, 0, report.lr, "float32")
+
+    def fit(*given: Any, **named: Any) -> Any:
+        diverges = given[2].name.startswith("rnn-attention-seed5")
+        return real_fit(*given, **named | ({"observers": [Diverging()]} if diverges else {}))
+
+    monkeypatch.setattr(trainings, "fit", fit)
+    record, _ = compare("dates", **options)
+    (model,) = [one for one in record.models if one.name == "rnn-attention"]
+    assert (model.failed, model.seeds) == ((5,), (5, 6))
+    assert model.metrics["character_error_rate"].runs[0] == 1.0
+    assert record.budgets is not None
+    assert [cell.failed for cell in record.budgets.cells] == [{"rnn-attention": 1}] * 2
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    assert any("1 runs of rnn-attention with 100\u00a0% of" in one.say("en") for one in verdict(record).others)
+    assert not any(gate.name == "same training" and not gate.passed for gate in record.gates)
+    again, _ = compare("dates", resume=True, **options)  # it is not tried again until it succeeds
+    assert again == record
+
+
+def test_a_pilot_says_so_and_is_reported_alone(copy: Path, finished: Path, tmp_path: Path) -> None:
+    write_plan(copy, replace(read_plan(copy), pilot=True))
+    _, files = write_comparison(copy, tmp_path / "report")
+    assert "pilot: explores, confirms nothing" in files.markdown.read_text()
+    assert "예비 실험" in files.html.read_text()
+    for runs in ([copy, finished / "runs" / "rnn-plain-seed5"], [copy / "runs" / "rnn-plain-seed5"]):
+        with pytest.raises(UserError, match="a pilot only explores; name it alone"):
+            report(runs, tmp_path / "pooled")
+
+
+def test_a_smaller_budget_with_other_steps_stops_the_verdict(copy: Path, tmp_path: Path) -> None:
+    run = copy / "runs" / "rnn-plain-seed5-budget0.25"
+    lines = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(lines.replace('"step": 4', '"step": 3'))
+    values = json.loads((run / "run.json").read_text())
+    del values["files"]["metrics.jsonl"], values["checksum"]
+    (run / "run.json").write_text(json.dumps(values))
+    record, _ = write_comparison(copy, tmp_path / "report")
+    (gate,) = [gate for gate in record.gates if gate.name == "same training" and not gate.passed]
+    assert "3 steps of rnn-plain-seed5-budget0.25" in gate.reason or "4 steps of rnn-attention" in gate.reason
+    assert verdict(record).stopped
+
+
+def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "step_seconds", lambda models, **_: dict.fromkeys(models, 0.5))
+    options = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--apart", "--jobs", 2, "--epochs", 4, "--plan-only")
+    given = ("--models", "rnn-plain,transformer", "--items-per-epoch", 96, "--batch-size", 32, *options)
+
+    def lines(*more: object) -> list[str]:
+        return cli("compare", "dates", *given, *more, "--out", tmp_path / "out").out.splitlines()
+
+    assert lines()[0] == "rnn-plain: 6 trainings of 3 to 12 steps, 500.0 ms a step"
+    # twice 3, 6 and 12 steps, of two models, half a second each, two at once
+    assert lines()[2].startswith("12 trainings, 2 side by side: about 21 seconds")
+    assert lines()[3].endswith(" MB of disk")
+    assert lines("--tune", 3)[2].startswith("30 trainings")  # of each model three trials with each budget
+    assert lines("--tune", 1)[2].startswith("14 trainings")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--budgets 0", "--budgets 0: expected shares above 0 and up to 1, each once"),
+        ("--budgets 0.5,0.5", "--budgets 0.5: expected shares above 0 and up to 1, each once"),
+        ("--budgets half", "expected numbers, separated by commas; got half"),
+        ("--budgets nan,1", "--budgets nan: expected shares above 0 and up to 1, each once"),
+        ("--margin 100", "--margin: expected points above 0 and below 100, got 100.0"),
+        ("--margin nan", "--margin: expected points above 0 and below 100, got nan"),
+        ("--test-draw -1", "--test-draw: expected a whole number of at least 0, got -1"),
+        ("--first-seed -1", "--first-seed: expected a whole number of at least 0, got -1"),
+        ("--jobs 0", "--jobs: expected a whole number of at least 1"),
+        ("--threads 1000000", "--threads: expected at most 1024"),
+        ("--address tcp://here:1", "--address: of what"),
+        ("--backend dask", "--backend dask: give the --address"),
+    ],
+)
+def test_bad_values_are_one_line(cli: Cli, tmp_path: Path, options: str, said: str) -> None:
+    done = cli("compare", "dates", *options.split(), "--out", tmp_path / "out")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert said in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_share_of_the_steps_keeps_the_share_of_the_warm_up() -> None:
+    recipe = TrainingConfig(warmup_steps=101)
+    assert Variant(share=0.5).applied_to(recipe, 7) == TrainingConfig(max_steps=4, warmup_steps=50)
+    assert Variant(300).applied_to(recipe, 7) == recipe
+    averaged = TrainingConfig(average="last", average_last=10)
+    assert Variant(share=0.125).applied_to(averaged, 80) == replace(averaged, max_steps=10, average_last=1)
+    assert run_name("a", 3, Variant(share=0.125)) == "runs/a-seed3-budget0.125"
+
+
+def test_shares_of_the_pairs_keep_the_steps() -> None:
+    plan = replace(PLAN_OF_TWO, budgets=(0.25, 0.5, 1.0), budget_in="examples", examples=400)
+    assert plan.variants == {1.0: Variant(), 0.5: Variant(200), 0.25: Variant(100)}
+    assert [name for name, _, _ in plan.runs()[:2]] == list(MODELS)
+    recipe = TrainingConfig(epochs=4, items_per_epoch=100, validation_items=5)
+    data = Dates().training_set(recipe, first=200)
+    shown = [tuple(example.source) for epoch in range(4) for example in data.epoch(epoch)]
+    full = [tuple(one.source) for k in range(2) for one in Dates().training_set(recipe).epoch(k)]
+    assert len(shown) == 400
+    assert set(shown) == set(full)
+
+
+def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> None:
+    def planned(**changes: Any) -> tuple[tuple[float, ...], str]:
+        plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
+        return plan.budgets, plan.command.partition(str(tmp_path))[2]
+
+    assert planned() == ((0.2, 0.4), "")
+    assert planned(budgets=(1.0,)) == ((1.0,), " --budgets 1.0")
+    assert planned(epochs=3) == ((1.0,), " --epochs 3")
+    assert planned(quick=True)[0] == (1.0,)
+    corpus = tmp_path / "pairs.tsv"
+    corpus.write_text("".join(f"a word {k}\t낱말 {k}\n" for k in range(100)), "utf-8")
+    usual = Translation().usual_comparison(), Translation(data=(corpus,)).usual_comparison()
+    assert [one["budgets"] for one in usual] == [(0.4, 1.0), (1.0,)]
+
+
+def with_differences(record: Record, *rows: tuple[float, float, float]) -> Record:
+    """A record over several budgets with these differences and half-widths of their intervals."""
+    assert record.budgets is not None
+    differences = [BudgetDifference(budget, d, d - half, d + half) for budget, d, half in rows]
+    models = record.budgets.cells[0].models
+    cells = tuple(AtBudget(one.budget, models, 1, 1, difference=one) for one in differences)
+    return replace(record, budgets=Budgets("steps", cells, MODELS, locate(differences)))
+
+
+def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Path) -> None:
+    record = read_record(finished / "results.json")
+
+    def said(*rows: tuple[float, float, float]) -> str:
+        sentences = budget_outcomes(with_differences(record, *rows))
+        return " ".join(one.say("en") for one in sentences).replace("\u00a0", " ")
+
+    crossing = said((0.25, -0.1, 0.2), (0.5, 0.05, 0.2), (1.0, 0.1, 0.2))
+    assert "the order changes is not decided" in crossing
+    assert "better" not in crossing
+    assert "the order changes is not decided" in said((0.25, -0.3, 0.2), (0.5, -0.05, 0.2), (1.0, 0.1, 0.2))
+    located = said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, -0.3, 0.1))
+    assert "With 25 % of the training rnn-plain is better." in located
+    assert "With 100 % of the training rnn-attention is better." in located
+    assert "The order of the two changes between 25 % and 100 % of the training." in located
+    assert [one.key for one in budget_outcomes(record)] == ["budgets.few"]  # two seeds
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [("steps", "a share of 3,125 steps."), ("examples", "a share of 2,500 distinct training pairs, always")],
+)
+def test_shares_are_of_the_full_training(finished: Path, unit: Any, said: str) -> None:
+    record = read_record(finished / "results.json")
+    assert record.budgets is not None
+    models = record.budgets.cells[0].models
+    two = (AtBudget(0.2, models, 625, 1, 500), AtBudget(0.4, models, 1250, 1, 1000))
+    block = BudgetsSection().blocks(replace(record, budgets=Budgets(unit, two, MODELS)))[0]
+    assert isinstance(block, Paragraph)
+    (sentence,) = block.sentences
+    assert isinstance(sentence, Message)
+    assert said in sentence.say("en")
+
+
+def test_of_many_runs_that_departed_the_first_are_named(finished: Path) -> None:
+    record = read_record(finished / "results.json")
+    assert record.plan is not None
+    entry = LedgerEntry("2026-01-01", "a", "selfattn", "1", "2", "3")
+    check = replace(record.plan, departures=(Departure("again", tuple("abcde")),), entries=(entry,))
+    changed = replace(record, plan=check)
+    sentences = [one.say("en") for one in verdict(changed).others]
+    assert "Not as planned: trained or tested again (a, b, c and 2 more)." in sentences
+    assert record_from_dict(encode(changed)) == changed
+
+
+def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: Path, settings: dict[str, Any]) -> None:
+    out = tmp_path / "out"
+    record, files = compare("dates", **settings | {"tune": 2, "seeds": 1, "budgets": (0.25, 0.5, 1.0), "out": out})
+    plan = read_plan(out)
+    ends = ("", "-budget0.5", "-budget0.25")
+    names = {path.name for path in (out / "tuning").iterdir()}
+    assert names == {f"{name}{end}-trial{k}" for name in MODELS for end in ends for k in (0, 1)}
+    for name in MODELS:
+        for end, budget, steps in zip(ends, (None, 0.5, 0.25), (16, 8, 4), strict=True):
+            trials = [trial for trial in plan.models[name].trials if trial.budget == budget]
+            (chosen,) = (trial for trial in trials if trial.chosen)
+            assert chosen.loss == min(trial.loss or 0.0 for trial in trials)
+            config = RunDirectory(out / "runs" / f"{name}-seed5{end}").config()
+            assert config.training.lr == chosen.settings.get("lr", config.training.lr)
+            assert RunDirectory(out / "tuning" / f"{name}{end}-trial0").metrics()[-1].step == steps
+    (gate,) = [gate for gate in record.gates if gate.name == "same training"]
+    assert gate.passed
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    assert [len(model.tuning) for model in record.models] == [6, 6]
+    assert record_from_dict(encode(record)) == record
+    said = files.markdown.read_text().replace("\u00a0", " ")
+    assert re.search(r"\| [^|]+; 25 %: lr 0\.00[^|]+; 50 %: lr 0\.00", said)
+    # A rate that was not chosen in a trial is a departure.
+    model = plan.models["rnn-plain"]
+    turned = tuple(replace(trial, chosen=trial.chosen != (trial.budget == 0.5)) for trial in model.trials)
+    write_plan(out, replace(plan, models={**plan.models, "rnn-plain": replace(model, trials=turned)}))
+    assert departures(out) == {"settings": ("rnn-plain-seed5-budget0.5",)}

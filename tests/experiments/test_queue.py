@@ -1,0 +1,191 @@
+"""The queue and its display, with trials that only write a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from selfattn.codec import write
+from selfattn.errors import UserError
+from selfattn.experiments import progress, queue
+from selfattn.experiments.progress import Display, Logs, Progress, Reporter
+from selfattn.experiments.queue import Runner, Workers, run_all, take_gpu
+from selfattn.training.device import choose_device
+
+LIMIT = 60  # seconds
+
+
+@dataclass(frozen=True)
+class Number:
+    """A trial that writes its number; a negative one fails."""
+
+    number: int
+    share: float = 1.0
+
+    @property
+    def label(self) -> str:
+        return f"number-seed{self.number}"
+
+
+class Writer(Runner[Number]):
+    def __init__(self, out: Path, jobs: int = 1) -> None:
+        self.workers = Workers(out, jobs)
+
+    def is_done(self, trial: Number) -> bool:
+        return (self.workers.out / trial.label).exists()
+
+    def run(self, trial: Number, reporter: Reporter) -> None:
+        if trial.number < 0:
+            raise UserError("below 0")
+        (self.workers.out / trial.label).write_text("notes" if reporter.is_first else "")
+
+
+NUMBERS = [Number(k) for k in range(3)]
+
+
+def test_trials_that_are_left_run_and_failures_are_returned(tmp_path: Path) -> None:
+    runner = Writer(tmp_path)
+    (tmp_path / NUMBERS[1].label).write_text("before")
+    assert run_all(runner, [*NUMBERS, Number(-1)]) == {"number-seed-1": "below 0"}
+    assert [(tmp_path / trial.label).read_text() for trial in NUMBERS] == ["notes", "before", ""]
+    assert "failed: below 0" in Logs(tmp_path).log("number-seed-1").read_text()
+    assert run_all(runner, NUMBERS) == {}
+
+
+def pool(monkeypatch: pytest.MonkeyPatch, breaks: int, begun: Sequence[str] = ()) -> list[list[str]]:
+    """A pool of workers that breaks some times; before that it has begun the trials of these labels."""
+    calls: list[list[str]] = []
+
+    def send_out(runner: Writer, trials: Sequence[Number], *_: Any) -> str:
+        calls.append([trial.label for trial in trials])
+        for trial in trials:
+            if len(calls) > breaks:
+                (runner.workers.out / trial.label).touch()
+            elif trial.label in begun:
+                write(Logs(runner.workers.out).file(trial.label), Progress(7))
+        return "SIGKILL(-9)" if len(calls) <= breaks else ""
+
+    monkeypatch.setattr(queue, "_send_out", send_out)
+    return calls
+
+
+def test_a_worker_that_is_killed_before_its_first_trial_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = [trial.label for trial in NUMBERS]
+    calls = pool(monkeypatch, breaks=2)
+    assert run_all(Writer(tmp_path, jobs=2), NUMBERS) == {}
+    assert calls == [labels] * 3
+    pool(monkeypatch, breaks=99)
+    with pytest.raises(UserError, match=r"jobs: cannot be sent out \(SIGKILL\(-9\)\)"):
+        run_all(Writer(tmp_path / "never", jobs=2), NUMBERS)
+
+
+def test_a_trial_that_kills_its_process_is_tried_alone_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = [trial.label for trial in NUMBERS]
+    calls = pool(monkeypatch, breaks=3, begun=labels[:1])
+    assert run_all(Writer(tmp_path, jobs=2), NUMBERS) == {}
+    assert calls == [labels, labels, labels[1:], labels[1:], labels[:1]]
+    assert f"{labels[0]}: stopped when a process died (SIGKILL(-9))" in capsys.readouterr().err
+
+
+def test_a_worker_that_leaves_nothing_does_not_see_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "_send_out", lambda *_: "")
+    reasons = run_all(Writer(tmp_path, jobs=2), NUMBERS)
+    assert set(reasons.values()) == {f"left nothing in {tmp_path}; all workers have to see this directory"}
+
+
+def test_a_request_to_stop_ends_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: Writer, trial: Number, reporter: Reporter) -> None:
+        Logs(tmp_path).stop.touch()
+        (tmp_path / trial.label).touch()
+
+    monkeypatch.setattr(Writer, "run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run_all(Writer(tmp_path), NUMBERS)
+    assert [(tmp_path / trial.label).exists() for trial in NUMBERS] == [True, False, False]
+
+
+def test_every_worker_computes_on_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: now[0])
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: now.__setitem__(0, number))
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+
+    def begin(current: int = 0) -> tuple[int, ExitStack]:
+        stack, now[0] = ExitStack(), current
+        take_gpu(tmp_path, stack)
+        return choose_device("auto").index, stack
+
+    workers = [begin() for _ in range(3)]
+    assert [number for number, _ in workers] == [0, 1, 2]
+    assert begin(1)[0] == 1, "all are taken: it shares its last one"
+    workers[1][1].close()
+    assert begin(2)[0] == 1, "the free one"
+    for _, stack in workers:
+        stack.close()
+
+
+LABELS = ("rnn-plain-seed0", "rnn-attention-seed0")
+
+
+def wait_for(words: str, said: StringIO) -> None:
+    until = time.monotonic() + LIMIT
+    while words not in said.getvalue() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert words in said.getvalue()
+
+
+def begun(out: Path) -> Logs:
+    logs = Logs(out)
+    logs.path.mkdir(parents=True)
+    return logs
+
+
+def test_the_bars_of_a_terminal(tmp_path: Path) -> None:
+    logs, said = begun(tmp_path), StringIO()
+    console = Console(file=said, force_terminal=True, width=100, highlight=False)
+    with Display(logs, dict.fromkeys(LABELS, 1.0), 1, console):
+        write(logs.file(LABELS[0]), Progress(7, step=30, steps=40, seconds=3.0, loss=1.5, speed=1234.0))
+        wait_for("loss 1.500  1,234 tokens/s", said)
+        assert "0 of 2 done, about 5 s left" in said.getvalue()
+        write(logs.file(LABELS[0]), Progress(7, step=40, steps=40, seconds=4.0, loss=0.5, speed=1234.0))
+        wait_for("loss 0.500  testing", said)
+        logs.log(LABELS[0]).write_text(f"a note\n{LABELS[0]} 1/2  loss 2\n{LABELS[0]} 2/2  loss 1\n")
+        wait_for("a note", said)
+        write(logs.file(LABELS[0]), Progress(7, state="done", step=40, steps=40, seconds=4.0))
+        wait_for(f"{LABELS[0]} 2/2  loss 1", said)
+        wait_for("1 of 2 done, about 4 s left", said)
+    assert f"{LABELS[0]} 1/2" not in said.getvalue()  # stays in the log
+    notebook = Console(file=StringIO(), force_terminal=True, force_jupyter=True)
+    assert Display(logs, dict.fromkeys(LABELS, 1.0), 1, notebook).bars.disable
+
+
+def test_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_PRINT_EVERY", 0.0)
+    logs, said = begun(tmp_path), StringIO()
+    with Display(logs, {**dict.fromkeys(LABELS, 1.0), "a-seed1": 0.25}, 2, Console(file=said, highlight=False)):
+        write(logs.file(LABELS[1]), Progress(7, step=10, steps=40, seconds=100.0))
+        wait_for(
+            f"trials: 0 of 3 done, about 7 min left; {LABELS[1]} 25%\n", said
+        )  # 300 s, 400 s and 100 s, two at once
+        logs.log(LABELS[1]).write_text(f"{LABELS[1]} 1/2  loss 2\n{LABELS[1]}: failed: no room\nTraceback\n  more\n")
+        write(logs.file(LABELS[1]), Progress(7, state="failed", reason="no room"))
+        wait_for("1 of 3 done", said)
+    assert f"{LABELS[1]}: failed: no room\n{LABELS[1]} 1/2  loss 2\n" in said.getvalue()
+    assert "Traceback" not in said.getvalue()  # stays in the log
