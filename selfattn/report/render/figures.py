@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -37,18 +38,16 @@ def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     Raises:
         UserError: a file cannot be written.
     """
-    page = document(record)
-    signs, files = Signs(page.names), {}
-    for block in _inside([*page.first, *(block for part in page.parts for block in part.blocks)]):
+    files = {}
+    for block, signs in _blocks(record):
         if isinstance(block, Chart):
-            svg = chart_svg(block, signs, lang)
-            files[out / f"{block.name}.svg"] = svg.encode()
-            try:
+            svg = chart_svg(block, signs, lang).encode()
+            files[out / f"{block.name}.svg"] = svg
+            with suppress(ImportError, OSError):  # OSError: the package is there, the cairo library is not
                 import cairosvg
-            except (ImportError, OSError):  # OSError: the package is there, the cairo library is not
-                continue
-            files[out / f"{block.name}.png"] = cairosvg.svg2png(svg.encode(), scale=2)
-            files[out / f"{block.name}.pdf"] = cairosvg.svg2pdf(svg.encode())
+
+                files[out / f"{block.name}.png"] = cairosvg.svg2png(svg, scale=2)
+                files[out / f"{block.name}.pdf"] = cairosvg.svg2pdf(svg)
     return _write(files)
 
 
@@ -58,14 +57,20 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     Raises:
         UserError: a file cannot be written.
     """
-    page = document(record)
-    signs, files = Signs(page.names), {}
-    for block in _inside([*page.first, *(block for part in page.parts for block in part.blocks)]):
+    files = {}
+    for block, signs in _blocks(record):
         if isinstance(block, Table) and block.rows:
             text = io.StringIO()
             csv.writer(text, lineterminator="\n").writerows(table_cells(block, lang, signs))
             files[out / f"{block.name}.csv"] = text.getvalue().encode()
     return _write(files)
+
+
+def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
+    page = document(record)
+    signs = Signs(page.names)
+    for block in _inside([*page.first, *(block for part in page.parts for block in part.blocks)]):
+        yield block, signs
 
 
 def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:

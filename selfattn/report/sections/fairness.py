@@ -214,15 +214,10 @@ def _at_edge(model: Model) -> bool:
 
 
 def tuning_space(record: Record) -> str:
-    """Return what was searched: as the record's settings declare it, else all values that were tried."""
+    """Return what was searched, as the record's settings declare it."""
     declared = record.settings.get("tuning_space")
-    if isinstance(declared, Mapping) and declared:
-        return "; ".join(f"{name}: {value}" for name, value in flatten(declared).items())
-    tried: dict[str, dict[str, None]] = {}
-    for trial in (trial for model in record.models for trial in model.tuning):
-        for name, value in flatten(trial.settings).items():
-            tried.setdefault(name, {})[_short(value)] = None
-    return "; ".join(f"{name}: {', '.join(values)}" for name, values in tried.items()) or NONE
+    space = flatten(declared) if isinstance(declared, Mapping) else {}
+    return "; ".join(f"{name}: {value}" for name, value in space.items()) or NONE
 
 
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
