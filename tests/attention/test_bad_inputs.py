@@ -23,7 +23,7 @@ from selfattn.attention import (
 )
 from selfattn.attention.cache import Cache
 from selfattn.attention.layer import _check_bias
-from selfattn.attention.scores import check_score, make_score
+from selfattn.attention.scores import make_score
 
 
 def heads(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -117,11 +117,6 @@ def test_a_cache_whose_keys_all_stand_at_0_is_refused() -> None:
     grown = cache.append(layer.project_context(next_one, torch.tensor([1]))).entries
     both = layer(torch.cat([first, next_one], 1), causal=True).output
     torch.testing.assert_close(layer(next_one, grown).output, both[:, 1:])
-
-
-def test_a_module_that_cannot_compare_is_no_score() -> None:
-    with pytest.raises(TypeError, match=r"here: expected a Score, .* got Linear"):
-        check_score(torch.nn.Linear(2, 2), "here")
 
 
 def test_a_score_is_built_as_wide_as_asked_for() -> None:

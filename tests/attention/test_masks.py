@@ -23,13 +23,6 @@ def test_padding() -> None:
     assert padding_mask(torch.tensor([], dtype=torch.int64), 5).shape == (0, 5)
 
 
-def test_tokens_become_keys() -> None:
-    tokens = padding_mask(torch.tensor([2, 3]), 3)
-    mask = key_mask(tokens)
-    assert mask.shape == (2, 1, 1, 3)
-    assert torch.equal(mask[:, 0, 0], tokens)
-
-
 @pytest.mark.parametrize(
     ("i", "j", "picture"),
     [
@@ -93,11 +86,6 @@ def test_a_mask_and_causal_are_one_mask(mask: str | None, i: int, picture: str, 
     assert torch.equal(written.allowed, drawn(picture))  # type: ignore[arg-type]  # may be None for mypy
     assert (written.additive is not None) == is_safe
     assert Mask(causal=True).for_sizes(1, 3).allowed is None
-
-
-def test_true_means_may_attend() -> None:
-    zeros, value = torch.zeros(1, 1, 3, 1), torch.tensor([2.0, 4.0, 8.0]).reshape(1, 1, 3, 1)
-    assert attend(zeros, zeros, value, mask=drawn("xx. x.x ..x")).output.flatten().tolist() == [3.0, 5.0, 8.0]
 
 
 def test_a_key_mask_knows_what_it_hides() -> None:

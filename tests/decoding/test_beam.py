@@ -262,17 +262,6 @@ def test_it_waits_for_as_many_as_are_wanted() -> None:
     assert model.rows == [1, 3, 3, 3]
 
 
-def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
-    at_once = chain({EOS: 0.9}, {}, {}, {})
-    after_two = chain({3: 0.9}, {EOS: 0.9}, {}, {})
-    never = chain({3: 0.9}, {4: 0.9}, {3: 0.9}, {4: 0.9})
-    model = Table(torch.cat([never, at_once, after_two]))
-    found = search(model, [0, 1, 2, 1], beam_size=2)
-    assert model.rows == [4, 4, 2, 2]  # rows: sentences, then two beams for each that is left
-    assert [hypotheses[0].ids for hypotheses in found] == [[3, 4, 3, 4], [], [3], []]
-    assert [hypotheses[0].finished for hypotheses in found] == [False, True, True, True]
-
-
 def test_what_is_cut_off_comes_behind_what_is_finished() -> None:
     rarely = chain({EOS: 0.02, 3: 0.97}, {EOS: 0.1, 3: 0.9}, {3: 1.0}, {3: 1.0})
     found = search(rarely, [0], beam_size=5, n_best=5)[0]

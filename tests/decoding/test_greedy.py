@@ -112,14 +112,6 @@ def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
     assert model.asked == [4, 3, 2, 1]
 
 
-def test_max_length_cuts_off_and_says_so() -> None:
-    source = torch.tensor([[5, 6, 7], [8, 0, 0]])
-    found = greedy(Scripted(), source, source != 0, bos_id=1, eos_id=2, max_length=2)
-    assert [(one.ids, one.finished) for one in found] == [([5, 6], False), ([8], True)]
-    with pytest.raises(ValueError, match="max_length must be at least 1"):
-        greedy(Scripted(), source, source != 0, bos_id=1, eos_id=2, max_length=0)
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_the_mode_of_the_model_is_as_before_and_dropout_is_off(training: bool) -> None:
     model = build(PRESETS["transformer"].config, vocab_size=VOCAB, pad_id=0, seed=0).train(training)

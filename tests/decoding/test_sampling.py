@@ -179,46 +179,11 @@ def test_with_a_stream_for_each_the_order_does_not_matter(order: list[int], seed
     assert mixed == [straight[number] for number in order]
 
 
-def test_what_neighbours_are_does_not_matter() -> None:
-    ends_at_once = torch.full((1, 11), -math.inf, dtype=torch.float64)
-    ends_at_once[0, EOS] = 0.0
-    never_ends = logits[:1].clone()
-    never_ends[0, EOS] = -math.inf
-    table = torch.cat([logits, ends_at_once, never_ends])
-    found = [draw(table, [neighbour, 3], generator(1, "sampling"))[1] for neighbour in (0, 5, 6)]
-    assert found[0] == found[1] == found[2]
-
-
-def test_the_seed_decides() -> None:
-    first, again, other = (draw(logits, [0, 1, 2], generator(seed, "sampling")) for seed in (0, 0, 1))
-    assert first == again
-    assert first != other
-    torch.manual_seed(0)
-    assert draw(logits, [0, 1, 2], generator(0, "sampling")) == first  # and not the global generator
-
-
 @pytest.mark.parametrize("settings", [{"top_k": 1}, {"temperature": 1e-12}, {"top_p": 1e-12}], ids=str)
 def test_at_its_limits_it_is_greedy(settings: dict[str, Any]) -> None:
     source = torch.arange(5)[:, None]
     written = greedy(Fixed(logits), source, source >= 0, bos_id=BOS, eos_id=EOS, max_length=7)
     assert draw(logits, [0, 1, 2, 3, 4], generator(0, "sampling"), **settings) == written
-
-
-def test_scores_are_those_of_the_model_itself() -> None:
-    found = draw(PROBABILITIES.log(), [0] * 5, generator(0, "sampling"), max_length=3, temperature=0.3, top_k=3)
-    for one in found:
-        said = [*one.ids, EOS] if one.finished else one.ids
-        assert one.score == one.log_probability == pytest.approx(float(PROBABILITIES[0, said].log().sum()))
-
-
-def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
-    certain = torch.full((3, 7), -math.inf)
-    certain[0, EOS], certain[1, 5], certain[2, 6] = 0.0, 0.0, 0.0
-    model = Fixed(certain)
-    found = draw(model, [1, 0, 2, 0], generator(0, "sampling"), max_length=[3, 4, 2, 4])
-    expected = [([5, 5, 5], False), ([], True), ([6, 6], False), ([], True)]
-    assert found == [Hypothesis(ids, 0.0, 0.0, finished) for ids, finished in expected]
-    assert model.rows == [4, 2, 1]
 
 
 def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,21 +69,6 @@ def test_reads_like_torch_with_packed_rows(close: Close, cell: Any, direction: A
         close(names[name].grad, parameter.grad)
 
 
-@pytest.mark.parametrize("residual", [False, True])
-@pytest.mark.parametrize("all_parts", [False, True])
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_backward_is_forward_on_the_reversed_source(close: Close, cell: Any, all_parts: bool, residual: bool) -> None:
-    backward = make(cell, num_layers=2, direction="backward", residual=residual)
-    forward = make(cell, num_layers=2, residual=residual)
-    x, lengths = draw(3, 7, 3), torch.tensor(LENGTHS)
-    outputs, state = backward.read(x, MASK, all_parts=all_parts)
-    expected, last = forward.read(reverse_padded(x, lengths), MASK, all_parts=all_parts)
-    close(outputs, reverse_padded(expected, lengths))
-    for ours, theirs in zip(state, last, strict=True):
-        for part, other in zip(ours, theirs, strict=True):
-            close(part, other)
-
-
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_residual_adds_the_input_from_the_second_layer_on(close: Close, cell: Any) -> None:
     stack = make(cell, num_layers=3, residual=True)
@@ -203,19 +188,6 @@ def test_reversing_keeps_padding_and_undoes_itself(lengths: list[int], tail: tup
         assert torch.equal(reversed_x[row, :length], x[row, :length].flip(0))
         assert torch.equal(reversed_x[row, length:], x[row, length:])
     assert torch.equal(reverse_padded(reversed_x, torch.tensor(lengths)), x)
-
-
-def test_shapes() -> None:
-    stack = RecurrentStack(3, 5, cell="lstm", num_layers=2, direction="both")
-    outputs, state = stack.read(torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool), all_parts=True)
-    assert stack.output_dim == 10
-    assert outputs.shape == (2, 7, 10)
-    assert [[part.shape for part in layer] for layer in state] == [[(2, 10), (2, 10)]] * 2
-
-
-def test_there_are_no_cells_unless_asked_for() -> None:
-    _, state = RecurrentStack(3, 5).read(torch.randn(2, 7, 3), torch.ones(2, 7, dtype=torch.bool))
-    assert [[part.shape for part in layer] for layer in state] == [[(2, 5)]]
 
 
 class Exported(nn.Module):

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.errors import UserError
 from selfattn.models.build import build, count_parameters
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.presets import PRESETS, get_preset
+from selfattn.models.presets import PRESETS
 
 VOCAB = 47  # about as many characters as the dates task has
 
@@ -26,21 +25,6 @@ def test_a_preset_runs_and_says_truly_whether_it_attends(name: str) -> None:
     assert logits.shape == (2, 2, VOCAB)
     assert logits.isfinite().all()
     assert bool(maps.cross) == preset.attention
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_has_one_line_and_an_author(name: str) -> None:
-    preset = PRESETS[name]
-    for line in (preset.summary, preset.source):
-        assert line.strip() == line != ""
-        assert "\n" not in line
-    assert len(preset.summary) <= 100
-    assert name == name.lower()
-
-
-def test_presets_differ() -> None:
-    configs = [preset.config for preset in PRESETS.values()]
-    assert all(a != b for number, a in enumerate(configs) for b in configs[:number])
 
 
 def test_presets_are_of_about_one_size() -> None:
@@ -64,12 +48,3 @@ def test_every_part_of_every_preset_learns() -> None:
         # A key's bias adds the same to all scores of a query, which the softmax does not feel.
         assert not [key for key in unused if not key.endswith("k_proj.bias")], name
         assert isinstance(preset.config, DecoderOnlyConfig) or model.encoder is not model.decoder
-
-
-def test_an_unknown_name_is_a_user_error_with_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"model 'tranformer' is not known; did you mean transformer or "):
-        get_preset("tranformer")
-    with pytest.raises(UserError, match=r"model 'zzz' is not known; known: .*rnn-plain, "):
-        get_preset("zzz")
-    for name in PRESETS:
-        assert get_preset(name) is PRESETS[name]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import pytest
-import torch
 
-from selfattn.attention import Sinusoidal
 from selfattn.convert import Marian, MarianIds, config_to_marian, never_write, to_marian
 from selfattn.errors import UserError
-from selfattn.layers import FeedForward
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
@@ -94,35 +90,6 @@ def test_ids_that_no_output_has() -> None:
     )
     with pytest.raises(ValueError, match="expected a Transformer decoder, got PlainDecoder"):
         never_write(rnn, [1])
-
-
-def test_sines_in_two_halves() -> None:
-    """At position 1, width 4: the angles are 1 and 1/100."""
-    expected = torch.tensor([[math.sin(1.0), math.sin(0.01), math.cos(1.0), math.cos(0.01)]])
-    torch.testing.assert_close(Sinusoidal(4, layout="halves")(torch.tensor([1])), expected)
-    with pytest.raises(ValueError, match="unknown layout 'thirds'; known: interleaved, halves"):
-        Sinusoidal(4, layout="thirds")  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_silu_by_hand() -> None:
-    """x / (1 + e^-x): at ln 3 it is 3/4 ln 3, at 0 it is 0."""
-    block = FeedForward(1, 1, activation="silu", bias=False)
-    assert block.fc1.bias is None
-    assert block.fc2.bias is None
-    with torch.no_grad():
-        block.fc1.weight.fill_(1.0)
-        block.fc2.weight.fill_(1.0)
-        actual = block(torch.tensor([[[math.log(3)], [0.0]]]))
-    torch.testing.assert_close(actual, torch.tensor([[[0.75 * math.log(3)], [0.0]]]))
-
-
-@pytest.mark.parametrize("scale", [True, False])
-def test_embeddings_with_and_without_their_scale(scale: bool) -> None:
-    model: Any = build(
-        pair(decoder=dataclasses.replace(MARIAN, scale_embedding=scale)), vocab_size=11, pad_id=10, seed=0
-    )
-    assert model.decoder.embed.scale == (math.sqrt(6) if scale else 1.0)
-    assert model.encoder.embed.scale == math.sqrt(6)
 
 
 def test_a_source_with_a_vocabulary_of_its_own() -> None:

@@ -79,13 +79,3 @@ def test_law_3(b: int, s: int, t: int, d: int, dtype: torch.dtype, within: float
         pairs.append((weights[:, 0], textbook.weights()))
     for ours, theirs in pairs:
         np.testing.assert_allclose(ours.detach().numpy(), theirs, rtol=within, atol=within)
-
-
-def test_the_reference_by_hand() -> None:
-    # Two encoder states, 0 and ln 3, seen from the state 1: scores 0 and ln 3, weights 1/4 and 3/4.
-    textbook, ln3 = OneStep(np.array([[[0.0], [np.log(3)]]]), np.array([[1.0]])), np.log(3)
-    np.testing.assert_allclose(textbook.forward(), [[0.75 * ln3]])
-    dhs, dh = textbook.backward(np.array([[1.0]]))
-    # c(h) = ln3 * 3^h / (1 + 3^h), whose derivative at 1 is 3/16 ln3^2.
-    np.testing.assert_allclose(dh, [[3 / 16 * ln3**2]])
-    np.testing.assert_allclose(dhs, [[[1 / 4 - 3 / 16 * ln3], [3 / 4 + 3 / 16 * ln3]]])

@@ -294,28 +294,6 @@ class TestWhatIsMaskedCannotBeFelt:
         loud = torch.where(full, bias, HUGE[call.query.dtype])
         same_bits(run(replace(call, bias=loud), need_weights), run(replace(call, bias=bias), need_weights))
 
-    @both_paths
-    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-    @pytest.mark.parametrize("causal", [False, True])
-    def test_law_5_over_several_blocks_of_the_kernel(
-        self, causal: bool, dtype: torch.dtype, need_weights: bool
-    ) -> None:
-        i = j = 601
-        query, key, value, grad = (torch.randn(1, 2, n, 8).to(dtype) for n in (i, j, j, i))
-        mask = None if causal else torch.arange(j) <= torch.arange(i)[:, None]
-        call = Call(query, key, value, make_score("scaled_dot", 8, 8), mask, None, causal, grad)
-        last = torch.zeros(1, 2, j, dtype=torch.bool)
-        last[:, :, 540:] = True
-        huge = [HUGE[dtype]]
-        loud = replace(call, key=put(key, last, huge), value=put(value, last, huge))
-        before, after = run(call, need_weights), run(loud, need_weights)
-        assert torch.equal(after.output[:, :, :540], before.output[:, :, :540])
-        assert torch.equal(after.gradients["query"][:, :, :540], before.gradients["query"][:, :, :540])
-
-        nobody = replace(call, mask=torch.arange(j) < 540)
-        nan = replace(nobody, key=put(key, last, [math.nan]), value=put(value, last, [math.nan]))
-        same_bits(run(nan, need_weights), run(nobody, need_weights))
-
 
 class TestCausalIsRightAligned:
     @both_paths
@@ -379,19 +357,6 @@ class TestNeighboursOrderAndPadding:
         for name in PER_ROW:
             if name in before.gradients:
                 assert torch.equal(after.gradients[name][row], before.gradients[name][row])
-
-    @both_paths
-    @given(call=calls(), data=st.data())
-    def test_law_7_alone_or_in_any_order(
-        self, call: Call, need_weights: bool, data: st.DataObject, close: Close
-    ) -> None:
-        b = call.query.shape[0]
-        index = torch.tensor(data.draw(st.one_of(st.permutations(range(b)), st.integers(0, b - 1).map(lambda k: [k]))))
-        whole, part = run(call, need_weights), run(rows_of(call, index), need_weights)
-        close(part.output, whole.output[index])
-        for name in PER_ROW:
-            if name in whole.gradients:
-                close(part.gradients[name], whole.gradients[name][index])
 
     @both_paths
     @given(call=calls(causal=False, scores=[*DOTS, "additive", "concat"]), data=st.data())

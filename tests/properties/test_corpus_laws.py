@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-import unicodedata
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, clean_text, unlikely
+from selfattn.data.corpus.cleaning import CleaningOptions, Tally, clean_rows, unlikely
 from selfattn.data.corpus.components import components_of, hold_out_components, loose
 from selfattn.data.corpus.corpus import CleanCorpus, read_corpus
 from selfattn.data.corpus.sources import CorpusFiles
@@ -36,22 +35,6 @@ rows_ = st.lists(
     st.builds(RawPair, st.just(0), texts, texts) | st.builds(BadRecord, st.just(0), st.just("x"), st.integers(1, 3)),
     max_size=11,
 )
-
-
-@given(st.text() | texts, options_)
-def test_cleaning_a_text_again_changes_nothing(text: str, options: CleaningOptions) -> None:
-    clean = clean_text(text, options)
-    assert clean_text(clean, options) == clean
-    assert clean == clean.strip()
-    assert not any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in clean)
-    assert not options.nfc or unicodedata.is_normalized("NFC", clean)
-    assert not options.spaces or clean == " ".join(clean.split())
-
-
-@given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=20))
-def test_nothing_else_is_lost(text: str) -> None:
-    kept = clean_text(text)
-    assert kept == unicodedata.normalize("NFC", text.replace("\ufeff", "")).strip()
 
 
 @given(rows_, options_, st.booleans())

@@ -85,17 +85,6 @@ def test_an_epoch_has_every_example_once_within_the_bounds(
     assert [batch.indices for batch in epoch()] == [batch.indices for batch in dealt]
 
 
-@settings(deadline=None, max_examples=15)
-@given(st.integers(0, 2**32), st.sampled_from([(32, None), (None, 2000), (32, 2000)]))
-def test_little_is_padding(seed: int, bound: tuple[int | None, int | None]) -> None:
-    sizes = torch.randint(1, 60, (3000,), generator=torch.Generator().manual_seed(seed)).tolist()
-    examples = [Example([5] * size, [6] * size) for size in sizes]
-    generator = torch.Generator().manual_seed(seed)
-    dealt = batches(examples, batch_size=bound[0], max_tokens=bound[1], pad_id=PAD, bos_id=BOS, generator=generator)
-    cells = sum(batch.source.numel() for batch in dealt)
-    assert (cells - sum(sizes)) / cells < 0.04  # unsorted, in batches of 32, it is about a half
-
-
 @quick
 @given(st.lists(st.text()), st.text())
 def test_characters_come_back(texts: list[str], text: str) -> None:
@@ -113,17 +102,6 @@ def test_unknown_characters_are_counted(known: str, text: str) -> None:
     assert tokenizer.unknown(text) == expected
     assert tokenizer.encode(text).count(tokenizer.unk_id) == expected.total()
     assert len(tokenizer.decode(tokenizer.encode(text))) == len(text)
-
-
-@quick
-@given(st.text(st.characters(exclude_categories=())))
-def test_every_piece_is_printable_and_a_saved_vocabulary_the_same(text: str) -> None:
-    tokenizer = CharTokenizer(text)
-    pieces = tokenizer.pieces(range(len(tokenizer)))
-    assert all(piece and piece.isprintable() and piece != " " for piece in pieces)
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.save(folder)
-        assert CharTokenizer.load(folder).characters == tokenizer.characters
 
 
 # A file full of NUL is taken for UTF-16.

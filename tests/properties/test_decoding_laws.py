@@ -224,38 +224,6 @@ def test_links_are_where_the_attention_is_largest(
             assert weights[place + shifted, word] >= weights[place + shifted, words].max() - 1e-12
 
 
-@torch.no_grad()
-def test_an_empty_source_is_a_language_model(zoo: Any, decoder_only_variant: str) -> None:
-    model = tiny(zoo, decoder_only_variant)
-    source, mask = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.bool)
-    found = beam_search(model, source, mask, bos_id=BOS, eos_id=EOS, max_length=LONGEST, beam_size=36)
-    finished, _, ids, total = every_target(model, source, NO_PENALTY)[0]
-    ((best, *_),) = found
-    assert (best.ids, best.finished) == (ids, finished)
-    assert best.score == pytest.approx(total, abs=1e-9)
-    target = torch.tensor([[3, EOS]])
-    assert alignments(model, source, mask, target, target, target > 0, eos_id=EOS) == [[]]
-
-
-@pytest.mark.parametrize("mode", [True, False])
-def test_every_part_is_left_in_the_mode_it_was_in(zoo: Any, mode: bool) -> None:
-    model = zoo.fresh(zoo.dropping("transformer learned", 0.9)).train(mode)
-    model.encoder.train(not mode)
-    before = [module.training for module in model.modules()]
-    source = torch.tensor([[5, 6, 7]])
-    target = torch.tensor([[1, 8, 9]])
-    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 5}
-    everything = torch.ones_like(source, dtype=torch.bool)
-    for call in (
-        lambda: beam_search(model, source, everything, beam_size=3, n_best=3, **ends),
-        lambda: sample(model, source, everything, generator=generator(0, "sampling"), **ends),
-        lambda: score_targets(model, source, everything, target, target, everything).sum(dim=-1).tolist(),
-        lambda: alignments(model, source, everything, target, target, everything, eos_id=EOS),
-    ):
-        assert call() == call()  # dropout is off
-        assert [module.training for module in model.modules()] == before
-
-
 def test_half_precision_runs_and_equal_rows_agree(zoo: Any) -> None:
     """In bfloat16 many logits are equal: who wins must not depend on the place in the batch."""
     model = tiny(zoo, "transformer sinusoidal", torch.bfloat16)
