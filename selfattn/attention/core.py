@@ -106,7 +106,9 @@ def attend(
     if bias is not None:
         bias = bias[(None,) * (4 - bias.dim())]  # the kernels want all four axes
     # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
-    causal_in_kernel = mask.causal and mask.allowed is None and bias is None and bool(i == j)
+    causal_in_kernel = False
+    if mask.causal and mask.allowed is None and bias is None and i == j:  # a graph needs the branch: i == j is symbolic
+        causal_in_kernel = True
     fused = not need_weights and not _is_slow(query)
     if not (causal_in_kernel and fused):
         mask = mask.for_sizes(i, j, query.device)
@@ -188,8 +190,13 @@ def _biased(bias: Tensor, allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
 
 
 def _is_slow(query: Tensor) -> bool:
-    """Whether the fused kernel's backward is not to be used: in bfloat16 on a CPU it takes 18 times as long as two
-    products and a softmax (``python -m benchmarks --only attention``)."""
+    """Whether the fused kernel is not to be used.
+
+    Its backward in bfloat16 on a CPU takes 18 times as long as two products and a softmax (``python -m benchmarks
+    --only attention``). Under ``torch.func`` it has no batching rule, and no gradient of a bias.
+    """
+    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+        return True
     if query.device.type != "cpu" or not torch.is_grad_enabled():
         return False
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16

@@ -229,7 +229,8 @@ def run_stack(
         memory: of the cross-attention, by layer; default none.
         shared: what every block gets, see :meth:`TransformerBlock.forward`.
     """
-    nothing, outputs = (None,) * len(layers), list[BlockOutput]()
+    nothing = (None,) * len(layers)
+    outputs: list[BlockOutput] = []
     for layer, cache, projected in zip(layers, caches or nothing, memory or nothing, strict=True):
         outputs.append(layer(x, cache=cache, memory=projected, **shared))
         x = outputs[-1].x

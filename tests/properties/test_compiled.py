@@ -1,0 +1,104 @@
+"""Law 9: compiled, exported, and under torch.func, everything gives the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from selfattn.attention import MultiHeadAttention, make_position
+from selfattn.models.build import build
+from selfattn.models.config import override
+from selfattn.models.presets import get_preset
+
+POSITIONS = ["none", "rotary", "alibi", "t5"]
+SLOW = [
+    "decoder-only",
+    "transformer-post-norm",
+    "transformer-gqa",
+    "transformer-modern",
+    "transformer-alibi",
+    "decoder-only-prefix",
+]
+
+
+def layer_of(position: str) -> MultiHeadAttention:
+    inside: Any = None if position == "none" else make_position(position, dim=8, num_heads=2)
+    return MultiHeadAttention(8, num_heads=2, position=inside).eval()
+
+
+class Causal(nn.Module):
+    def __init__(self, layer: MultiHeadAttention) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layer(x, causal=True).output
+        return output
+
+
+@pytest.mark.parametrize("position", ["none", *(pytest.param(name, marks=pytest.mark.slow) for name in POSITIONS[1:])])
+def test_a_layer_compiles_to_one_graph_for_any_length(position: str) -> None:
+    torch.compiler.reset()
+    layer = layer_of(position)
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    for length in (3, 5):
+        x, mask = torch.randn(2, length, 8), torch.rand(2, 1, 1, length) < 0.6
+        torch.testing.assert_close(compiled(x, causal=True).output, layer(x, causal=True).output)
+        torch.testing.assert_close(compiled(x, mask=mask).output, layer(x, mask=mask).output)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_layer_is_exported_for_any_length(position: str) -> None:
+    model, dynamic = Causal(layer_of(position)), {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=(dynamic,)).module()
+    for sizes in ((3, 7), (5, 11)):
+        x = torch.randn(*sizes, 8)
+        torch.testing.assert_close(program(x), model(x))
+
+
+@pytest.mark.parametrize("name", ["transformer", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_a_model_compiles_to_one_graph(name: str) -> None:
+    torch.compiler.reset()
+    config = get_preset(name).config
+    groups = ("stack",) if name.startswith("decoder-only") else ("encoder", "decoder")
+    model = build(override(config, {f"{group}.ffn_dim": 8 for group in groups}), vocab_size=11).eval()
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    for s, t in ((3, 2), (5, 4)):
+        source, target = torch.randint(3, 11, (2, s)), torch.randint(3, 11, (2, t))
+        mask = torch.arange(s) < torch.tensor([[s], [2]])
+        actual = compiled(source, target, source_mask=mask)
+        torch.testing.assert_close(actual, model(source, target, source_mask=mask), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_torch_func(position: str) -> None:
+    layer = layer_of(position)
+    x, mask = torch.randn(3, 5, 8), torch.rand(3, 1, 5, 5) < 0.6
+
+    def alone(x: Tensor, mask: Tensor) -> Tensor:
+        output: Tensor = layer(x[None], mask=mask[None]).output[0]
+        return output
+
+    torch.testing.assert_close(torch.func.vmap(alone)(x, mask), layer(x, mask=mask).output)
+    weights = dict(layer.named_parameters())
+
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        attended = torch.func.functional_call(layer, weights, (x,), {"mask": mask})
+        squared: Tensor = attended.output.square().sum()
+        return squared
+
+    gradients = torch.func.grad(loss)(weights)
+    expected = torch.autograd.grad(loss(weights), list(weights.values()), allow_unused=True)
+    for gradient, other in zip(gradients.values(), expected, strict=True):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient) if other is None else other)
+
+
+def test_a_model_under_vmap() -> None:
+    model = build("transformer", vocab_size=11).eval()
+    source, target = torch.randint(3, 11, (3, 5)), torch.randint(3, 11, (3, 4))
+    mask = torch.arange(5) < torch.tensor([[5], [3], [2]])
+    rows = torch.func.vmap(lambda s, t, m: model(s[None], t[None], source_mask=m[None])[0])(source, target, mask)
+    torch.testing.assert_close(rows, model(source, target, source_mask=mask), rtol=1e-4, atol=1e-5)
