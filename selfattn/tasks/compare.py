@@ -1,4 +1,4 @@
-"""`python -m tasks.compare` takes what `selfattn compare` takes, and without a task compares on dates."""
+"""`python -m tasks.compare` takes the options of `selfattn compare`; without a task it compares on dates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 from selfattn.tasks.dates import Dates
 
 if __name__ == "__main__":
-    if not sys.argv[1:] or sys.argv[1].startswith("-"):
-        sys.argv.insert(1, Dates.name)
-    sys.argv.insert(1, "compare")
+    plugins, rest = list[str](), sys.argv[1:]
+    while rest[:1] == ["--plugin"]:
+        plugins, rest = plugins + rest[:2], rest[2:]
+    task = [] if rest and not rest[0].startswith("-") else [Dates.name]
+    sys.argv[1:] = [*plugins, "compare", *task, *rest]
     runpy.run_module("selfattn.cli", run_name="__main__")

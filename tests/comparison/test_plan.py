@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -245,6 +247,30 @@ def test_a_finished_comparison_is_resumed_with_a_word(
         compare("dates", out=copy, resume=True, **settings | {"seeds": 3})
     with pytest.raises(UserError, match="or go on with it: `resume`"):
         compare("dates", out=copy, **settings)
+
+
+def test_models_of_a_new_task_are_sized_alike_by_default(tmp_path: Path) -> None:
+    plugin = Path(__file__).parents[1] / "plugins" / "reversal_task.py"
+    with isolated_registries():
+        load_plugin(str(plugin))
+        chosen = {"models": ("rnn-attention", "transformer"), "out": tmp_path / "out"}
+        counts = make_plan(*_prepare("reversal", chosen)).matching.counts
+    assert max(counts.values()) / min(counts.values()) <= 1.02
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--quick", "compare dates --quick"),
+        ("lines --quick", "compare lines --quick"),
+        ("--plugin a.py --plugin b lines --quick", "--plugin a.py --plugin b compare lines --quick"),
+    ],
+)
+def test_the_short_command_takes_plugins(words: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["compare", *words.split()])
+    monkeypatch.setattr(runpy, "run_module", lambda *_, **__: None)
+    runpy.run_path(str(Path(trainings.__file__).parents[1] / "tasks" / "compare.py"), run_name="__main__")
+    assert sys.argv[1:] == expected.split()
 
 
 SCORE = """
