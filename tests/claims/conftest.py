@@ -1,4 +1,4 @@
-"""A stranger's claim, written by `selfattn claims new`, and the command line called from inside."""
+"""A plugin's claim, written by `selfattn claims new`, and the command line called from inside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from selfattn.registry import CLAIMS
 
 
 @pytest.fixture
-def stranger(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plugin(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The skeleton's file, which comes in as a plugin while a test runs."""
     monkeypatch.chdir(tmp_path)
     assert cli("claims", "new", "spread").code == 0

@@ -161,24 +161,24 @@ def test_catalogues_have_the_same_keys(name: str) -> None:
 # commands
 
 
-def test_the_skeleton_runs_at_once(stranger: Path, cli: Cli) -> None:
-    assert len(stranger.read_text("utf-8").splitlines()) < 60
-    done = cli("--plugin", stranger, "claims", "run", "spread", "--out", "found", "--jobs", 1)
+def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli) -> None:
+    assert len(plugin.read_text("utf-8").splitlines()) < 60
+    done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "found", "--jobs", 1)
     assert done.code == 0, done.err
     assert "✓ holds" in done.out
     record = read_record(Path("found"))
     assert [result.name for result in record.claims] == ["spread"]
-    assert record.command == "selfattn --plugin " + str(stranger) + " claims run spread"
+    assert record.command == "selfattn --plugin " + str(plugin) + " claims run spread"
     page = Path("found/claims.html").read_text("utf-8")
     assert "Without scaling" in page
     assert 'class="legend"' in page
-    again = cli("--plugin", stranger, "claims", "page", "found", "--out", "again", "--lang", "ko")
+    again = cli("--plugin", plugin, "claims", "page", "found", "--out", "again", "--lang", "ko")
     assert again.code == 0
     assert "판정" in Path("again/claims.md").read_text("utf-8")
 
 
-def test_a_page_needs_the_plugin_of_its_claims(stranger: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli("--plugin", stranger, "claims", "run", "spread", "--quick", "--out", "found", "--jobs", 1).code == 0
+def test_a_page_needs_the_plugin_of_its_claims(plugin: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli("--plugin", plugin, "claims", "run", "spread", "--quick", "--out", "found", "--jobs", 1).code == 0
     monkeypatch.setattr("selfattn.registry._loaded", {})
     done = cli("claims", "page", "found", "--out", "again")
     assert done.code == 2

@@ -38,7 +38,7 @@ SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "location")
 READERS = (*SCORES, "heads")
 BLIND = ("shuffled-rnn", "shuffled-heads")
 RATES = (1e-2, 2e-2)
-FLOORS = ("diagonal", "untrained", "shuffled")
+BASELINES = ("diagonal", "untrained", "shuffled")
 SHARED = {"share_embeddings": True, "tie_output": True}
 RNN = {"encoder.hidden_dim": WIDTH // 2, "encoder.direction": "both", "decoder.hidden_dim": WIDTH}
 RNN |= {"decoder.initial_state": "project", "decoder.max_source_length": 64, **SHARED}
@@ -51,7 +51,7 @@ class Alignment(Claim):
     name = "alignment"
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
     seconds = (40.0, 330.0)
-    points = tuple(f"{name}-{floor}" for name in READERS for floor in FLOORS)
+    points = tuple(f"{name}-{baseline}" for name in READERS for baseline in BASELINES)
 
     def arms(self, quick: bool) -> tuple[Arm, ...]:
         """Every score in an RNN, a Transformer; and one of each that was trained on the sources of other phrases."""
@@ -96,14 +96,14 @@ class Alignment(Claim):
     def below(trials: Trials, readers: tuple[str, ...]) -> Contrasts:
         """Hold the errors of some readers against those of what knows nothing."""
 
-        def rule(name: str, floor: str) -> Contrast:
+        def rule(name: str, baseline: str) -> Contrast:
             error = trials.values(name, "error")
-            nothing = (BLIND[name == "heads"], "error") if floor == "shuffled" else (name, floor)
+            nothing = (BLIND[name == "heads"], "error") if baseline == "shuffled" else (name, baseline)
             least = share_error(error, JUDGED)
             lead = minus(error, trials.values(*nothing))
-            return contrast(f"{name}-{floor}", lead, "below", -MARGIN, least_error=least)
+            return contrast(f"{name}-{baseline}", lead, "below", -MARGIN, least_error=least)
 
-        return tuple(rule(name, floor) for name in readers for floor in FLOORS)
+        return tuple(rule(name, baseline) for name in readers for baseline in BASELINES)
 
     def blocks(self, trials: Trials) -> Blocks:
         """The error of every reader beside what knows nothing, and which step is read."""

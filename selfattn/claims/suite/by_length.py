@@ -1,4 +1,4 @@
-"""Models trained on sources of many lengths, and how much they get right at each: what claims of this room share."""
+"""Train on sources of many lengths, and measure exact match at each; several claims share this."""
 
 from __future__ import annotations
 
