@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
+from selfattn.console import say
 from selfattn.files import write_text, writing
 from selfattn.report.blocks import Outputs
 from selfattn.report.contents import document
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.results.record import Record
-from selfattn.words.catalogue import SOURCE
+from selfattn.words.catalogue import LANGS, SOURCE
+from selfattn.words.messages import Message
 
 _LINE = 110
 _ADVICE = "make room, or give another directory"
@@ -52,6 +54,10 @@ def write_report(
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
     write_all({files.results: results_json(record)})  # first: a section that fails loses no results
     page = document(record, outputs)
+    for part in page.parts:
+        texts = part.title.texts if isinstance(part.title, Message) else {}
+        if missing := [lang for lang in LANGS if texts and lang not in texts]:
+            say(f"section {part.key!r}: has no title in {', '.join(missing)}; the page shows another language there")
     write_all({files.markdown: markdown_of(page, lang), files.html: html_of(page, lang)})
     return files
 
