@@ -295,8 +295,8 @@ class _Bounds:
             *full, last = self.cut(range(len(held)), list(map(lengths_of, held)))
             yield from ((start, held, group) for group in full)
             start, held = start + last[0], held[last[0] :]
-            # The end of the window cut the last group short, not a bound: it is filled up from what comes, if there is
-            # room in the window and anything comes.
+            # The end of the window cut the last group short, not a bound: it is filled up from what comes, if the
+            # window has space and anything comes.
             more = list(islice(stream, buffer - len(held)))
             if not more:
                 yield start, held, list(range(len(held)))

@@ -131,8 +131,8 @@ def _in_words(error: RuntimeError, settings: SubwordSettings) -> Exception:
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
         return UserError(f"subwords: the characters alone need a vocabulary of {match[1]}, more than "
                          f"{settings.vocab_size}; ask for more, or for a lower character coverage")  # fmt: skip
-    if "insert_id(" in str(error):  # a special or a symbol for which there is no room
+    if "insert_id(" in str(error):  # the vocabulary is too small for a special or a symbol
         least = len(SPECIALS) + len(settings.user_symbols)
-        return UserError(f"subwords: a vocabulary of {settings.vocab_size} has no room for its {least} specials and "
+        return UserError(f"subwords: a vocabulary of {settings.vocab_size} is too small for its {least} specials and "
                          "symbols; ask for more")  # fmt: skip
     return error

@@ -66,10 +66,9 @@ def read_corpus(
         corpus: files, or a dataset.
         cleaning: default `CleaningOptions()`.
         streaming: see above; default False.
-        held_out: how many pairs to hold out from train for each of valid and test that is not given; default: a
-            twentieth of them, at most 2,000. No sentence is in two parts then, on either side, even if case, spaces
-            and punctuation are ignored.
-        split_seed: decides which; default 0. Another one gives other parts, the same one the same for ever.
+        held_out: pairs to hold out from train for each missing part; default: a twentieth, at most 2,000. No
+            sentence is in two parts then, on either side; case, spaces and punctuation are ignored.
+        split_seed: of the held-out parts; default 0.
 
     Raises:
         UserError: something cannot be read, or nothing is left of a part; the message says what to do.
@@ -110,7 +109,7 @@ class CorpusPairs(Splits):
     """A corpus of real text, cleaned, in three parts.
 
     Args:
-        parts: the corpus as it was read.
+        parts: the clean corpus.
         languages: of source and target.
         seed: of the order in which an epoch that is not the whole corpus goes through it.
     """
@@ -121,11 +120,11 @@ class CorpusPairs(Splits):
         self.parts, self.seed = parts, seed
 
     def sample(self) -> Sequence[Pair]:
-        """The first training pairs: enough to make subwords of."""
+        """Return the first training pairs, for the vocabulary."""
         return list(islice(self.parts.train, _LOOKED_THROUGH))
 
     def train(self, epoch: int, count: int | None) -> Iterable[Pair]:
-        """All of the training part, or the next `count` of an endless run through it in ever new order."""
+        """Return the training part, or the next `count` pairs of an endless run through it in ever new order."""
         train = self.parts.train
         if count is None:
             return train
@@ -137,22 +136,22 @@ class CorpusPairs(Splits):
         return list(islice(shuffled_passes(train, self.seed, start=epoch * count), count))
 
     def validation(self, count: int) -> list[Pair]:
-        """The first pairs of the validation part."""
+        """Return the first pairs of the validation part."""
         return list(islice(self.parts.valid, count))
 
     def test(self, count: int | None) -> list[Pair]:
-        """The test part."""
+        """Return the test part, at most `count` pairs."""
         return list(islice(self.parts.test, count))
 
 
 def read_again(settings: Mapping[str, Any]) -> CorpusPairs:
-    """Read the corpus of a run, for its test part.
+    """Read the corpus of a run again, for its test part.
 
     Args:
         settings: of the run's data, as :attr:`CorpusPairs.settings` gave them.
 
     Raises:
-        UserError: the settings are broken, or the corpus is no longer there or no longer what it was.
+        UserError: the settings are broken, or the corpus is missing or has changed.
     """
     try:
         corpus, cleaning = _corpus(settings), CleaningOptions(**settings["cleaning"])
@@ -174,7 +173,7 @@ def read_again(settings: Mapping[str, Any]) -> CorpusPairs:
 
 
 def is_held_out_of(settings: Mapping[str, Any], data: Sequence[Path]) -> bool:
-    """Say whether these are the files that a run was trained on, and a test part was held out of them.
+    """Return whether a run was trained on these files, with a test part held out of them.
 
     Raises:
         UserError: a file cannot be read.
@@ -197,7 +196,7 @@ def _corpus(settings: Mapping[str, Any]) -> CorpusFiles | HubCorpus:
 
 
 def _identity(settings: Mapping[str, Any]) -> Any:
-    """What tells one test part from another: its texts, or of a stream, which does not count them, its files."""
+    """Return what identifies the test part: the checksum of its texts, or for a stream its files."""
     return settings["parts"]["test"] if "parts" in settings else settings["sources"]["test"]
 
 

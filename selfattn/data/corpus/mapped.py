@@ -1,4 +1,4 @@
-"""Pairs in an Arrow file that is mapped into memory: of a corpus of any size, only what is read takes up room."""
+"""Pairs in an Arrow file that is mapped into memory, so that a corpus may be of any size."""
 
 from __future__ import annotations
 

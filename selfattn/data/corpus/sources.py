@@ -1,4 +1,4 @@
-"""Where a part of a corpus is read from, as often as one likes."""
+"""Sources of the parts of a corpus, which can be read repeatedly."""
 
 from __future__ import annotations
 
