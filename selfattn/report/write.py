@@ -20,7 +20,7 @@ from selfattn.words.catalogue import LANGS, SOURCE
 from selfattn.words.messages import Message
 
 _LINE = 110
-_ADVICE = "make room, or give another directory"
+_ADVICE = "free some disk space, or give another directory"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def catalogue(lang: str) -> Mapping[str, str]:
 
     Example:
         >>> catalogue("en")["badge.seeds"], catalogue("ko")["badge.seeds"]
-        ('{count} seeds', '시드 {count}개')
+        ('{count} runs each', '시드 {count}개')
     """
     if lang not in LANGS:
         raise UserError(f"language {lang!r}: there is no catalogue of it; choose one of {', '.join(LANGS)}")

@@ -30,7 +30,7 @@ class Message:
 
         Example:
             >>> Message("badge.seeds", {"count": 3}).say("en"), Message("badge.seeds", {"count": 3}).say("ko")
-            ('3 seeds', '시드 3개')
+            ('3 runs each', '시드 3개')
         """
         values = {name: text_of(value, lang) for name, value in self.values.items()}
         text = self.texts.get(lang) or catalogue(lang).get(self.key) or self.texts.get(SOURCE)
