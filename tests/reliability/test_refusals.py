@@ -16,8 +16,6 @@ import pytest
 from selfattn import files
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
-from selfattn.runs.directory import RunDirectory
-from selfattn.training.observer import StopAtStep
 
 RUN = "runs/plain-seed0"
 Cli = Callable[..., Any]
@@ -96,19 +94,6 @@ def test_numbers_that_no_machine_serves(
     done = cli(*(places.get(word, word) for word in options), stdin="1 May 2030\n")
     assert (done.code, done.err.count("\n")) == (2, 1), done.err
     assert reason in done.err.lower() or reason in done.err
-
-
-@pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
-)
-def test_out_of_memory_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch, whole: Path, error: Exception) -> None:
-    def refuse(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(RunDirectory, "load_weights", refuse)
-    done = cli("predict", whole / RUN, stdin="1 May 2030\n")
-    assert done.code == 2
-    assert done.err.startswith("error: out of memory; take smaller batches (--batch-size, --max-tokens), ")
 
 
 @pytest.mark.parametrize(
@@ -201,11 +186,3 @@ def test_the_second_interrupt_does_not_wait_for_an_import(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "selfattn.cli", "--plugin", str(plugin), "models"]
     done = subprocess.run(command, preexec_fn=hear_interrupts, capture_output=True, text=True, timeout=LIMIT)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
-
-
-def test_a_training_that_was_to_stop_before_its_first_step_stops_there() -> None:
-    stop = StopAtStep()
-    with pytest.raises(KeyboardInterrupt):
-        stop.request()
-    with pytest.raises(KeyboardInterrupt):
-        stop.started(None, 0)

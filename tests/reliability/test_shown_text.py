@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from selfattn.cli import runs as runs_commands
 from selfattn.cli import tokenizer as tokenizer_commands
-from selfattn.cli.stream import _rows
 from selfattn.console import all_visible, say, visible
-from selfattn.decoding.texts import Output
 from selfattn.report.render.html import render_html
 from selfattn.report.render.markdown import render_markdown
 from selfattn.report.render.terminal import print_summary
@@ -65,42 +61,6 @@ def test_a_message_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert not ACTING & set(capsys.readouterr().err)
 
 
-def test_predict_writes_exactly_what_came_where_no_terminal_shows_it() -> None:
-    outputs = [[Output(NASTY, 0.0, 0.0, True)]]
-    assert _rows(outputs, None, shown=False).decode() == NASTY + "\n"
-    assert _rows(outputs, None, shown=True).decode() == visible(NASTY) + "\n"
-
-
-class Terminal(io.StringIO):
-    """Standard output that somebody looks at."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("found", [[NASTY, "2"], {NASTY: 1}])
-def test_figures_are_shown_where_a_terminal_shows_them(monkeypatch: pytest.MonkeyPatch, found: Any) -> None:
-    for target in (Terminal(), io.StringIO()):
-        monkeypatch.setattr(sys, "stdout", target)
-        runs_commands._print(found)
-        assert target.isatty() == (not ACTING & set(target.getvalue()))
-
-
 def test_a_tokenizer_is_described_in_visible_text(tmp_path: Path) -> None:
     CharTokenizer("ab").save(tmp_path)
     assert not ACTING & set(tokenizer_commands.inspect(tmp_path, text=(NASTY,)))
-
-
-def test_attention_warns_of_unknown_characters(cli: Cli, runs: Any) -> None:
-    done = cli("attention", runs["rnn-attention"].path, "1 May 2030 ☃\x1b[2J")
-    assert done.code == 0
-    assert "characters that the model does not know" in done.err
-    assert "\x1b" not in done.out + done.err
-
-
-def test_outputs_that_cannot_be_right_are_told(cli: Cli, whole: Path) -> None:
-    checked = cli("predict", whole / RUN, stdin="1 May 2030\n\n2 May 2030\n")
-    unchecked = cli("predict", whole / RUN, "--no-check", stdin="1 May 2030\n\n2 May 2030\n")
-    assert (checked.out, unchecked.err) == (unchecked.out, "")
-    assert checked.err.startswith("2 outputs cannot be right: line 1: ")
-    assert " is not a date, line 3: " in checked.err

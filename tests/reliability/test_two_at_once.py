@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
@@ -16,7 +15,6 @@ from typing import Any
 
 import pytest
 import training_parts as parts
-from small_runs import Cli
 
 from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
@@ -109,7 +107,6 @@ SIZES = "--epochs 12 --items-per-epoch 640 --batch-size 16 --validation-items 5"
 SIZES += " --set encoder.hidden_dim=8 --set decoder.hidden_dim=8 --device cpu"
 TRAIN = f"train dates --model rnn-plain {SIZES} --out"
 COMPARE = f"compare dates --models plain=rnn-plain --quick --test-items 4 --jobs 1 {SIZES} --out"
-COMMANDS = (TRAIN, f"{TRAIN} OUT --resume", COMPARE, f"{COMPARE} OUT --resume", "report OUT --out OUT", "predict OUT")
 LIMIT = 120.0
 
 
@@ -140,34 +137,6 @@ def what_came(out: Path) -> dict[str, Any]:
     return {"runs": [parts.outcome(run) for run in runs], "answers": answers}
 
 
-def frozen_when(process: subprocess.Popen[str], holds: Callable[[], bool]) -> None:
-    """Stop a process in the middle of its work, as soon as something holds."""
-    until = time.monotonic() + LIMIT
-    while not holds():
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(0.1)
-    assert process.poll() is None, "it was over before it could be stopped"
-
-
-def assert_undisturbed(cli: Cli, out: Path) -> None:
-    """Whatever is asked for beside a process that is at work here: one line, and not a file is touched."""
-
-    def contents() -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
-    before, said = contents(), []
-    for command in COMMANDS:
-        done = cli(*words(command, out), stdin="1 May 2030\n")
-        assert done.code == 2 or command.startswith("predict"), command
-        assert done.code == 0 or done.err.count("\n") == 1, done.err
-        assert contents() == before, command
-        said.append(done.err)
-    assert any("another process is at work here" in one for one in said)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
     """What a training or a comparison comes to that has its directory for itself."""
@@ -179,26 +148,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dic
         return what_came(out)
 
     return lambda command: of(command.split()[0])
-
-
-@pytest.mark.reliability
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("command", [TRAIN, COMPARE], ids=["train", "compare"])
-def test_beside_a_process_at_work_every_other_is_told(
-    cli: Cli, tmp_path: Path, undisturbed: Callable[[str], dict[str, Any]], command: str
-) -> None:
-    """Beside one that began, and beside one that goes on where that one was killed."""
-    out = tmp_path / "out"
-    with begin(command, out) as first:
-        frozen_when(first, lambda: any(out.rglob("metrics.jsonl")))
-        assert_undisturbed(cli, out)
-        first.kill()
-    with begin(f"{command} OUT --resume", out) as second:
-        frozen_when(second, lambda: any(RunDirectory(path.parent).record().resumed for path in out.rglob("run.json")))
-        assert_undisturbed(cli, out)
-        second.send_signal(signal.SIGCONT)
-        assert ended(second) == 0
-    assert what_came(out) == undisturbed(command)
 
 
 @pytest.mark.reliability
@@ -223,14 +172,3 @@ def test_of_two_that_begin_at_once_one_does_it(
     assert 0 in codes
     assert what_came(out) == undisturbed(first if codes[0] == 0 else second)
     assert not list(out.rglob(".*.tmp"))
-
-
-@pytest.mark.reliability
-def test_reports_that_are_written_at_once_are_whole(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert ended(begin(COMPARE, out)) == 0
-    assert ended(begin("report OUT --out OUT", out)) == 0
-    before = {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
-    at_once = [begin(command, out) for command in ("report OUT --out OUT", f"{COMPARE} OUT --resume") * 2]
-    assert [ended(process) for process in at_once][::2] == [0, 0]  # of those that compare, one may be told to wait
-    assert {path: path.read_bytes() for path in out.iterdir() if path.is_file()} == before

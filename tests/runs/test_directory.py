@@ -71,11 +71,6 @@ def test_everything_comes_back(run: RunDirectory) -> None:
     ]  # fmt: skip
 
 
-def test_everyone_who_can_read_the_settings_can_read_the_weights(run: RunDirectory) -> None:
-    modes = {(run.path / name).stat().st_mode & 0o777 for name in ("config.json", "model.safetensors", "run.json")}
-    assert len(modes) == 1
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [("config.json", "already holds a run"), ("run.json", "already holds a run"), ("letter.txt", "holds other files")],

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from selfattn.data.examples import Example
-from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, override
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -132,10 +131,3 @@ def test_the_loop_forces_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given.clear()
     trained(replace(config, teacher_forcing_end=0.0))
     assert given == pytest.approx([0.8, 0.6, 0.4, 0.2, 0.0])
-
-
-@pytest.mark.parametrize("name", ["teacher_forcing", "teacher_forcing_end"])
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "x"])
-def test_a_probability_out_of_range_is_named(name: str, value: object) -> None:
-    with pytest.raises(UserError, match=f"^{name}: expected a probability in"):
-        TrainingConfig(**{name: value})  # type: ignore[arg-type]  # a setting of any type

@@ -63,12 +63,6 @@ def test_a_resumed_training_takes_back_what_comes_again(tmp_path: Path, fake: li
     assert [writer.purge_step for writer in fake] == [8]
 
 
-def test_nothing_is_written_where_nothing_happens(tmp_path: Path, fake: list[FakeWriter]) -> None:
-    with TensorBoardObserver(tmp_path / "curves"):
-        pass
-    assert fake == []
-
-
 def test_where_it_is_not_installed_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(UserError, match=r"^TensorBoard is not installed: pip install 'selfattn\[tensorboard\]'$"):

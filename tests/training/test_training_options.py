@@ -124,15 +124,6 @@ def test_accumulated_batches_are_one_large_batch(
         close(small[2][name], gradient)
 
 
-def test_accumulation_makes_fewer_steps() -> None:
-    watcher = Watcher()
-    run(TrainingConfig(epochs=2, batch_size=4, accumulate=4), watcher=watcher)  # 6 batches: 4 and 2
-    assert watcher.begun == [(2, 4)]
-    assert [report.step for report in watcher.reports] == [2, 4]
-    tokens = sum(len(example.target) for example in examples())
-    assert [report.tokens for report in watcher.reports] == [tokens, 2 * tokens]
-
-
 def test_the_last_step_is_max_steps_in_whatever_epoch() -> None:
     watcher = Watcher()
     _, outcome = run(TrainingConfig(epochs=1, max_steps=8, batch_size=4, warmup=0.25), watcher=watcher)
@@ -158,16 +149,6 @@ def test_validations_come_every_so_many_steps_and_after_the_last(
 ) -> None:
     _, outcome = run(TrainingConfig(epochs=2, max_steps=steps, batch_size=4, validate_every=every))
     assert [(report.epoch, report.step) for report in outcome.reports] == expected
-
-
-def test_when_it_is_validated_does_not_change_the_training() -> None:
-    config = TrainingConfig(epochs=2, batch_size=4)
-    often, seldom = Watcher(), Watcher()
-    run(replace(config, validate_every=1), watcher=often)
-    run(config, watcher=seldom)
-    assert [step.loss for step in often.steps] == [step.loss for step in seldom.steps]
-    losses = [step.loss for step in often.steps]
-    assert [report.train_loss for report in often.reports] == pytest.approx(losses)
 
 
 @pytest.mark.parametrize(
@@ -272,18 +253,6 @@ def test_two_passes_add_their_divergence(large: int, monkeypatch: pytest.MonkeyP
     assert losses[2.0] == pytest.approx(expected.item())
 
 
-def test_the_divergence_is_that_of_torch_and_zero_for_equals() -> None:
-    first, second = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 3, 5, dtype=torch.float64)
-    mask = torch.tensor([[True, True, False], [True, False, False]])
-    p, q = first[mask].log_softmax(-1), second[mask].log_softmax(-1)
-    kl = torch.nn.functional.kl_div
-    expected = (kl(p, q, reduction="sum", log_target=True) + kl(q, p, reduction="sum", log_target=True)) / 2 / 3
-    torch.testing.assert_close(divergence(first, second, mask), expected)
-    assert divergence(first, first, mask) == 0
-    second[~mask] = torch.nan
-    assert divergence(first, second, mask).isfinite()
-
-
 def test_warmup_steps_go_before_the_share() -> None:
     watcher = Watcher()
     run(TrainingConfig(epochs=1, batch_size=4, lr=1.0, warmup=0.9, warmup_steps=2), watcher=watcher)
@@ -325,16 +294,3 @@ def test_a_stream_needs_a_number_of_steps() -> None:
 def test_an_epoch_without_examples_is_refused(nothing: Iterable[Example]) -> None:
     with pytest.raises(UserError, match="training: epoch 1 has no examples"):
         run(TrainingConfig(max_steps=3), epoch=lambda number: nothing)
-
-
-def test_only_as_much_of_a_stream_is_read_as_is_needed() -> None:
-    taken = 0
-
-    def counted() -> Iterator[Example]:
-        nonlocal taken
-        for example in endless():
-            taken += 1
-            yield example
-
-    run(TrainingConfig(max_steps=3, batch_size=4), epoch=lambda number: counted())
-    assert taken <= 20_000

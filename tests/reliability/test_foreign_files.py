@@ -138,24 +138,6 @@ def test_seeds_without_end_are_refused(cli: Cli, copy: Path) -> None:
     assert "plan.json: seeds: expected at most 10000, found 1000000000000; " in done.err
 
 
-@pytest.mark.parametrize("task", ["lm", "translation"])
-def test_a_run_of_another_task_is_one_line_or_an_answer(cli: Cli, copy: Path, task: str) -> None:
-    forged(copy / RUN / "config.json", lambda config: config | {"task": task})
-    for command in (("predict",), ("evaluate",), ("attention", "1 May 2030")):
-        done = cli(command[0], copy / RUN, *command[1:], stdin="1 May 2030\n")
-        assert done.code in (0, 2)
-        assert done.err.count("\n") <= 1
-
-
-def test_a_message_is_never_as_long_as_what_is_wrong(cli: Cli, copy: Path, tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text(f"source,{'x' * 100_000}\na,b\n")
-    done = cli("score", copy / RUN, "--data", tmp_path / "pairs.csv", "--columns", "source,target")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert len(done.err) < 1100
-    assert "pairs.csv:1: no columns 'source' and 'target'; choose two of source, xx" in done.err
-    assert done.err.endswith("x with --columns\n")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")
 def test_nothing_is_written_through_a_link(cli: Cli, copy: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
