@@ -270,6 +270,7 @@ class TrainingState:
         self.progress, self.reports = checkpoint.progress, list(checkpoint.reports)
         self.best_weights = checkpoint.part("best") or None
         self.average.restore(checkpoint.part("average"))
+        self.average.plan(self.progress.validations)
         self.coins.set_state(checkpoint.tensors["rng/coins"])
         optimizer = self.optimizer.state_dict()
         state: dict[int, dict[str, Any]] = {}

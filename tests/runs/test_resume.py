@@ -264,3 +264,19 @@ def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: py
     assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
     best = load_file(tmp_path / "whole" / "model.safetensors")
     assert all(torch.equal(run.model.state_dict()[name], weight) for name, weight in best.items())
+
+
+def test_killed_in_the_last_validation_the_average_has_its_window(tmp_path: Path) -> None:
+    """The checkpoint is that of the last step: no epoch begins again that would plan the validations."""
+
+    class StopAtLast(Observer):
+        def validated(self, report: EpochReport, model: object, is_best: bool) -> None:
+            if report.step == 8:
+                raise Stopped
+
+    config = CONFIGS["last weights"]
+    parts.fit_small(tmp_path / "full", config)
+    with pytest.raises(Stopped):
+        parts.fit_small(tmp_path / "run", config, save_every=1, observers=[StopAtLast()])
+    parts.fit_small(tmp_path / "run", config, resume=True)
+    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "full")
