@@ -289,6 +289,11 @@ class Spot:
     high: float | None = None
 
 
+def plain_number(value: float) -> str:
+    """Return a number with at most six digits."""
+    return f"{value:g}"
+
+
 @dataclass(frozen=True)
 class ChartLine:
     """A line of a chart; a line with the name of a model has the model's sign.
@@ -325,7 +330,7 @@ class Chart:
     lines: tuple[ChartLine, ...]
     scale: Scale
     unit: TextLike
-    show: Callable[[float], str] = "{:g}".format
+    show: Callable[[float], str] = plain_number
     choice: TextLike = ""
     across: Scale | None = None
     height: TextLike = ""
