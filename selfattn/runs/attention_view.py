@@ -246,7 +246,7 @@ class AttentionView:
     def _frame(self, shown: ModelAttention) -> str:
         from selfattn.report.render.html import render_attention
 
-        high = min(24 * len(self.target_tokens) + 400, 900)
+        high = min(24 * len(self._shown[2]) + 430, 900)
         page = render_attention(self.source, shown, self.model, still=False)
         return (
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '

@@ -206,7 +206,7 @@ def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tm
 
 def test_a_model_that_cannot_read_the_data_is_told_before_anything_is_written(tmp_path: Path, train: Train) -> None:
     settings = ("encoder.position=learned", "encoder.max_length=9")
-    with pytest.raises(UserError, match="transformer: cannot read the longest pair of these data: a source of 34 tokens"):
+    with pytest.raises(UserError, match="cannot read the longest pair of these data: a source of 34 tokens"):
         train("transformer", tmp_path / "run", set=settings)
     assert not (tmp_path / "run").exists()
 

@@ -303,6 +303,7 @@
     byId("example").value = state.example;
     byId("source").textContent = example.source;
     byId("target").textContent = example.target;
+    byId("arrow").hidden = !example.target; // a model that only reads
     byId("format").textContent = example.format;
     byId("gold-choice").hidden = !example.hasGold || state.view !== "map";
     byId("panels").replaceChildren(...data.models.filter((model) => !state.hidden.has(model.name)).map((model) => drawPanel(model, example)));
