@@ -41,6 +41,17 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_costs() -> Iterator[None]:
+    """Time models once, not often enough for a stable figure: comparisons in tests need none."""
+    from selfattn.comparison import costs
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"_WARM_UP": 0, "_STEPS": 1, "_ALONE": 2, "_BATCHES": 1, "_LOOKS": 1, "_INPUTS": 4}.items():
+            patch.setattr(costs, name, value)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     """Every test starts from the same random state, whatever ran before it."""

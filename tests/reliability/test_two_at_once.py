@@ -103,7 +103,7 @@ def test_metrics_of_before_the_first_checkpoint_are_not_written_twice(tmp_path: 
     ]
 
 
-SIZES = "--epochs 12 --items-per-epoch 640 --batch-size 16 --validation-items 5"
+SIZES = "--epochs 6 --items-per-epoch 640 --batch-size 16 --validation-items 5"
 SIZES += " --set encoder.hidden_dim=8 --set decoder.hidden_dim=8 --device cpu"
 TRAIN = f"train dates --model rnn-plain {SIZES} --out"
 COMPARE = f"compare dates --models plain=rnn-plain --quick --test-items 4 --jobs 1 {SIZES} --out"
