@@ -317,6 +317,10 @@ def load_installed() -> None:
     from importlib.metadata import entry_points  # takes 60 ms
 
     for point in entry_points(group=GROUP):
-        with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
-            point.load()
-        _loaded[point.value] = _version(point.module, getattr(sys.modules.get(point.module), "__file__", None))
+        try:
+            with _importing(point.value, f"plugin {point.name} ({point.value})", "mend or remove it"):
+                point.load()
+        except UserError as error:  # of a package that this command may not need
+            say(f"note: {error}")
+        else:
+            _loaded[point.value] = _version(point.module, getattr(sys.modules.get(point.module), "__file__", None))

@@ -6,6 +6,8 @@ exit code 2, an interrupt one line and exit code 130. Unexpected errors keep the
 
 from __future__ import annotations
 
+import difflib
+import errno
 import json
 import os
 import sys
@@ -14,7 +16,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
 from selfattn import __version__
 from selfattn.cli import runs
@@ -30,6 +32,7 @@ from selfattn.registry import TASKS, load_plugin
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
 _PLUGIN, _ALL = "--plugin", "--help-all"
+_LONGEST = 200  # characters of a word in a message
 _HELP = (
     "Train, inspect and compare attention models.\n\n"
     "--plugin FILE_OR_MODULE loads a plugin with scores, positions, models, tasks, metrics, report sections or claims. "
@@ -86,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # For bfloat16, oneDNN compiles a kernel per batch shape and keeps 1,024 of them: gigabytes for texts of many
     # lengths. It reads this variable once, at the first operation of the process.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+    if not os.environ.get("COLUMNS", "1").strip("0"):  # a terminal without a size says 0
+        del os.environ["COLUMNS"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # as `predict` does, on every system
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
@@ -102,9 +107,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _flush()  # a broken pipe can still be caught here
     except UnusedCliTokensError as error:
         surplus = " ".join(error.unused_tokens or ())
-        fail(f"{surplus}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
+        fail(f"{_cut(surplus)}: belongs to no option; a list has commas, as in a,b, and every setting its own --set")
+    except UnknownCommandError as error:
+        unknown = error.unused_tokens[0] if error.unused_tokens else ""
+        is_task = rest[0] in ("train", "compare") and not difflib.get_close_matches(unknown, TASKS.names())
+        fail(TASKS.unknown(unknown) if is_task else _cut(str(error)))
     except CycloptsError as error:
-        fail(str(error))
+        fail(_cut(str(error)))
     except UserError as error:
         with suppress(UserError, BrokenPipeError):  # the output precedes the error, but must not hide it
             _flush()
@@ -112,6 +121,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt as interrupt:
         say(as_options(f"interrupted; {interrupt}") if str(interrupt) else "interrupted")
         raise SystemExit(INTERRUPTED) from None
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich has caught it
+            raise SystemExit(BROKEN_PIPE) from None
+        raise
     except BrokenPipeError:
         _drop_output()
         raise SystemExit(BROKEN_PIPE) from None
@@ -119,6 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reason = _refusal(error)
         if reason is None:
             raise
+        with suppress(UserError, BrokenPipeError):
+            _flush()
         fail(as_options(reason))
 
 
@@ -178,15 +193,19 @@ def _refusal(error: Exception) -> str | None:
     """
     if isinstance(error, OSError):
         reason = (error.strerror or "").lower()
-        return (
-            f"{error.filename}: {reason}; check its permissions and the free space on its disk"
-            if error.filename
-            else None
-        )
+        if error.filename:
+            return f"{error.filename}: {reason}; check its permissions and the free space on its disk"
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return f"standard output: {reason}; free some space and try again" if is_full else None
     # PyTorch has no exception class for a CPU that runs out of memory.
     if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
         return "out of memory; take smaller batches (`batch_size`, `max_tokens`), shorter texts or a smaller model"
     return None
+
+
+def _cut(text: str) -> str:
+    """Shorten the words of a message, which may quote an option of any length."""
+    return " ".join(word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..." for word in text.split(" "))
 
 
 def _print(result: str | dict[str, Any] | Iterable[str]) -> None:

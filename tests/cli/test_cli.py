@@ -182,3 +182,37 @@ def test_the_tasks_run_as_modules(module: str) -> None:
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     expected = "error: epochs: expected a whole number of at least 1, got 0\n"
     assert (done.returncode, done.stderr, done.stdout) == (2, expected, "")
+
+
+@pytest.mark.parametrize("command", ["--help", "models", "train dates --help-all"])
+def test_output_that_cannot_be_written(command: str) -> None:
+    def code(redirected: str) -> tuple[int, str]:
+        line = f"{sys.executable} -m selfattn.cli {command} {redirected}"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    assert code("| true") == (141, "")
+    if Path("/dev/full").exists():
+        refused, message = code("> /dev/full")
+        assert (refused, message.count("\n")) == (2, 1)
+        assert message.startswith("error: standard output: ")
+
+
+def test_a_terminal_without_a_size_shows_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert "compare" in cli("--help").out
+
+
+def test_a_closed_output_is_an_error(cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    done = cli("models")
+    assert (done.code, done.err) == (
+        2, "error: standard output is closed; leave it open, or redirect it to a file\n"
+    )  # fmt: skip
+
+
+def test_a_long_option_is_cut_in_the_message(cli: Cli) -> None:
+    done = cli("train", "dates", "--out", "x", "--seed", "9x" * 2500)
+    assert done.code == 2
+    assert "--seed: expected a whole number, got 9x9x" in done.err
+    assert len(done.err) < 400

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,34 @@ def test_a_plugin_must_exist(cli: Cli, words: tuple[str, ...], message: str) -> 
     refused = cli("models", *words)
     assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
     assert message in refused.err
+
+
+def test_a_task_that_is_unknown_names_the_option_for_plugins(cli: Cli) -> None:
+    refused = cli("train", "roman", "--out", "x")
+    assert refused.code == 2
+    assert "task 'roman' is not known; known: dates, translation, lm." in refused.err
+    assert "--plugin FILE" in refused.err
+
+
+def test_a_plugin_that_exits_is_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text("import sys; sys.exit(3)\n")
+    refused = cli("--plugin", tmp_path / "leaves.py", "models")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "leaves.py: does not import (SystemExit: 3)" in refused.err
+
+
+def test_a_broken_entry_point_leaves_help_readable(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("broken", "no.such.module", "selfattn.plugins")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [broken])
+    monkeypatch.setattr("selfattn.registry._installed", False)
+    done = cli("--help")
+    assert done.code == 0
+    assert "compare" in done.out
+    assert done.err.startswith("note: plugin broken (no.such.module): does not import")
+
+
+def test_the_next_command_has_the_plugin(cli: Cli, tmp_path: Path) -> None:
+    task, out = HERE / "reversal_task.py", tmp_path / "run"
+    small = ("--set", "encoder.dim=16", "--set", "decoder.dim=16", "--epochs", 1, "--items-per-epoch", 64)
+    done = cli("--plugin", task, "train", "reversal", "--out", out, *small, "--validation-items", 5)
+    assert f"try: selfattn --plugin {task} predict {out}" in done.err
