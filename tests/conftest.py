@@ -47,7 +47,14 @@ def _quick_costs() -> Iterator[None]:
     from selfattn.comparison import costs
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"_WARM_UP": 0, "_STEPS": 1, "_ALONE": 2, "_BATCHES": 1, "_LOOKS": 1, "_INPUTS": 4}.items():
+        for name, value in {
+            "_WARM_UP": 0,
+            "_STEPS": 1,
+            "_SINGLE": 2,
+            "_BATCHES": 1,
+            "_ROUNDS": 1,
+            "_INPUTS": 4,
+        }.items():
             patch.setattr(costs, name, value)
         yield
 

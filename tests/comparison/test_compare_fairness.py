@@ -72,7 +72,9 @@ def test_a_report_of_single_runs(tmp_path: Path) -> None:
 
 
 def test_two_copies_of_one_model_are_not_different(tmp_path: Path) -> None:
-    record, _ = compare_small(tmp_path / "out", models=("a=transformer", "b=transformer"), set=("encoder.dim=16", "decoder.dim=16"), seeds=5)
+    record, _ = compare_small(
+        tmp_path / "out", models=("a=transformer", "b=transformer"), set=("encoder.dim=16", "decoder.dim=16"), seeds=5
+    )
     (pair,) = record.pairs
     assert (pair.first, pair.second, pair.difference, pair.word) == ("a", "b", 0.0, "no difference seen")
 
