@@ -151,7 +151,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate()
     assert process.returncode == 130
-    assert "stopping: this step comes to its end and is saved; once more stops at once" in errors.decode()
+    assert "stopping after this step, which is saved; once more stops at once" in errors.decode()
     kept = f"interrupted; {out} keeps the best weights so far; the same command with --resume goes on"
     assert errors.decode().splitlines()[-1] == kept
     assert "Traceback" not in errors.decode()
