@@ -158,7 +158,9 @@ def test_an_output_that_may_become_too_long_is_told_before_anything_is_written(c
     settings = ("decoder.position=learned", "decoder.max_length=12")
     done = cli(*TRAIN, *(part for setting in settings for part in ("--set", setting)))
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "transformer: cannot write 22 tokens, the most that an output may have with these data: an output" in done.err
+    assert (
+        "transformer: cannot write 22 tokens, the most that an output may have with these data: an output" in done.err
+    )
     assert contents(place) == before
 
 
