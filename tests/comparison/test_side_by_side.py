@@ -144,7 +144,7 @@ def test_stopped_politely_and_gone_on_with(
     os.kill(found.pid, signal.SIGCONT)
     _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, said
-    assert "--resume goes on" in said
+    assert "repeat the command with --resume" in said
     assert "Traceback" not in said
     status = json.loads((out / "runs" / label / "run.json").read_text())["status"]
     assert status in ("interrupted", "finished")

@@ -53,11 +53,6 @@ def _isolated(compared: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("path", PLUGINS, ids=lambda path: path.stem)
-def test_a_plugin_is_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
-
-
 def test_every_plugin_takes_part(compared: Path) -> None:
     results = json.loads((compared / "results.json").read_text())
     headline = results["headline"]
