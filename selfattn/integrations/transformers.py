@@ -136,11 +136,9 @@ def attention(
     if causal and key.shape[2] > query.shape[2]:  # the unused end of a cache of fixed size
         key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
         position_bias = None if position_bias is None else position_bias[..., : query.shape[2]]
-    mask, bias = _divided(attention_mask)
+    mask, bias = _divided(None if attention_mask is None else attention_mask[..., : key.shape[2]])
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
-    if mask is not None and mask.shape[-1] > key.shape[2]:
-        mask = mask[..., : key.shape[2]]
     sink = None if s_aux is None else s_aux.reshape(1, -1, 1, 1).to(query.dtype)
     if sink is not None:
         key, value, mask, bias = _with_sink(sink, query, key, value, mask, bias)

@@ -214,3 +214,13 @@ def test_a_model_without_attention_interface_is_refused() -> None:
     config = transformers.BloomConfig(vocab_size=31, hidden_size=16, n_layer=1, n_head=4)
     with pytest.raises(UserError, match="BloomModel"), watch(transformers.BloomModel(config)):
         pass
+
+
+def test_an_added_mask_may_be_longer_than_the_keys(close: Callable[[Tensor, Tensor], None]) -> None:
+    """As models with a cache of fixed size hand it over."""
+    layer = torch.nn.Module()
+    query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)
+    added = torch.randn(1, 1, 3, 7).masked_fill(torch.rand(1, 1, 3, 7) < 0.3, torch.finfo(torch.float32).min)
+    output, _ = attention(layer, query, key, value, added)
+    expected = (query @ key.transpose(-2, -1) / 2 + added[..., :5]).softmax(-1) @ value
+    close(output, expected.transpose(1, 2))
