@@ -16,7 +16,7 @@ import numpy.typing as npt
 from benchmarks.significance import EASE, FAILURE, TASTE, World, measure, percent, percents, points, row, skill_for
 from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.statistics.crossings import LEVEL, budget_differences, locate
-from selfattn.evaluation.statistics.design import most_failing, seeds_needed, smallest_detectable
+from selfattn.evaluation.statistics.design import Design, most_failing
 from selfattn.evaluation.statistics.significance import compare_scores
 
 Right = npt.NDArray[np.bool_]
@@ -39,24 +39,24 @@ class Grid:
     accuracies: tuple[tuple[float, ...], ...]
     seeds: int = 5
     luck: tuple[float, ...] = (0.3, 0.3)
-    items: int = 2000
+    items: int = 1000
     failing: float = 0.0
 
     def draw(self, generator: np.random.Generator) -> list[list[Right]]:
         """For each model and budget ``[seeds, items]``, True where right."""
         ease = EASE * generator.standard_normal(self.items)
-        found = []
-        for own, luck in zip(self.accuracies, self.luck, strict=False):
+        models = []
+        for accuracies, luck in zip(self.accuracies, self.luck, strict=False):
             eased = ease + TASTE * generator.standard_normal(self.items)
             spread = float(np.sqrt(EASE**2 + TASTE**2 + luck**2))
             at_budgets = []
-            for accuracy in own:
+            for accuracy in accuracies:
                 runs = skill_for(accuracy, spread) + luck * generator.standard_normal(self.seeds)
                 runs = runs + FAILURE * (generator.random(self.seeds) < self.failing)
                 chance = 1 / (1 + np.exp(-(runs[:, None] + eased)))
                 at_budgets.append(generator.random(chance.shape) < chance)
-            found.append(at_budgets)
-        return found
+            models.append(at_budgets)
+        return models
 
     @property
     def changes(self) -> list[tuple[float, float]]:
@@ -74,7 +74,7 @@ def counted(right: Right) -> npt.NDArray[np.float64]:
 def crossing_rates(grid: Grid, repeats: int, seed: Sequence[int]) -> list[float]:
     """Count: located, and rightly; at 95 % instead; not located; the means cross; all intervals hold the truth."""
     generator = np.random.default_rng(seed)
-    found = np.zeros(6)
+    counts_of = np.zeros(6)
     truth = [a - b for a, b in zip(*grid.accuracies, strict=True)]
     for _ in range(repeats):
         first, second = grid.draw(generator)
@@ -83,15 +83,15 @@ def crossing_rates(grid: Grid, repeats: int, seed: Sequence[int]) -> list[float]
         }
         usual, strict = (budget_differences(counts, METRIC, ("a", "b"), level=level) for level in (0.95, LEVEL))
         crossing, between = locate(strict), locate(strict).between
-        found += (
+        counts_of += (
             crossing.kind == "located",
             between is not None and any(between[0] <= a and b <= between[1] for a, b in grid.changes),
             locate(usual).kind == "located",
             crossing.kind == "not located",
-            min(one.difference for one in strict) < 0 < max(one.difference for one in strict),
-            all(one.low <= lead <= one.high for one, lead in zip(strict, truth, strict=True)),
+            min(cell.difference for cell in strict) < 0 < max(cell.difference for cell in strict),
+            all(cell.low <= lead <= cell.high for cell, lead in zip(strict, truth, strict=True)),
         )
-    return (found / repeats).tolist()
+    return (counts_of / repeats).tolist()
 
 
 _EASY = (0.80, 0.88, 0.93, 0.96, 0.98)
@@ -126,18 +126,20 @@ def design_rates(world: World, repeats: int, seed: Sequence[int]) -> tuple[list[
     generator = np.random.default_rng(seed)
     smallest, needed = [], []
     for _ in range(repeats):
-        found = compare_scores(world.draw(generator))
-        first, second = (one.runs for one in found.estimates.values())
-        half = (found.pairs[0].high - found.pairs[0].low) / 2
-        smallest.append(smallest_detectable(first, second, half))
+        comparison = compare_scores(world.draw(generator))
+        first, second = (estimate.runs for estimate in comparison.estimates.values())
+        design = Design.of(comparison.pairs[0], first, second, world.items)
+        smallest.append(design.in_score(design.smallest()))
         if len(needed) < 200:
-            needed.append(seeds_needed(smallest[-1] / 2, first, second, half) or np.inf)
+            needed.append(design.seeds_needed(design.smallest() / 2) or np.inf)
     low, median, high = np.quantile(smallest, [0.1, 0.5, 0.9]).tolist()
     more = float(np.median(needed))
-    right = measure(_led(world, median), repeats=repeats, seed=(*seed, 1)).right
+    right = measure(_led(world, median), repeats=repeats, seed=(*seed, 1)).better[0]
     if more == np.inf:
         return [low, median, high], right, None, float("nan")
-    half_right = measure(_led(replace(world, seeds=int(more)), median / 2), repeats=repeats, seed=(*seed, 2)).right
+    half_world, generator = _led(replace(world, seeds=int(more)), median / 2), np.random.default_rng((*seed, 2))
+    words = [compare_scores(half_world.draw(generator)).pairs[0].word for _ in range(repeats)]
+    half_right = words.count("better") / repeats
     return [low, median, high], right, int(more), half_right
 
 
@@ -152,21 +154,21 @@ def ceiling_rates(failing: float, seeds: int, repeats: int, seed: Sequence[int])
     """Count: all runs at 99 % or above; the interval holds the mean of all trainings; the bound is wrong."""
     world = World(0.999, seeds, failing=failing, models=1)
     generator = np.random.default_rng(seed)
-    truth, found = world.truth(0), np.zeros(3)
+    truth, counts = world.truth(0), np.zeros(3)
     for _ in range(repeats):
-        (one,) = compare_scores(world.draw(generator)).estimates.values()
-        assert one.low is not None
-        assert one.high is not None
-        all_good = min(one.runs) >= 0.99
-        found += all_good, one.low <= truth <= one.high, all_good and failing > most_failing(seeds)
-    return (found / repeats).tolist()
+        (estimate,) = compare_scores(world.draw(generator)).estimates.values()
+        assert estimate.low is not None
+        assert estimate.high is not None
+        all_good = min(estimate.runs) >= 0.99
+        counts += all_good, estimate.low <= truth <= estimate.high, all_good and failing > most_failing(seeds)
+    return (counts / repeats).tolist()
 
 
 FAILING = (0.0, 0.05, 0.1, 0.2, 0.5, 0.7)
 
 
-def tables(repeats: int, seed: int) -> Iterator[str]:
-    """The lines of the tables of docs/statistics.md that are about budgets."""
+def crossings(repeats: int, seed: int) -> Iterator[str]:
+    """The lines of the two tables of crossings."""
     columns = ("located", "rightly", "located at 95 %", "not located", "means cross", "all intervals hold")
     for number, grids in enumerate((NO_CROSSING, CROSSING)):
         yield row(("no crossing", "a crossing")[number], "seeds", *columns)
@@ -176,6 +178,10 @@ def tables(repeats: int, seed: int) -> Iterator[str]:
                 rates = crossing_rates(replace(grid, seeds=seeds), repeats, (seed, 3 + number, place, seeds))
                 yield row(label, seeds, *percents(*rates))
         yield ""
+
+
+def designs(repeats: int, seed: int) -> Iterator[str]:
+    """The lines of the table of designs."""
     yield row(
         "seeds", "a run varies by (points)", "smallest difference (points)", "80 % of designs say", "found",
         "seeds for half", "found",
@@ -186,7 +192,10 @@ def tables(repeats: int, seed: int) -> Iterator[str]:
         ends = f"{100 * low:.2f} to {100 * high:.2f}"
         further = ("none", "–") if more is None else (more, *percents(half_right))
         yield row(world.seeds, f"{points(world):.2f}", f"{100 * median:.2f}", ends, *percents(right), *further)
-    yield ""
+
+
+def ceilings(repeats: int, seed: int) -> Iterator[str]:
+    """The lines of the table of models near 100 %, of whose trainings some fail."""
     yield row("trainings that fail", "seeds", "all runs at 99 % or above", "mean covered", "bound on failures is wrong")
     yield row(*["---"] * 5)
     for failing in FAILING:

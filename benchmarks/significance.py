@@ -2,11 +2,11 @@
 
     python -m benchmarks.significance                 # the tables of docs/statistics.md, in Markdown
     python -m benchmarks.significance --repeats 200   # a quick look
-    python -m benchmarks.significance --only budgets  # those of budgets alone, of comparisons or of margins
+    python -m benchmarks.significance --only equal    # one of the tables
 
 An answer is right with probability 1 / (1 + exp(-x)), x the sum of: the model's skill, the item's ease (normal, the
 same for all models and seeds), the model's taste for the item (normal, the same for all seeds), and the run's luck
-(normal, the same for all items). The skill is solved for, so that the expected accuracy is exactly the one asked for.
+(normal, the same for all items). The skill is solved for, so that the expected accuracy is exactly the stated one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.evaluation.statistics.significance import compare_scores
+from selfattn.evaluation.statistics.design import obrien_fleming
+from selfattn.evaluation.statistics.significance import choose_word, compare_scores, score_runs
 from selfattn.results.pairs import MarginWord
 
 EASE, TASTE, FAILURE = 2.0, 0.7, -4.0  # standard deviations, and what a failed run loses, in logits
 PLACES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-RESAMPLES = 500  # of the plain hierarchical bootstrap, the method that is not used
+LOOKS = (3, 5, 8)  # seeds: of a comparison without interim analyses, and of the analyses of one with them
+LEVELS = obrien_fleming(LOOKS)
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,11 @@ class World:
     """
 
     accuracy: float
-    seeds: int
+    seeds: int = 8
     luck: float = 0.3
     lead: float = 0.0
     first_luck: float | None = None
-    items: int = 2000
+    items: int = 1000
     models: int = 2
     taste: float = TASTE
     shared: float = 0.0
@@ -89,16 +91,15 @@ class World:
         different = self.items // self.copies
         ease = np.repeat(EASE * generator.standard_normal(different), self.copies)
         common = generator.standard_normal(self.seeds)
-        found = {}
+        scores = {}
         for model in range(self.models):
-            own = generator.standard_normal(self.seeds)
-            luck = math.sqrt(self.shared) * common + math.sqrt(1 - self.shared) * own
+            luck = math.sqrt(self.shared) * common + math.sqrt(1 - self.shared) * generator.standard_normal(self.seeds)
             failed = generator.random(self.seeds) < self.failing
             runs = self.skill(model) + self.luck_of(model) * luck + FAILURE * failed
             taste = np.repeat(self.taste * generator.standard_normal(different), self.copies)
             toss = generator.random((1 if self.sure else self.seeds, self.items))
-            found[f"model-{model}"] = toss < 1 / (1 + np.exp(-(runs[:, None] + ease + taste)))
-        return found
+            scores[f"model-{model}"] = toss < 1 / (1 + np.exp(-(runs[:, None] + ease + taste)))
+        return scores
 
 
 def share(skill: float, spread: float) -> float:
@@ -117,99 +118,101 @@ def skill_for(accuracy: float, spread: float) -> float:
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of the simulated comparisons.
+    """Shares of the simulated comparisons, for 3, 5 and 8 seeds.
 
     Attributes:
+        raw: the first model was called better than the second by a test of the shares themselves.
+        raw_called: some pair was called better or worse by such a test.
+        better: the first model was called better than the second.
         called: some pair was called better or worse.
-        right: the first model was called better than the second.
-        too_few: the first pair got "too few seeds to tell".
+        items: the test over items alone, which takes these runs for the models, has p below 0.05.
+        covered: the interval of the first pair's difference holds the truth.
         mean_covered: the interval of the second model's score holds the truth.
-        difference_covered: the interval of the first pair's difference holds the truth.
-        plain: the first pair's plain hierarchical bootstrap interval leaves out 0.
-        items_only: the first pair's interval from resampled items alone leaves out 0.
+        looks: called better or worse at one of the interim analyses.
+        looks_better: the first model was called better at one of them.
+        stopped: seeds at which the comparison stopped, in the mean.
     """
 
-    called: float
-    right: float
-    too_few: float
-    mean_covered: float
-    difference_covered: float
-    plain: float
-    items_only: float
+    raw: list[float]
+    raw_called: list[float]
+    better: list[float]
+    called: list[float]
+    items: list[float]
+    covered: list[float]
+    mean_covered: list[float]
+    looks: float
+    looks_better: float
+    stopped: float
 
 
-def measure(world: World, *, repeats: int, seed: int | tuple[int, ...], plain: int = 0) -> Rates:
-    """Simulate comparisons and count.
-
-    Args:
-        world: what is true.
-        repeats: how many comparisons.
-        seed: of the simulation.
-        plain: in how many of them to try the methods that are not used, too.
-    """
+def measure(world: World, *, repeats: int, seed: int | tuple[int, ...]) -> Rates:
+    """Simulate comparisons with as many seeds as the world has, analyse their first 3, 5 and 8, and count."""
     generator = np.random.default_rng(seed)
-    weights = generator.multinomial(world.items, np.full(world.items, 1 / world.items), size=RESAMPLES) / world.items
-    counts = np.zeros(5)
-    alarms = np.zeros(2)
+    looks = [look for look in LOOKS if look <= world.seeds]
+    counts, sequential = np.zeros((7, len(looks))), np.zeros(3)
     truth = world.truth(1)
     lead = world.truth(0) - truth
-    for number in range(repeats):
-        scores = world.draw(generator)
-        found = compare_scores(scores, clusters=world.clusters)
-        pair = found.between("model-0", "model-1")
-        mean = found.estimates["model-1"]
-        counts += (
-            any(one.word in ("better", "worse") for one in found.pairs),
-            pair.word == "better",
-            pair.word == "too few seeds to tell",
-            mean.low <= truth <= mean.high,
-            pair.low <= lead <= pair.high,
-        )
-        if number < plain:
-            alarms += _plain_alarm(scores, weights, generator), _items_alarm(scores)
-    return Rates(*map(float, counts / repeats), *map(float, alarms / max(1, plain)))
+    for _ in range(repeats):
+        every, decided = world.draw(generator), ""
+        for place, (look, level) in enumerate(zip(looks, LEVELS, strict=False)):
+            runs = score_runs({name: answers[:look] for name, answers in every.items()}, world.clusters)
+            plain = replace(runs, right=None)
+            if world.models == 2:
+                pairs, raw = ([scores.pair("model-0", "model-1")] for scores in (runs, plain))
+            else:
+                pairs, raw = (scores.comparison().pairs for scores in (runs, plain))
+            words = [choose_word(pair, look) for pair in pairs]
+            # The exact test over items guards both.
+            raw_words = [
+                choose_word(test, look) if (pair.p_items or 0) < 0.05 else ""
+                for test, pair in zip(raw, pairs, strict=True)
+            ]
+            pair, mean = pairs[0], runs.estimates()["model-1"]
+            counts[:, place] += (
+                raw_words[0] == "better",
+                not {"better", "worse"}.isdisjoint(raw_words),
+                words[0] == "better",
+                not {"better", "worse"}.isdisjoint(words),
+                (pair.p_items or 0) < 0.05,
+                pair.low <= lead <= pair.high,
+                mean.low <= truth <= mean.high,
+            )
+            if not decided:
+                word = choose_word(runs.pair(pair.first, pair.second, level), look) if pair.p < level else ""
+                decided = word if word in ("better", "worse") else ""
+                if decided or look == looks[-1]:
+                    sequential += bool(decided), decided == "better", look
+    return Rates(*(counts / repeats).tolist(), *(sequential / repeats).tolist())
 
 
-def _plain_alarm(
-    scores: dict[str, npt.NDArray[np.bool_]], weights: npt.NDArray[np.float64], generator: np.random.Generator
-) -> bool:
-    """Draw seeds, each model its own, and items, with replacement; percentiles of the differences."""
-    means = []
-    for runs in (scores["model-0"], scores["model-1"]):
-        seeds = generator.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=RESAMPLES) / len(runs)
-        means.append(((weights @ runs.T) * seeds).sum(axis=1))
-    low, high = np.quantile(means[0] - means[1], [0.025, 0.975])
-    return bool(low > 0 or high < 0)
-
-
-def _items_alarm(scores: dict[str, npt.NDArray[np.bool_]]) -> bool:
-    differences = scores["model-0"].mean(axis=0) - scores["model-1"].mean(axis=0)
-    return bool(abs(differences.mean()) > 1.96 * differences.std(ddof=1) / math.sqrt(differences.size))
-
-
-MORE = 5  # times as many comparisons in the first table, where a percentage point matters
-SEEDS = (3, 5)
-EQUALS = [
-    World(accuracy, seeds, luck) for seeds in SEEDS for accuracy in (0.5, 0.95, 0.999) for luck in (0.0, 0.3, 1.0)
-]
-HARD = {
-    "the runs of one model vary 3 times as much": World(0.95, 3, luck=0.1, first_luck=0.3),
-    "the runs of one model vary 10 times as much": World(0.95, 3, luck=0.1, first_luck=1.0),
-    "1 run in 10 fails": World(0.95, 3, failing=0.1),
-    "runs with the same seed share half their luck": World(0.95, 3, shared=0.5),
-    "all runs of a model miss the same items": World(0.99, 3, luck=0.0, taste=6.0, sure=True),
-    "50 items": World(0.95, 3, items=50),
-    "4 equal models, any of 6 pairs": World(0.95, 3, models=4),
-    "1 run in 10 fails, the others have 99.9 %": World(0.999, 3, failing=0.1),
-    "every item stands 5 times, drawn together": World(0.95, 3, luck=0.1, copies=5),
-    "every item stands 5 times, taken for different ones": World(0.95, 3, luck=0.1, copies=5, blind=True),
+EQUALS = {
+    f"{100 * accuracy:g} %, runs vary {word}": World(accuracy, luck=luck)
+    for accuracy in (0.5, 0.95, 0.99, 0.999, 0.9999)
+    for word, luck in (("little", 0.3), ("much", 1.0))
 }
-PLANTED = [
-    World(accuracy, seeds, luck, lead=lead)
-    for seeds in SEEDS
-    for accuracy, lead in ((0.5, 0.05), (0.95, 0.02), (0.995, 0.004))
-    for luck in (0.0, 0.1, 0.3)
-]
+BLIND = "95 %, every item stands 5 times, taken for different ones"
+HARD = {
+    "95 %, runs do not vary": World(0.95, luck=0.0),
+    "95 %, the runs of one model vary 3 times as much": World(0.95, luck=0.1, first_luck=0.3),
+    "95 %, the runs of one model vary 10 times as much": World(0.95, luck=0.1, first_luck=1.0),
+    "95 %, 1 run in 10 fails": World(0.95, failing=0.1),
+    "99.9 %, 1 run in 10 fails": World(0.999, failing=0.1),
+    "95 %, runs with the same seed share half their luck": World(0.95, shared=0.5),
+    "99 %, all runs of a model miss the same items": World(0.99, luck=0.0, taste=6.0, sure=True),
+    "95 %, 50 items": World(0.95, items=50),
+    "95 %, 4 equal models, any of 6 pairs": World(0.95, models=4),
+    "95 %, every item stands 5 times, drawn together": World(0.95, luck=0.1, copies=5),
+    BLIND: World(0.95, luck=0.1, copies=5, blind=True),
+}
+PLANTED = {
+    "50 and 55 %, runs vary little": World(0.5, lead=0.05),
+    "95 and 97 %, runs vary little": World(0.95, lead=0.02),
+    "95 and 97 %, runs vary much": World(0.95, luck=1.0, lead=0.02),
+    "95 and 99 %, runs vary much": World(0.95, luck=1.0, lead=0.04),
+    "99.5 and 99.9 %, runs vary little": World(0.995, lead=0.004),
+    "97 and 99.99 %, runs vary little": World(0.97, lead=0.0299),
+    "90 and 99.99 %, runs vary much": World(0.9, luck=1.0, lead=0.0999),
+}
 
 
 def points(world: World) -> float:
@@ -219,33 +222,42 @@ def points(world: World) -> float:
     return 100 * math.sqrt(max(0.0, float(WEIGHTS @ runs**2 - (WEIGHTS @ runs) ** 2)))
 
 
-def tables(repeats: int, seed: int) -> Iterator[str]:
-    """The lines of the three tables of docs/statistics.md."""
-    yield "| seeds | accuracy | a run varies by (points) | false alarms | plain bootstrap | items only | mean covered |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
-    for place, world in enumerate(EQUALS):
-        rates = measure(world, repeats=MORE * repeats, seed=(seed, 0, place), plain=repeats)
-        yield row(
-            world.seeds, percent(world.accuracy), f"{points(world):.2f}", *percents(rates.called, rates.plain),
-            *percents(rates.items_only, rates.mean_covered),
-        )  # fmt: skip
+def equal(repeats: int, seed: int) -> Iterator[str]:
+    """The lines of the two tables of equal models: false alarms, and what intervals cover."""
+    worlds = {**EQUALS, **HARD}
+    rates = {}
+    counts = [f"{look} seeds" for look in LOOKS]
+    yield row(
+        "equal models", "vary by (points)", *(f"raw, {count}" for count in counts),
+        *(f"log-odds, {count}" for count in counts), "looks at 3, 5, 8", "items only, 3 seeds",
+    )  # fmt: skip
+    yield row(*["---"] * 10)
+    for place, (label, world) in enumerate(worlds.items()):
+        rate = rates[label] = measure(world, repeats=repeats, seed=(seed, 0, place))
+        alarms = percents(*rate.raw_called, *rate.called, rate.looks, rate.items[0])
+        yield row(label, f"{points(world):.2f}", *alarms)
     yield ""
-    columns = ("false alarms, 3 seeds", "5 seeds", "mean covered, 3 seeds", "5 seeds")
-    yield row("equal models at 95 % (where all miss the same: 99 %)", *columns)
-    yield row(*["---"] * 5)
-    for place, (label, world) in enumerate(HARD.items()):
-        few, more = (measure(replace(world, seeds=s), repeats=repeats, seed=(seed, 1, place, s)) for s in SEEDS)
-        yield row(label, *percents(few.called, more.called, few.mean_covered, more.mean_covered))
-    yield ""
-    yield "| seeds | accuracies | a run varies by (points) | found | too few seeds to tell | difference covered |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    for place, world in enumerate(PLANTED):
-        rates = measure(world, repeats=repeats, seed=(seed, 2, place))
-        accuracies = f"{percent(world.accuracy)} and {percent(world.accuracy + world.lead)}"
-        yield row(
-            world.seeds, accuracies, f"{points(world):.2f}",
-            *percents(rates.right, rates.too_few, rates.difference_covered),
-        )  # fmt: skip
+    yield row(
+        "equal models", *(f"difference covered, {count}" for count in counts),
+        *(f"mean covered, {count}" for count in counts),
+    )  # fmt: skip
+    yield row(*["---"] * 7)
+    for label, rate in rates.items():
+        yield row(label, *percents(*rate.covered, *rate.mean_covered))
+
+
+def planted(repeats: int, seed: int) -> Iterator[str]:
+    """The lines of the table of planted differences."""
+    counts = [f"{look} seeds" for look in LOOKS]
+    yield row(
+        "different models", *(f"raw, {count}" for count in counts), *(f"log-odds, {count}" for count in counts),
+        "looks at 3, 5, 8", "seeds in the mean", "covered, 3 seeds", "covered, 8 seeds",
+    )  # fmt: skip
+    yield row(*["---"] * 11)
+    for place, (label, world) in enumerate(PLANTED.items()):
+        rate = measure(world, repeats=repeats, seed=(seed, 2, place))
+        power = percents(*rate.raw, *rate.better, rate.looks_better)
+        yield row(label, *power, f"{rate.stopped:.1f}", *percents(rate.covered[0], rate.covered[-1]))
 
 
 MARGIN = 0.02
@@ -256,9 +268,9 @@ def margins(repeats: int, seed: int) -> Iterator[str]:
     """The lines of the table of margins: how often each word is said of a true lead."""
     yield row("seeds", "true difference (points)", *WORDS)
     yield row(*["---"] * (2 + len(WORDS)))
-    for seeds in SEEDS:
+    for seeds in (3, 5):
         for place, lead in enumerate((0.0, MARGIN / 2, MARGIN, 1.5 * MARGIN)):
-            world, generator = World(0.95, seeds, 0.1, lead=lead), np.random.default_rng((seed, 20, place, seeds))
+            world, generator = World(0.95, seeds, 0.1, lead), np.random.default_rng((seed, 20, place, seeds))
             pairs = (compare_scores(world.draw(generator)).pairs[0] for _ in range(repeats))
             said = Counter(pair.beside(MARGIN) for pair in pairs)
             yield row(seeds, f"{100 * lead:g}", *percents(*(said[word] / repeats for word in WORDS)))
@@ -278,24 +290,27 @@ def percents(*values: float) -> list[str]:
 
 def main() -> None:
     """Print the tables."""
+    from benchmarks.budgets import ceilings, crossings, designs
+
+    tables = {
+        "equal": equal,
+        "planted": planted,
+        "margins": margins,
+        "crossings": crossings,
+        "designs": designs,
+        "ceilings": ceilings,
+    }
     parser = argparse.ArgumentParser(description="Simulate comparisons whose truth is known; count false alarms.")
-    parser.add_argument("--repeats", type=int, default=2000, help="comparisons in a row (default 2000)")
+    parser.add_argument("--repeats", type=int, default=1000, help="comparisons in a row (default 1000)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (default 0)")
-    parser.add_argument(
-        "--only", choices=("comparisons", "margins", "budgets"), help="some of the tables (default all)"
-    )
+    parser.add_argument("--only", choices=tables, help="one of the tables (default all)")
     options = parser.parse_args()
     started = time.perf_counter()
-    for name, made in (("comparisons", tables), ("margins", margins)):
-        for line in made(options.repeats, options.seed) if options.only in (None, name) else ():
+    for name, lines in tables.items():
+        for line in lines(options.repeats, options.seed) if options.only in (None, name) else ():
             print(line, flush=True)
-    if options.only in (None, "budgets"):
-        from benchmarks.budgets import tables as budget_tables
-
-        for line in budget_tables(options.repeats, options.seed):
-            print(line, flush=True)
-    repeats = f"{options.repeats} comparisons a row, {MORE * options.repeats} in the first table of comparisons"
-    print(f"\n{repeats}, seed {options.seed}, {time.perf_counter() - started:.0f} s")
+        print(flush=True)
+    print(f"{options.repeats} comparisons a row, seed {options.seed}, {time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":

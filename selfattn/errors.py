@@ -37,6 +37,10 @@ class SettingError(UserError, ValueError):
     """
 
 
+class DivergedError(UserError):
+    """Numbers of a model or of its training are not finite."""
+
+
 def as_options(text: str) -> str:
     """Replace settings in backquotes by options of the command line.
 

@@ -12,6 +12,7 @@ imports the project's parts when the first one is needed.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import importlib
@@ -53,15 +54,27 @@ class Registry(Mapping[str, T], Generic[T]):
         self.what, self._home = what, home
         self._parts: dict[str, T] = {}
         self._plugin_of: dict[str, str] = {}
+        self._base: type | None = None
+        self._problem: Callable[[Any], str | None] = lambda part: None
+
+    def expect(self, base: type | None, problem: Callable[[Any], str | None] = lambda part: None) -> None:
+        """Check every part when it is registered.
+
+        Args:
+            base: a part must be a subclass without abstract methods; None: parts are no classes. Where it declares
+                ``name``, the decorator sets it.
+            problem: says what else is wrong with a class; default nothing.
+        """
+        self._base, self._problem = base, problem
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that registers a part.
+        """Return a decorator that checks and registers a part, and sets its ``name`` where the base class has one.
 
         Args:
             name: letters, digits, ``-``, ``_`` and spaces.
 
         Raises:
-            UserError: the name is taken, or is not allowed.
+            UserError: the name is taken or not allowed, or the part is not what :meth:`expect` asks for.
         """
         if not is_name(name):
             raise UserError(f"{self.what} {name!r}: a name is made of at most 100 letters, digits, - and _")
@@ -74,11 +87,26 @@ class Registry(Mapping[str, T], Generic[T]):
                 self._open()
             if self._parts.setdefault(name, part) is not part:
                 raise UserError(f"{self.what} {name!r}: the name is taken; choose another")
+            if problem := self._what_is_wrong(part):
+                del self._parts[name]
+                raise UserError(f"{self.what} {name!r}: {problem}")
+            if "name" in getattr(self._base, "__annotations__", ()):
+                part.name = name  # type: ignore[attr-defined]  # a class with this attribute
             if is_plugin:
                 self._plugin_of[name] = _loading[-1] if _loading else _note_import(module, caller.get("__file__"))
             return part
 
         return put
+
+    def _what_is_wrong(self, part: Any) -> str | None:
+        if self._base is None:
+            return self._problem(part)
+        if not (isinstance(part, type) and issubclass(part, self._base)):
+            base = "class" if self._base is object else f"subclass of {self._base.__name__}"
+            return f"expected a {base}, got {reprlib.repr(part)}"
+        if lacking := sorted(getattr(part, "__abstractmethods__", ())):
+            return f"{part.__name__} has no {', '.join(lacking)}"
+        return self._problem(part)
 
     def __getitem__(self, name: str) -> T:
         """Return a part.
@@ -94,7 +122,9 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return the message for an unknown name."""
         near = difflib.get_close_matches(str(name), self.names(), n=3)
         known = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}."
-        return f"{self.what} {reprlib.repr(name)} is not known; {known} A part of your own comes in with --plugin FILE"
+        return (
+            f"{self.what} {reprlib.repr(name)} is not known; {known} A part of your own comes with its file (`plugin`)"
+        )
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._parts or name in self.names())
@@ -135,6 +165,25 @@ METRICS: Registry[Any] = Registry("metric", "selfattn.evaluation.metrics.builtin
 SECTIONS: Registry[Any] = Registry("section", "selfattn.report.sections")
 CLAIMS: Registry[Any] = Registry("claim", "selfattn.claims.suite")
 REGISTRIES = (SCORES, POSITIONS, FAMILIES, PRESETS, TASKS, METRICS, SECTIONS, CLAIMS)
+
+
+def exports_of(file: str) -> tuple[Callable[[str], Any], list[str]]:
+    """Return ``__getattr__`` and ``__all__`` of a module that imports its names when they are first asked for.
+
+    Args:
+        file: of the module; the stub beside it (``.pyi``) says where each name lives.
+    """
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.name: str(node.module) for node in imports for alias in node.names}
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"{file} has no attribute {name!r}")
+        home = importlib.import_module(homes[name])
+        return getattr(home, name) if hasattr(home, name) else importlib.import_module(f"{homes[name]}.{name}")
+
+    return get, sorted(homes)
 
 
 class register:  # noqa: N801  # reads as a verb: @register.score("cosine")
@@ -210,8 +259,8 @@ def load_plugin(plugin: str) -> None:
     path = Path(plugin)
     is_file = path.suffix == ".py" or path.exists()
     if is_file and not path.is_file():
-        raise UserError(f"--plugin {plugin}: no such file; name a Python file, or a module by its dotted name")
-    with _importing(plugin, f"--plugin {plugin}", "mend it"):
+        raise UserError(f"`plugin` {plugin}: no such file; name a Python file, or a module by its dotted name")
+    with _importing(plugin, f"`plugin` {plugin}", "mend it"):
         module = _import_file(path) if is_file else importlib.import_module(plugin)
     _requested.add(plugin)
     _loaded[plugin] = _version(plugin, module.__file__)
@@ -294,7 +343,7 @@ def check_plugins(needed: Mapping[str, str], where: str, *, exact: bool = False)
     load_installed()
     present = {_stem(name): version for name, version in _loaded.items()}
     if missing := [name for name in needed if _stem(name) not in present]:
-        options = " ".join(f"--plugin {name}" for name in missing)
+        options = " ".join(f"`plugin` {name}" for name in missing)
         raise UserError(f"{where}: needs plugins that are not loaded (selfattn.load_plugin); give {options}")
     for name, version in needed.items():
         if version and present[_stem(name)] not in ("", version):

@@ -131,8 +131,8 @@ def attend(
     weights: Tensor | None = None
     dotted = score.as_dot(query, key) if fused else None
     if dotted is not None:
-        made, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in (dotted[:2], (query, key)))
-        _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", made, expected)
+        sizes, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in (dotted[:2], (query, key)))
+        _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, expected)
         query, key, scale = dotted
         attn_mask = allowed if mask.additive is None else mask.additive.to(query.dtype)
         output = F.scaled_dot_product_attention(

@@ -109,8 +109,8 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
         if head_dim is not None and not project:
             raise ValueError(f"MultiHeadAttention: head_dim={head_dim} needs project=True; without, heads are slices")
-        given = {"q_proj": q_proj, "k_proj": k_proj, "v_proj": v_proj, "out_proj": out_proj}
-        if not project and any(module is not None for module in given.values()):
+        projections = {"q_proj": q_proj, "k_proj": k_proj, "v_proj": v_proj, "out_proj": out_proj}
+        if not project and any(module is not None for module in projections.values()):
             raise ValueError("MultiHeadAttention: projections are handed in, and project=False leaves them out")
         if head_dim is None:
             whose = "query_dim" if q_proj is None else "width of q_proj,"
@@ -123,14 +123,14 @@ class MultiHeadAttention(nn.Module):
             value_dim = _divided(values, num_kv_heads, "width of v_proj,")
 
             def projection(name: str, inside: int, outside: int) -> nn.Module:
-                module = given[name]
-                made = nn.Linear(inside, outside, bias=bias) if module is None else module
+                module = projections[name]
+                linear = nn.Linear(inside, outside, bias=bias) if module is None else module
                 for what, expected in (("in_features", inside), ("out_features", outside)):
-                    if getattr(made, what, expected) != expected:
+                    if getattr(linear, what, expected) != expected:
                         raise ValueError(
-                            f"MultiHeadAttention: expected {name} with {what}={expected}, got {getattr(made, what)}"
+                            f"MultiHeadAttention: expected {name} with {what}={expected}, got {getattr(linear, what)}"
                         )
-                return made
+                return linear
 
             self.q_proj = projection("q_proj", query_dim, num_heads * head_dim)
             self.k_proj = projection("k_proj", context_dim, num_kv_heads * head_dim)

@@ -8,6 +8,7 @@ two parts of a row, or a cache, then changes nothing. Positions are registered b
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
@@ -43,8 +44,12 @@ class NoPosition(Position):
     """No position information: what order tokens stand in is not seen."""
 
 
-class EmbeddingPosition(Position):
-    """Position information that is added to token embeddings: integer positions ``[...]`` to vectors ``[... d]``."""
+class EmbeddingPosition(Position, ABC):
+    """Position information that is added to token embeddings."""
+
+    @abstractmethod
+    def forward(self, positions: Tensor) -> Tensor:
+        """Map integer positions ``[...]`` to vectors ``[... d]``."""
 
     __call__: Callable[..., Tensor]
 
@@ -61,6 +66,16 @@ class AttentionPosition(Position):
         return None
 
     forward: Callable[..., Tensor]
+
+
+POSITIONS.expect(
+    Position,
+    lambda part: (
+        None
+        if issubclass(part, EmbeddingPosition | AttentionPosition)
+        else f"expected a subclass of EmbeddingPosition or AttentionPosition, got {part.__name__}"
+    ),
+)
 
 
 @register.position("sinusoidal")

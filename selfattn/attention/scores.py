@@ -57,6 +57,9 @@ class Score(nn.Module, ABC):
     __call__: Callable[..., Tensor]
 
 
+SCORES.expect(Score)
+
+
 @register.score("dot")
 class Dot(Score):
     """``q . k`` (Luong et al. 2015, section 3.1, "dot"); query and key have the same width.
@@ -136,6 +139,8 @@ class Additive(Score):
         query_dim: width of a query.
         key_dim: width of a key; default the same.
         hidden_dim: width ``a`` inside the tanh; default ``query_dim``.
+
+    Attributes:
         block_elements: how many elements of ``[b h i j a]`` may exist at once, forward and backward; default 2**24,
             64 MiB of float32. What is more is computed in blocks, and again in the backward pass.
 
@@ -144,20 +149,14 @@ class Additive(Score):
         torch.Size([1, 2, 7, 11])
     """
 
-    def __init__(
-        self,
-        query_dim: int,
-        key_dim: int | None = None,
-        hidden_dim: int | None = None,
-        *,
-        block_elements: int = BLOCK_ELEMENTS,
-    ) -> None:
+    block_elements = BLOCK_ELEMENTS
+
+    def __init__(self, query_dim: int, key_dim: int | None = None, hidden_dim: int | None = None) -> None:
         super().__init__()
         hidden_dim = query_dim if hidden_dim is None else hidden_dim
         self.query_proj = nn.Linear(query_dim, hidden_dim, bias=False)
         self.key_proj = nn.Linear(query_dim if key_dim is None else key_dim, hidden_dim, bias=False)
         self.v = nn.Linear(hidden_dim, 1, bias=False)
-        self.block_elements = block_elements
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return ``v . tanh(W1 k + W2 q)``."""
@@ -172,6 +171,8 @@ class Concat(Score):
         query_dim: width of a query.
         key_dim: width of a key; default the same.
         hidden_dim: width ``a`` inside the tanh; default ``query_dim``.
+
+    Attributes:
         block_elements: how many elements of ``[b h i j a]`` may exist at once, forward and backward; default 2**24,
             64 MiB of float32. What is more is computed in blocks, and again in the backward pass.
 
@@ -180,20 +181,14 @@ class Concat(Score):
         torch.Size([1, 2, 7, 11])
     """
 
-    def __init__(
-        self,
-        query_dim: int,
-        key_dim: int | None = None,
-        hidden_dim: int | None = None,
-        *,
-        block_elements: int = BLOCK_ELEMENTS,
-    ) -> None:
+    block_elements = BLOCK_ELEMENTS
+
+    def __init__(self, query_dim: int, key_dim: int | None = None, hidden_dim: int | None = None) -> None:
         super().__init__()
         hidden_dim = query_dim if hidden_dim is None else hidden_dim
         self.query_dim = query_dim
         self.proj = nn.Linear(query_dim + (query_dim if key_dim is None else key_dim), hidden_dim)
         self.v = nn.Linear(hidden_dim, 1, bias=False)
-        self.block_elements = block_elements
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return ``v . tanh(W [q; k])``, the matrix applied to each half once instead of to every pair."""
@@ -313,16 +308,11 @@ def check_score(score: object, where: str) -> None:
         Traceback (most recent call last):
         TypeError: attend: expected a Score, such as selfattn.attention.dot, got the class Dot; make one: Dot()
     """
-    if isinstance(score, type):
-        raise TypeError(
-            f"{where}: expected a Score, such as selfattn.attention.dot, got the class {score.__name__}; make one: "
-            f"{score.__name__}()"
-        )
     if not (isinstance(score, nn.Module) and hasattr(score, "as_dot")):  # torch.compile wraps a score in another class
-        raise TypeError(
-            f"{where}: expected a Score, such as selfattn.attention.dot, got {type(score).__name__}; a function "
-            "becomes one as the forward of a subclass of selfattn.attention.Score"
-        )
+        got = f"{type(score).__name__}; a function becomes one as the forward of a subclass of Score"
+        if isinstance(score, type):
+            got = f"the class {score.__name__}; make one: {score.__name__}()"
+        raise TypeError(f"{where}: expected a Score, such as selfattn.attention.dot, got {got}")
 
 
 def _check_width(name: str, query_dim: int, key_dim: int) -> None:

@@ -10,16 +10,15 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar, Literal
 
-from selfattn.claims.rules import MARGIN, contrast, estimate_over_seeds, exact, minus, share_error
+from selfattn.claims.rules import MARGIN, contrast, estimate_over_seeds, minus, share_error
+from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
+from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import Scale, number_scale
 from selfattn.results.claims import Contrast, Need, Trial
 from selfattn.results.quality import Estimate
 from selfattn.words.catalogue import read_words
 from selfattn.words.messages import Message
-
-__all__ = ["MARGIN", "Arm", "Blocks", "Claim", "Contrasts", "Trials", "at", "contrast", "exact", "minus", "percent"]
-__all__ += ["share_error"]
 
 Contrasts = tuple[Contrast, ...]
 Blocks = tuple[Block, ...]
@@ -44,23 +43,40 @@ class Arm:
     alone: bool = False
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a trial is a function of: an arm, a seed and a learning rate.
+
+    Attributes:
+        arm: to measure; its settings are items of the setup.
+        seed: of every random stream.
+        rate: learning rate; None where nothing is trained.
+    """
+
+    arm: Arm
+    seed: int
+    rate: float | None = None
+
+    def __getitem__(self, setting: str) -> Any:
+        return self.arm.settings[setting]
+
+
 class Trials:
     """Measurements of all arms with the confirming seeds.
 
     Args:
         trials: those of an arm in the order of their seeds; the same seeds for every arm.
-        quick: whether this is a quick run, which confirms nothing.
 
     Example:
         >>> trials = Trials([Trial("plain", seed, None, {"exact@8": 0.5 + 0.1 * seed}, 1.0) for seed in range(3)])
         >>> trials.arms, trials.values("plain", "exact@8")
         (('plain',), (0.5, 0.6, 0.7))
-        >>> [round(spot.y, 3) for spot in trials.spots("plain", {8: "exact@8"})]
-        [0.6]
+        >>> [(spot.x, round(spot.y, 3)) for spot in trials.spots("plain", "exact")]
+        [(8.0, 0.6)]
     """
 
-    def __init__(self, trials: Iterable[Trial], quick: bool = False) -> None:
-        self.trials, self.quick = tuple(trials), quick
+    def __init__(self, trials: Iterable[Trial]) -> None:
+        self.trials = tuple(trials)
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -90,8 +106,15 @@ class Trials:
         """Return the standard error of a sum or difference of the arms' mean shares, each of this many items a seed."""
         return math.hypot(*(share_error(self.values(arm, figure), items) for arm in arms))
 
-    def share_difference(
-        self, name: str, arm: str, other: str, figure: str, need: Need, bound: float, *, items: int
+    def lead(
+        self,
+        name: str,
+        arm: str,
+        other: str,
+        figure: str,
+        items: int,
+        need: Need = "above",
+        bound: float = MARGIN,
     ) -> Contrast:
         """Compare the difference of two arms' shares with a bound; see :func:`selfattn.claims.rules.contrast`.
 
@@ -100,9 +123,9 @@ class Trials:
             arm: whose share it is.
             other: whose share is subtracted.
             figure: a share in [0, 1].
-            need: side of the bound.
-            bound: of the difference.
             items: of which the figure is a share.
+            need: side of the bound.
+            bound: of the difference; default five points.
         """
         error = self.share_error((arm, other), figure, items)
         return contrast(name, self.differences(arm, other, figure), need, bound, least_error=error)
@@ -111,21 +134,20 @@ class Trials:
         """Return the mean of a figure over seeds with its 95 % interval."""
         return estimate_over_seeds(self.values(arm, figure))
 
-    def spots(
-        self, arm: str, figures: Mapping[int, str] | Mapping[float, str], change: Callable[[float], float] | None = None
-    ) -> tuple[Spot, ...]:
-        """Return points of a chart's line: means with their 95 % intervals.
+    def spots(self, arm: str, figure: str, change: Callable[[float], float] = float) -> tuple[Spot, ...]:
+        """Return points of a chart's line: means of ``FIGURE@PLACE`` with their 95 % intervals.
 
         Args:
             arm: whose line it is.
-            figures: the name of the figure at each place along the axis.
+            figure: its name without the place.
             change: maps a value to what is drawn; default the value.
         """
         spots = []
-        for x, name in figures.items():
-            values = self.values(arm, name)
-            estimate = estimate_over_seeds([change(value) for value in values] if change else values)
-            spots.append(Spot(x, estimate.mean, estimate.low, estimate.high))
+        for name in self.figures(arm):
+            start, _, place = name.partition("@")
+            if place and start == figure:
+                estimate = estimate_over_seeds([change(value) for value in self.values(arm, name)])
+                spots.append(Spot(float(place), estimate.mean, estimate.low, estimate.high))
         return tuple(spots)
 
     def spots_across(self, arms: Mapping[int, str] | Mapping[float, str], figure: str) -> tuple[Spot, ...]:
@@ -135,16 +157,21 @@ class Trials:
             arms: the arm at each place along the axis.
             figure: drawn of each arm.
         """
-        return tuple(spot for place, arm in arms.items() for spot in self.spots(arm, {place: figure}))
+        means = ((place, self.mean(arm, figure)) for place, arm in arms.items())
+        return tuple(Spot(place, mean.mean, mean.low, mean.high) for place, mean in means)
 
 
 class Claim(ABC):
     """A claim of the textbook as a controlled experiment.
 
     Its words stand in catalogues (`words/LANG/MODULE.po`) or, for a plugin, in the class attribute `words`:
-    ``sentence``, ``explanation`` (one paragraph; each term explained where it first stands), ``varied``, ``held``,
-    ``rule``, ``arm.NAME``, ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT`` (with a
-    hyphen for a space), which explains a verdict against the textbook on the page of a full run.
+    ``sentence``, ``shows`` (the result in one plain sentence, with the names of `shows` in braces), ``explanation``
+    (one paragraph; each term explained where it first stands), ``varied``, ``held``, ``rule``, ``arm.NAME``,
+    ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT`` (with a hyphen for a space),
+    which explains a verdict against the textbook on the page of a full run. Every text may name a size in braces.
+
+    Args:
+        quick: a quick run, with the sizes and seeds for a class.
 
     Attributes:
         name: under which it is registered.
@@ -153,6 +180,17 @@ class Claim(ABC):
         theorem: whether it is an assertion; then it is not corrected for many tests.
         seeds: number of confirming seeds.
         points: names of contrasts that are differences of shares, shown in percentage points.
+        kinds: settings of the arms, by name.
+        rates: learning rates to try for each arm; none where nothing is trained.
+        sizes: settings that all arms share.
+        quick_sizes: what differs in a quick run.
+        quick_rates: learning rates of arms in a quick run; default the middle one.
+        not_quick: arms that a quick run leaves out.
+        shows: results in the plain sentence: for each name an arm and a figure of it. Those with words ``bar.NAME`` are
+            also drawn as bars.
+        unit: of the bars: a share, or a number.
+        figure: drawn along its places (``FIGURE@PLACE``), one line for each arm.
+        columns: figures in the table below the plot, with what writes each.
         words: by language, texts by key; None takes the catalogues.
     """
 
@@ -162,15 +200,40 @@ class Claim(ABC):
     theorem: ClassVar[bool] = False
     seeds: ClassVar[int] = 5
     points: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    rates: ClassVar[tuple[float, ...]] = ()
+    sizes: ClassVar[Mapping[str, Any]] = {}
+    quick_sizes: ClassVar[Mapping[str, Any]] = {}
+    quick_rates: ClassVar[Mapping[str, float]] = {}
+    not_quick: ClassVar[tuple[str, ...]] = ()
+    shows: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    unit: ClassVar[Literal["share", "number"]] = "share"
+    figure: ClassVar[str] = ""
+    columns: ClassVar[Mapping[str, Callable[[Estimate], str]]] = {}
     words: ClassVar[Mapping[str, Mapping[str, str]] | None] = None
 
-    @abstractmethod
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """Return the arms."""
+    def __init__(self, quick: bool = False) -> None:
+        self.quick = quick
+        self.size = {**self.sizes, **(self.quick_sizes if quick else {})}
+
+    def arms(self) -> tuple[Arm, ...]:
+        """Return the arms: by default `kinds` with the sizes; ``times`` multiplies the steps of a kind."""
+        arms = []
+        for name, settings in self.kinds.items():
+            if self.quick and name in self.not_quick:
+                continue
+            rates = self.rates
+            if self.quick and rates:
+                rates = (self.quick_rates.get(name, rates[len(rates) // 2]),)
+            settings = {**self.size, **settings}
+            if "times" in settings:
+                settings["steps"] *= settings["times"]
+            arms.append(Arm(name, settings, rates))
+        return tuple(arms)
 
     @abstractmethod
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
-        """Run one trial: a function of its arguments alone, in a process of its own with one thread.
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Run one trial: a function of its setup alone, in a process of its own with one thread.
 
         Returns:
             Finite figures by name. An arm with learning rates gives ``valid``, by which one is chosen: lower is better,
@@ -185,9 +248,19 @@ class Claim(ABC):
         """Return weaker rules by their condition, in order; by default none."""
         return {}
 
-    @abstractmethod
     def blocks(self, trials: Trials) -> Blocks:
-        """Return one plot, and a table where it helps."""
+        """Return one plot, and a table where it helps: by default of `figure` and `columns`."""
+        lines = {arm: spots for arm in trials.arms if (spots := trials.spots(arm, self.figure))}
+        chart = self.chart(self.figure, lines)
+        return (chart, self.table("means", self.columns, self.rows(trials))) if self.columns else (chart,)
+
+    def rows(self, trials: Trials) -> dict[str, list[Cell]]:
+        """Return the cells of `columns` for each arm that has them."""
+        return {
+            arm: [show(trials.mean(arm, column)) for column, show in self.columns.items()]
+            for arm in trials.arms
+            if set(self.columns) <= set(trials.figures(arm))
+        }
 
     def says(self, key: str) -> bool:
         """Whether the claim has words under a key."""
@@ -201,7 +274,9 @@ class Claim(ABC):
         """
         if not (texts := self._texts(key)):
             raise KeyError(f"claim {self.name!r} has no words for {key!r}")
-        return Message(key, values, texts)
+        sizes = {name: max(size) if isinstance(size, tuple) else size for name, size in self.size.items()}
+        numbers = {name: f"{size:,}" for name, size in sizes.items() if isinstance(size, int)}
+        return Message(key, {**numbers, **values}, texts)
 
     def _texts(self, key: str) -> dict[str, str]:
         by_language = self.words if self.words is not None else _catalogues(type(self).__module__.rpartition(".")[2])
@@ -266,14 +341,20 @@ def _catalogues(module: str) -> dict[str, dict[str, str]]:
     return read_words(WORDS, module)
 
 
-def at(figure: str, places: Iterable[float]) -> dict[float, str]:
-    """Return the names of a figure along an axis, for :meth:`Trials.spots`.
+def _problem(claim: type[Claim]) -> str | None:
+    if lacking := [name for name in ("source", "seconds") if not hasattr(claim, name)]:
+        return f"{claim.__name__} has no {' and no '.join(lacking)}"
+    if claim.words is not None and not any("sentence" in texts for texts in claim.words.values()):
+        return "its words have no sentence"
+    return None
 
-    Example:
-        >>> at("exact", (4, 8))
-        {4: 'exact@4', 8: 'exact@8'}
-    """
-    return {place: f"{figure}@{place:g}" for place in places}
+
+CLAIMS.expect(Claim, _problem)
+
+
+def share(estimate: Estimate) -> str:
+    """Return a mean share in percent with its interval."""
+    return estimate_text(estimate)
 
 
 def percent(share: Estimate) -> str:
@@ -284,3 +365,13 @@ def percent(share: Estimate) -> str:
         '98.8'
     """
     return f"{100 * share.mean:.1f}"
+
+
+def number(estimate: Estimate) -> str:
+    """Return a mean with three digits.
+
+    Example:
+        >>> number(Estimate(1234.5, 1000, 1500)), number(Estimate(0.12345, 0, 1))
+        ('1,234', '0.123')
+    """
+    return f"{estimate.mean:,.0f}" if abs(estimate.mean) >= 1000 else f"{estimate.mean:.3g}"

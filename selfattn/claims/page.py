@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from selfattn.claims.claim import WORDS, Claim, Trials
-from selfattn.claims.record import RECORD, claim_of
+from selfattn.claims.record import RECORD, claim_of, code_of, rule_of
 from selfattn.codec import encode, fingerprint
 from selfattn.console import all_visible
 from selfattn.errors import UserError
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import (
     Badge,
+    Bars,
     Block,
     Cell,
     Chart,
     Code,
     Column,
     Facts,
+    Folded,
     Heading,
     Items,
     Linked,
@@ -77,7 +79,7 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> ClaimsFi
 
 
 def print_table(record: ClaimsRecord, console: Console, lang: str = SOURCE) -> None:
-    """Print the first screen: the verdicts, and the figure that decides each."""
+    """Print the first screen: the verdicts, and what was measured."""
     page = document_of(record)
     print_blocks([page.verdict, page.first[0]], console, lang)
 
@@ -90,8 +92,10 @@ def document_of(record: ClaimsRecord) -> Document:
     """
     record = all_visible(record)
     sections = [_Section(record, result) for result in record.claims]
-    columns = tuple(Column(words(f"col.{key}"), numeric=False) for key in ("claim", "verdict", "decides"))
-    table = Table("claims", columns, tuple(section.row() for section in sections))
+    has_blocks = any(result.blocks for result in record.claims)
+    heads = ("claim", "verdict", "shows", "picture", *(("replicated",) if has_blocks else ()))
+    columns = tuple(Column(words(f"col.{key}"), numeric=False) for key in heads)
+    table = Table("claims", columns, tuple(Row(section.row()[: len(heads)]) for section in sections))
     meanings = Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
     meaning = Part("meaning", words("means.head"), (meanings,))
     parts = (meaning, *(section.part() for section in sections), Part("how", words("how.head"), _how(record)))
@@ -108,6 +112,8 @@ def _verdict(record: ClaimsRecord) -> Verdict:
     aside = [words("quick")] if record.quick else []
     departed = record.plan.departures if record.plan else ()
     aside += [message(f"departure.{part.kind}", what=", ".join(part.what)) for part in departed]
+    edited = [result.name for result in record.claims if rule_of(claim_of(record, result)) != result.rule]
+    aside += [words("edited", claims=", ".join(edited))] if edited else []
     seeds = max((len(result.seeds) for result in record.claims), default=0)
     badges = [Badge("warn", words("badge.quick"))] if record.quick else [Badge("ok", words("badge.tuned"))]
     badges = [Badge("note", words("badge.seeds", count=seeds)), *badges, Badge("ok", words("badge.holm"))]
@@ -152,16 +158,9 @@ class _Section:
     def __init__(self, record: ClaimsRecord, result: ClaimResult) -> None:
         self.record, self.result = record, result
         self.claim: Claim = claim_of(record, result)
-        self.trials = Trials(result.trials, record.quick)
+        self.trials = Trials(trial for trial in result.trials if trial.seed in result.seeds)
         self.number = CLAIMS.names().index(result.name) + 1
         self.sentence = Message("", {"sentence": self.claim.say("sentence")}, {SOURCE: f"{self.number}. {{sentence}}"})
-
-    def rules(self) -> Iterator[tuple[TextLike, Cell]]:
-        """The rule in today's words, and in those of the run where they differ."""
-        then, now = {lang: said["rule"] for lang, said in self.result.words.items()}, self.claim.say("rule")
-        yield words("fact.rule"), now
-        if now.say(SOURCE) != then[SOURCE]:
-            yield words("fact.rule.then"), Message("", texts=then)
 
     @property
     def verdict(self) -> Message:
@@ -169,27 +168,54 @@ class _Section:
         judgement = self.result.judgement
         return words(f"verdict.{_key(judgement.verdict) if judgement else 'failed'}")
 
-    def row(self) -> Row:
+    def row(self) -> tuple[Cell, ...]:
         """The claim's line of the first screen."""
-        judgement = self.result.judgement
-        decides: TextLike = self.decides(judgement) if judgement else (self.result.failed or ("",))[0]
-        return Row((Linked(self.sentence, self.result.name), self.verdict, decides))
+        judgement, agreed = self.result.judgement, self.result.replications
+        shows = self.shows(judgement) if judgement else (self.result.failed or ("",))[0]
+        replicated: TextLike = "–"
+        if judgement and agreed:
+            replicated = words("replicated.yes" if set(agreed) == {judgement.verdict} else "replicated.no")
+        return Linked(self.sentence, self.result.name), self.verdict, shows, self.bars(), replicated
+
+    def results(self) -> dict[str, tuple[float, str]]:
+        """Each result of the plain sentence as a number and as text."""
+        results = {}
+        for name, (arm, figure) in self.claim.shows.items():
+            mean = self.trials.mean(arm, figure).mean
+            in_percent = self.claim.unit == "share" and self.claim.says(f"bar.{name}")
+            results[name] = (mean, f"{100 * mean:.0f}\u00a0%" if in_percent else f"{mean:.2g}")
+        return results
+
+    def shows(self, judgement: Judgement) -> Message:
+        """What was measured, in one plain sentence; without words for it, the contrast that decides."""
+        if not self.claim.says("shows"):
+            return self.decides(judgement)
+        return self.claim.say("shows", **{name: text for name, (_, text) in self.results().items()})
+
+    def bars(self) -> Cell:
+        """Results of the plain sentence that have words ``bar.NAME``, as bars."""
+        if not self.result.judgement or not self.claim.shows:
+            return ""
+        results = {name: result for name, result in self.results().items() if self.claim.says(f"bar.{name}")}
+        longest = 1.0 if self.claim.unit == "share" else max((value for value, _ in results.values()), default=1.0)
+        entries = ((self.claim.say(f"bar.{name}"), value / longest, text) for name, (value, text) in results.items())
+        return Bars(tuple(entries))
 
     def decides(self, judgement: Judgement) -> Message:
         """The contrast that decides: an opposed one, one that is not met, or the one with the largest p."""
-        under = judgement.contrasts[len(judgement.contrasts) - self.conditional(judgement) :]
-        deciding = max(
-            under or judgement.contrasts, key=lambda contrast: (contrast.opposed, not contrast.met, contrast.p)
-        )
+        rule, weaker = self.split(judgement)
+        deciding = max(weaker or rule, key=lambda contrast: (contrast.opposed, not contrast.met, contrast.p))
         what, mean, need = self.claim.say(f"contrast.{deciding.name}"), self.mean(deciding), self.need(deciding)
         decides = words("decides", what=what, mean=mean, need=need)
-        if not under:
+        if not weaker:
             return decides
         return words("decides.condition", condition=self.claim.say(f"condition.{judgement.condition}"), decides=decides)
 
-    def conditional(self, judgement: Judgement) -> int:
-        """The number of contrasts, the last ones, of the condition that is met."""
-        return len(self.claim.conditions(self.trials)[judgement.condition]) if judgement.condition else 0
+    def split(self, judgement: Judgement) -> tuple[tuple[Contrast, ...], tuple[Contrast, ...]]:
+        """The contrasts of the rule, and those of the condition that is met."""
+        count = len(self.claim.conditions(self.trials)[judgement.condition]) if judgement.condition else 0
+        end = len(judgement.contrasts) - count
+        return judgement.contrasts[:end], judgement.contrasts[end:]
 
     def part(self) -> Part:
         """The claim's section."""
@@ -198,31 +224,51 @@ class _Section:
     def blocks(self) -> Iterator[Block]:
         """Blocks of the section."""
         result, judgement, say = self.result, self.result.judgement, self.claim.say
-        yield Heading(self.verdict, aside=self.decides(judgement) if judgement else "")
+        yield Heading(self.verdict, aside=self.shows(judgement) if judgement else "")
         yield Paragraph(say("explanation"))
         facts: list[tuple[TextLike, Cell]] = [
             (words("fact.source"), result.source),
             (words("fact.varied"), say("varied")),
             (words("fact.held"), say("held")),
-            *self.rules(),
+            (words("fact.rule"), say("rule")),
         ]
+        then = {lang: texts["rule"] for lang, texts in result.words.items()}
+        if say("rule").say(SOURCE) != then[SOURCE]:
+            facts.append((words("fact.rule.then"), Message("", texts=then)))
+        now = rule_of(self.claim)
+        edited = [
+            f"{name}: {need} → {now.get(name, '–')}" for name, need in result.rule.items() if now.get(name) != need
+        ]
+        if edited := edited + [f"{name}: – → {need}" for name, need in now.items() if name not in result.rule]:
+            facts.append((words("fact.edited"), "; ".join(edited)))
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
-        if judgement and not self.trials.quick and self.claim.says(f"finding.{_key(judgement.verdict)}"):
+        if judgement and not self.record.quick and self.claim.says(f"finding.{_key(judgement.verdict)}"):
             facts.append((words("fact.finding"), say(f"finding.{_key(judgement.verdict)}")))
+        if self.record.quick and self.claim.quick_sizes:
+            sizes = (f"{name} {size}" for name, size in self.claim.size.items())
+            facts.append((words("fact.sizes"), ", ".join(sizes)))
         yield Facts(tuple(facts), wide=True)
         if result.failed:
             yield Paragraph(words("failed.head"))
             yield Items(result.failed)
         if judgement:
             yield from map(self.named, self.pictures())
+        yield Folded(words("details"), f"{result.name}-details", tuple(self.details()))
+
+    def details(self) -> Iterator[Block]:
+        """The rule's statistics, and how the claim was measured."""
+        if judgement := self.result.judgement:
+            yield Paragraph(self.decides(judgement))
             yield self.contrasts(judgement)
             yield Paragraph(self.probability(judgement), note=True)
         yield Paragraph(*self.spent(), note=True)
-        path = "/".join(result.module.split(".")) + ".py" if result.module.startswith("selfattn.") else result.module
-        yield Paragraph(words("code"), note=True, code=f"{path} (SHA-256 {result.code[:12]})")
+        module, code = self.result.module, self.result.code
+        path = "/".join(module.split(".")) + ".py" if module.startswith("selfattn.") else module
+        changed = words("code.changed") if code_of(type(self.claim)) != code else None
+        yield Paragraph(changed, words("code"), note=True, code=f"{path} (SHA-256 {code[:12]})")
 
-    def pictures(self) -> Sequence[Block]:
+    def pictures(self) -> tuple[Block, ...]:
         """The claim's plot and table.
 
         Raises:
@@ -237,27 +283,24 @@ class _Section:
             raise UserError(reason) from error
 
     def named(self, block: Block) -> Block:
-        """A block of the claim under a name that is unique on the page; lines of an arm get its words."""
+        """A block of the claim under a name that is unique on the page."""
         if not isinstance(block, Chart | Table):
             return block
         name = f"{self.result.name}-{block.name}"
         if isinstance(block, Table):
             return replace(block, name=name)
-        lines = (
-            replace(line, label=line.label or (self.arm(line.name) if line.name in self.trials.arms else line.name))
-            for line in block.lines
+        return replace(
+            block, name=name, height=block.height or (words("percent") if block.scale.kind == "share" else "")
         )
-        height = block.height or (words("percent") if block.scale.kind == "share" else "")
-        return replace(block, name=name, lines=tuple(lines), height=height)
 
     def contrasts(self, judgement: Judgement) -> Table:
         """Everything that the rule needs, and what was measured."""
-        rule = len(judgement.contrasts) - self.conditional(judgement)
+        rule, _ = self.split(judgement)
         rows = []
         for place, contrast in enumerate(judgement.contrasts):
             what = self.claim.say(f"contrast.{contrast.name}")
             mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")
-            name = what if place < rule else words("of_condition", what=what)
+            name = what if place < len(rule) else words("of_condition", what=what)
             p = "–" if self.result.theorem else _p(contrast.p)
             rows.append(Row((name, self.mean(contrast), self.need(contrast), mark, p)))
         heads = ("contrast", "found", "need", "met", "p")
@@ -275,7 +318,8 @@ class _Section:
         """Seeds, learning rates and time."""
         result = self.result
         units = len(result.trials) + len(result.tuning)
-        yield words("spent", seeds=len(result.seeds), units=units, seconds=f"{result.seconds:,.0f}")
+        seeds = ", ".join(f"{block[0]}–{block[-1]}" for block in (result.seeds, *result.blocks) if block)
+        yield words("spent", seeds=seeds, units=units, seconds=f"{result.seconds:,.0f}")
         chosen = {rate.chosen for rate in result.rates}
         if len(chosen) == 1 and not self.record.quick:
             yield words("rates.same", rate=f"{chosen.pop():g}")
@@ -293,15 +337,12 @@ class _Section:
         """Arms with a text each, separated by semicolons."""
         form = {SOURCE: "{arm}: {text}"}
         parts = {
-            f"p{k}": Message("", {"arm": self.arm(arm), "text": text}, form) for k, (arm, text) in enumerate(texts)
+            f"p{k}": Message("", {"arm": self.claim.say(f"arm.{arm}"), "text": text}, form)
+            for k, (arm, text) in enumerate(texts)
         }
         return Message("", parts, {SOURCE: "; ".join(f"{{{name}}}" for name in parts)})
 
-    def arm(self, name: str) -> Message:
-        """The words of an arm."""
-        return self.claim.say(f"arm.{name}")
-
-    def mean(self, contrast: Contrast) -> str | Message:
+    def mean(self, contrast: Contrast) -> str:
         """A mean with its interval; an assertion has none."""
         if len(contrast.by_seed) == 1:
             return self.number_text(contrast, contrast.mean)

@@ -2,107 +2,166 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
+from selfattn.claims import claim as claim_module
+from selfattn.claims import rules, small
 from selfattn.claims.claim import Claim, Trials
-from selfattn.claims.rules import claim_p, judge
+from selfattn.claims.rules import claim_ps, judge
 from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError
-from selfattn.evaluation.statistics.p_values import holm
 from selfattn.registry import CLAIMS, check_plugins
-from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast
-from selfattn.results.plan import PlanCheck
-from selfattn.runs.environment import commit, machine, versions
+from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Contrast, Finding, Judgement
 
 RECORD = "claims.json"
 _ADVICE = "run the claims again"
+_SHARED = (rules, claim_module, small)  # files that make every rule
+
+Rule = tuple[tuple[Contrast, ...], Mapping[str, tuple[Contrast, ...]]]
 
 
-def make_record(
-    results: Sequence[ClaimResult], command: str, *, quick: bool, begun: str, plan: PlanCheck
-) -> ClaimsRecord:
-    """Make the record of measured claims, with their verdicts.
+class _Anything(Trials):
+    """Trials before anything is measured: every arm has every figure."""
 
-    Args:
-        results: of the claims, not judged.
-        command: command line that makes the same again.
-        quick: whether this is a quick run.
-        begun: time at which the first trial ended; empty where none did.
-        plan: departures from the plan.
+    def values(self, arm: str, figure: str) -> tuple[float, ...]:
+        return 0.4, 0.5
+
+
+def rule_of(claim: Claim) -> dict[str, str]:
+    """Return what each contrast of a claim needs, by its name: the part of its rule that is a number.
+
+    A contrast that cannot be computed before anything is measured is left to the code of the rule.
     """
-    now = datetime.now().astimezone().isoformat(timespec="seconds")
-    needed = (CLAIMS.plugin_of(result.name) for result in results)
-    environment: dict[str, str | int | float | None] = {**versions(), **machine(), "commit": commit()}
-    record = ClaimsRecord(
-        schema=CLAIMS_SCHEMA,
-        created=now,
-        begun=begun or now,
-        command=command,
-        environment=environment,
-        quick=quick,
-        claims=tuple(results),
-        plugins=tuple(dict.fromkeys(name for name in needed if name)),
-        plan=plan,
-    )
-    return judge_claims(record)
+    with suppress(Exception):
+        contrasts = claim.contrasts(_Anything(()))
+        return {contrast.name: f"{contrast.need} {contrast.bound:g}" for contrast in contrasts}
+    return {}
+
+
+def code_of(claim: type[Claim]) -> str:
+    """Return the SHA-256 of the file of a claim and of the files that make every rule."""
+    digest = hashlib.sha256()
+    for part in (claim, *_SHARED):
+        with suppress(OSError, TypeError):  # a claim of a notebook has no file
+            digest.update(Path(inspect.getfile(part)).read_bytes())
+    return digest.hexdigest()
 
 
 def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
     """Return the record with verdicts from its trials, corrected for all claims together (Holm).
 
-    A claim that lacks a trial of an arm, or whose rule fails, has no verdict.
+    A claim that lacks a trial of an arm, or whose rule fails, has no verdict. Further blocks of seeds are judged in the
+    same way, each block by itself.
 
     Raises:
         UserError: a claim is unknown.
     """
-    contrasts: dict[str, tuple[Contrast, ...]] = {}
-    conditions: dict[str, Mapping[str, tuple[Contrast, ...]]] = {}
-    failed: dict[str, str] = {}
+    first, failed = _judge(record, {result.name: result.seeds for result in record.claims})
+    further: dict[str, list[Finding]] = {result.name: [] for result in record.claims}
+    for k in range(max((len(result.blocks) for result in record.claims), default=0)):
+        blocks = {result.name: result.blocks[k] for result in record.claims if k < len(result.blocks)}
+        for name, judgement in _judge(record, blocks)[0].items():
+            further[name].append(judgement.verdict)
+    claims = tuple(
+        replace(
+            result,
+            judgement=first.get(result.name),
+            failed=tuple(dict.fromkeys([*result.failed, *failed.get(result.name, ())])),
+            replications=tuple(further[result.name]),
+        )
+        for result in record.claims
+    )
+    return replace(record, claims=claims)
+
+
+def _judge(
+    record: ClaimsRecord, seeds: Mapping[str, Sequence[int]]
+) -> tuple[dict[str, Judgement], dict[str, tuple[str, ...]]]:
+    """Return the verdicts of one block of seeds, and why claims have none."""
+    tested: dict[str, Rule] = {}
+    failed: dict[str, tuple[str, ...]] = {}
     for result in record.claims:
-        claim, trials = claim_of(record, result), Trials(result.trials, record.quick)
+        if result.name not in seeds:
+            continue
+        claim = claim_of(record, result)
+        trials = Trials(trial for trial in result.trials if trial.seed in seeds[result.name])
         try:
-            for arm in claim.arms(record.quick):
-                if tuple(trial.seed for trial in result.trials if trial.arm == arm.name) != result.seeds:
+            if not result.seeds:
+                raise UserError("not measured in this run")
+            for arm in claim.arms():
+                if [trial.seed for trial in trials.trials if trial.arm == arm.name] != list(seeds[result.name]):
                     raise UserError(f"arm {arm.name} was not measured with every seed")
-            contrasts[result.name], conditions[result.name] = claim.contrasts(trials), claim.conditions(trials)
+            tested[result.name] = claim.contrasts(trials), claim.conditions(trials)
         except Exception as error:  # of a plugin's rule as well
-            failed[result.name] = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    tested = [result.name for result in record.claims if result.name in contrasts and not result.theorem]
-    corrected = dict(zip(tested, holm([claim_p(contrasts[name]) for name in tested]), strict=True))
-    claims = []
-    for result in record.claims:
-        name, judgement = result.name, None
-        if name in contrasts:
-            judgement = judge(contrasts[name], conditions[name], p_holm=corrected.get(name))
-        reasons = dict.fromkeys([*result.failed, *([failed[name]] if name in failed else [])])
-        claims.append(replace(result, judgement=judgement, failed=tuple(reasons)))
-    return replace(record, claims=tuple(claims))
+            reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            failed[result.name] = (reason,)
+    theorems = {result.name for result in record.claims if result.theorem}
+    ps = {name: claim_ps(*rule) for name, rule in tested.items() if name not in theorems}
+    measured = {result.name for result in record.claims if result.trials}
+    ps |= dict.fromkeys(failed.keys() & measured, (1.0, 1.0, 1.0))  # without a verdict they count in the correction
+    judgements = {
+        name: judge(*rule, [p for other, p in ps.items() if other != name] if name in ps else ())
+        for name, rule in tested.items()
+    }
+    return judgements, failed
+
+
+def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
+    """Join runs: claims that only a later run has are added; of other claims it gives a further block of seeds.
+
+    Args:
+        records: the first one decides.
+
+    Raises:
+        UserError: quick and full runs are mixed, or two runs of a claim share seeds.
+    """
+    first, *others = records
+    claims = {result.name: result for result in first.claims}
+    for record in others:
+        if record.quick != first.quick:
+            raise UserError("claims: a quick and a full run cannot be joined; name runs of one kind")
+        for result in record.claims:
+            if known := claims.get(result.name):
+                if {trial.seed for trial in known.trials} & {trial.seed for trial in result.trials}:
+                    raise UserError(f"claim {result.name}: two runs share seeds; run one with another `first_seed`")
+                trials = (*known.trials, *result.trials)
+                claims[result.name] = replace(known, trials=trials, blocks=(*known.blocks, result.seeds))
+            else:
+                claims[result.name] = result
+    joined = {name: text for record in reversed(records) for name, text in record.plugins.items()}
+    commands = "\n".join(dict.fromkeys(record.command for record in records))
+    order = {name: place for place, name in enumerate(CLAIMS.names())}
+    ordered = tuple(sorted(claims.values(), key=lambda result: order.get(result.name, len(order))))
+    return judge_claims(replace(first, claims=ordered, plugins=joined, command=commands))
 
 
 def claim_of(record: ClaimsRecord, result: ClaimResult) -> Claim:
     """Return the claim of a result.
 
     Raises:
-        UserError: it needs a plugin that is not loaded, or is unknown.
+        UserError: it is unknown.
     """
-    check_plugins(dict.fromkeys(record.plugins, ""), RECORD)
-    claim: Claim = CLAIMS[result.name]()
+    claim: Claim = CLAIMS[result.name](record.quick)
     return claim
 
 
 def read_record(path: Path) -> ClaimsRecord:
-    """Read the record of a run of claims.
+    """Read the record of a run of claims; a plugin that has changed since is said.
 
     Args:
         path: of the file, or of its directory.
 
     Raises:
-        UserError: it cannot be read, or is of another version.
+        UserError: it cannot be read, is of another version, or needs a plugin that is not loaded.
     """
     file = path / RECORD if path.is_dir() else path
     data = read_json(file, advice=_ADVICE)
     refuse_newer(data, CLAIMS_SCHEMA, file=file)
-    return decode(ClaimsRecord, data, file=file, advice=_ADVICE)
+    record = decode(ClaimsRecord, data, file=file, advice=_ADVICE)
+    check_plugins(record.plugins, str(file))
+    return record

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
-from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
+from selfattn.evaluation.statistics.p_values import holm, t_quantile, t_tail
 from selfattn.results.claims import Contrast, Judgement, Need
 from selfattn.results.quality import Estimate
 
@@ -19,7 +19,8 @@ def contrast(name: str, values: Sequence[float], need: Need, bound: float, *, le
     """Compare a quantity, measured once a seed, with a bound.
 
     Interval and p are Student's t over the seeds; for `within`, p is that of two one-sided tests (Schuirmann 1987). p
-    is doubled, so that it is below 0.05 exactly where the 95 % interval is on the needed side.
+    is doubled, so that it is below 0.05 exactly where the 95 % interval is on the needed side; likewise `against`, the
+    p of the other side.
 
     Args:
         name: of the contrast.
@@ -42,12 +43,9 @@ def contrast(name: str, values: Sequence[float], need: Need, bound: float, *, le
     df = len(values) - 1
     half = t_quantile(df) * error
     inside = {"above": mean - bound, "below": bound - mean, "within": bound - abs(mean)}[need]
-    if error == 0:
-        p = 0.0 if inside > 0 else 1.0
-    else:
-        both = t_tail(inside / error, df)
-        p = min(1.0, both if inside > 0 else 2.0 - both)
-    return Contrast(name, mean, mean - half, mean + half, p, need, bound, tuple(map(float, values)))
+    both = t_tail(inside / error, df) if error else 0.0
+    p, against = (both, 1.0) if inside > 0 else (1.0, both if inside < 0 else 1.0)
+    return Contrast(name, mean, mean - half, mean + half, p, need, bound, tuple(map(float, values)), against)
 
 
 def estimate_over_seeds(values: Sequence[float]) -> Estimate:
@@ -107,45 +105,57 @@ def exact(name: str, error: float, bound: float) -> Contrast:
         (True, False)
     """
     error = error if math.isfinite(error) else sys.float_info.max  # JSON has no infinity
-    return Contrast(name, error, error, error, 0.0 if error < bound else 1.0, "below", bound, (error,))
+    p = 0.0 if error < bound else 1.0
+    return Contrast(name, error, error, error, p, "below", bound, (error,), 1.0 if error <= bound else 0.0)
 
 
 def judge(
     contrasts: Sequence[Contrast],
     conditions: Mapping[str, Sequence[Contrast]] | None = None,
-    *,
-    p_holm: float | None = None,
+    others: Iterable[Sequence[float]] = (),
 ) -> Judgement:
     """Return the verdict of a claim.
 
-    =============== =================================================================================
-    holds           every contrast is met, and p is below 0.05, corrected for all claims (Holm)
+    =============== =================================================================================================
+    holds           every contrast is met
     conditional     every contrast of a condition that was named before is met
-    does not hold   the interval of a contrast is wholly on the other side
+    does not hold   a contrast is opposed: its interval is on the other side of the bound
     not shown       otherwise
-    =============== =================================================================================
+    =============== =================================================================================================
+
+    Each of the first three needs a p below 0.05 that is corrected for the claims of the run (Holm). A rule needs all of
+    its contrasts, so its p is the largest of theirs. One condition of several, and one opposed contrast of several, are
+    chosen after the fact, so the smallest p is multiplied by their number (Bonferroni).
 
     Args:
         contrasts: of the rule.
         conditions: contrasts of weaker rules by their condition, in order; default none.
-        p_holm: the corrected p; default uncorrected.
+        others: for each other claim that is tested, what :func:`claim_ps` returns; default none.
 
     Example:
         >>> met = contrast("lead", [0.30, 0.34, 0.29, 0.31, 0.36], "above", 0.1)
-        >>> judge([met]).verdict, judge([met], p_holm=0.07).verdict
+        >>> judge([met]).verdict, judge([met], others=[(1.0, 1.0, 1.0)] * 10000).verdict
         ('holds', 'not shown')
     """
-    p = claim_p(contrasts)
-    p_holm = p if p_holm is None else p_holm
-    if all(contrast.met for contrast in contrasts) and p_holm < SIGNIFICANT:
-        return Judgement("holds", tuple(contrasts), "", p, p_holm)
+    ps, columns = claim_ps(contrasts, conditions or {}), list(zip(*others, strict=True)) or [()] * 3
+    p_holds, p_weaker, p_against = (holm([p, *rest])[0] for p, rest in zip(ps, columns, strict=True))
+    if p_holds < SIGNIFICANT and all(contrast.met for contrast in contrasts):
+        return Judgement("holds", tuple(contrasts), "", ps[0], p_holds)
     for condition, rule in (conditions or {}).items():
-        if all(contrast.met for contrast in rule):
-            return Judgement("conditional", (*contrasts, *rule), condition, p, p_holm)
-    opposed = any(contrast.opposed for contrast in contrasts)
-    return Judgement("does not hold" if opposed else "not shown", tuple(contrasts), "", p, p_holm)
+        if p_weaker < SIGNIFICANT and all(contrast.met for contrast in rule):
+            return Judgement("conditional", (*contrasts, *rule), condition, ps[1], p_weaker)
+    if p_against < SIGNIFICANT:
+        return Judgement("does not hold", tuple(contrasts), "", ps[2], p_against)
+    return Judgement("not shown", tuple(contrasts), "", ps[0], p_holds)
 
 
-def claim_p(contrasts: Sequence[Contrast]) -> float:
-    """Return the p of a rule that needs all of its contrasts: the largest."""
-    return max(contrast.p for contrast in contrasts)
+def claim_ps(contrasts: Sequence[Contrast], conditions: Mapping[str, Sequence[Contrast]]) -> tuple[float, float, float]:
+    """Return the p of a claim: that it holds, that it holds under a condition, and that it does not hold."""
+    rules = [max(contrast.p for contrast in rule) for rule in conditions.values()]
+    weaker = next((p for p in rules if p < SIGNIFICANT), 1.0)
+    against = min(contrast.against for contrast in contrasts)
+    return (
+        max(contrast.p for contrast in contrasts),
+        min(1.0, max(1, len(rules)) * weaker),
+        min(1.0, len(contrasts) * against),
+    )

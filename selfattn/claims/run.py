@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import math
 import os
 import time
@@ -15,24 +13,27 @@ from pathlib import Path
 
 import torch
 
-from selfattn.claims.claim import Arm, Claim
-from selfattn.claims.record import make_record
+from selfattn.claims.claim import Claim, Setup
+from selfattn.claims.record import code_of, judge_claims, rule_of
 from selfattn.codec import Plain, encode, read, write
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_ledger, resume
 from selfattn.experiments.progress import Reporter
-from selfattn.experiments.queue import Runner, Workers, run_all
+from selfattn.experiments.queue import Runner, Workers, run_all, stop_workers
 from selfattn.experiments.tuning import search
 from selfattn.files import sha256_of, writing
 from selfattn.registry import CLAIMS, plugins_of
-from selfattn.results.claims import ClaimResult, ClaimsRecord, Rate, Trial
+from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Rate, Trial
 from selfattn.results.plan import PlanCheck, Seal
+from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.ledger import record_access
 from selfattn.settings import command_line
 from selfattn.streams import seed_for
 from selfattn.words.catalogue import LANGS
 
 TUNING_SEED = 900
+FIRST_SEED = 1000  # development runs have used smaller ones
+QUICK_SEEDS = 4
 TRIALS = "trials"
 _WIDENINGS = 4  # most rates that are tried beyond the edges of an arm's grid
 _ADVICE = "remove it, and run the claims again with `resume`"
@@ -44,15 +45,11 @@ class ClaimsPlan(Plain):
 
     Attributes:
         command: command line that makes the same again.
-        quick: whether it is a quick run.
-        claims: their names.
         seal: of the plan; None before it is fixed.
         plugins: that it needs, with their versions.
     """
 
     command: str
-    quick: bool
-    claims: tuple[str, ...]
     seal: Seal | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
 
@@ -73,22 +70,15 @@ class Measured(Plain):
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(Setup):
     """One trial of a claim.
 
     Attributes:
         claim: of the trial.
-        arm: to measure.
-        seed: of every random stream.
-        rate: learning rate; None where nothing is trained.
-        quick: whether this is a quick run.
+        share: of a full training, for the display.
     """
 
-    claim: Claim
-    arm: Arm
-    seed: int
-    rate: float | None
-    quick: bool
+    claim: Claim = field(kw_only=True)
     share: float = 1.0
 
     @property
@@ -108,7 +98,7 @@ class Measurement:
         with torch.random.fork_rng(devices=[]), pin as is_pinned:
             torch.manual_seed(seed_for(self.seed, f"claims/{self.claim.name}"))
             try:
-                figures = self.claim.measure(self.arm, seed=self.seed, rate=self.rate, quick=self.quick)
+                figures = self.claim.measure(self)
             except UserError:
                 raise
             except Exception as error:
@@ -167,6 +157,10 @@ class Measurements(Runner[Measurement]):
             raise UserError(f"{file}: belongs to another run of claims; {_ADVICE}")
         return measured
 
+    def read_all(self, trials: Sequence[Measurement]) -> list[Measured]:
+        """Return the finished ones of some trials."""
+        return [measured for trial in trials if (measured := self.read(trial))]
+
     def run_all(self, trials: Sequence[Measurement]) -> None:
         """Run trials that have not failed yet, those that measure times last and one by one."""
         left = [trial for trial in trials if trial.label not in self.failed]
@@ -176,12 +170,13 @@ class Measurements(Runner[Measurement]):
             self.failed |= run_all(single, alone)
 
 
-def choose_claims(names: Sequence[str], everything: bool = False) -> tuple[Claim, ...]:
+def choose_claims(names: Sequence[str], everything: bool = False, *, quick: bool = False) -> tuple[Claim, ...]:
     """Return claims by name or by number, in the order of the suite.
 
     Args:
         names: such as ``bottleneck`` or ``1``.
         everything: all claims, those of plugins too; then no names.
+        quick: for a quick run.
 
     Raises:
         UserError: a claim is unknown, nothing is chosen, or both names and everything.
@@ -192,18 +187,23 @@ def choose_claims(names: Sequence[str], everything: bool = False) -> tuple[Claim
     wanted = {known[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(known) else name for name in names}
     for name in wanted:
         CLAIMS[name]  # or the line that says which are near
-    return tuple(CLAIMS[name]() for name in known if everything or name in wanted)
+    return tuple(CLAIMS[name](quick) for name in known if everything or name in wanted)
 
 
 def run_claims(
-    claims: Sequence[Claim], workers: Workers, *, quick: bool = False, resumed: bool = False, everything: bool = False
+    claims: Sequence[Claim],
+    workers: Workers,
+    *,
+    first_seed: int = FIRST_SEED,
+    resumed: bool = False,
+    everything: bool = False,
 ) -> ClaimsRecord:
     """Run claims, and return their record. A trial that fails is told, and the others go on.
 
     Args:
-        claims: to run.
+        claims: to run; all quick or none.
         workers: where trials run; their ``out`` is new, or that of the run to resume.
-        quick: two seeds, learning rates not tuned, less training: a look that confirms nothing.
+        first_seed: of the confirming seeds.
         resumed: continue the run in ``out``; finished trials are kept.
         everything: whether these are all claims, for the command in the record.
 
@@ -211,91 +211,107 @@ def run_claims(
         UserError: the directory cannot be used, or holds another run.
         KeyboardInterrupt: Ctrl-C or SIGTERM; finished trials are kept.
     """
-    names, out = tuple(claim.name for claim in claims), workers.out
-    options = ({"all": True} if everything else {}) | ({"quick": quick} if quick else {})
+    names, out, quick = tuple(claim.name for claim in claims), workers.out, claims[0].quick
+    seeds = {claim.name: _seeds(claim, first_seed) for claim in claims}
+    if first_seed < 0 or any(TUNING_SEED in block for block in seeds.values()):
+        raise SettingError(
+            f"`first_seed` {first_seed}: seed {TUNING_SEED} chooses learning rates; choose another block"
+        )
+    options: dict[str, bool | int] = {"all": True} if everything else {}
+    options |= {"quick": True} if quick else {}
+    options |= {} if first_seed == FIRST_SEED else {"first_seed": first_seed}
     command = command_line(" ".join(["claims run", *(() if everything else names)]), options)
-    decides = encode({"quick": quick, "claims": {claim.name: _decisions(claim, quick) for claim in claims}})
+    plugins = plugins_of(names, CLAIMS)
+    decides = encode({"quick": quick, "claims": {claim.name: _decisions(claim, first_seed) for claim in claims}})
     with ExitStack() as stack:
+        stack.callback(stop_workers)
         if resumed and (out / PLAN).exists():
             plan = stack.enter_context(resume(ClaimsPlan, out, command))
             if plan.seal is None or {name: plan.seal.decides.get(name) for name in decides} != decides:
                 raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
         else:
-            plan = stack.enter_context(
-                begin(out, ClaimsPlan(command, quick, names, plugins=plugins_of(names, CLAIMS)), decides)
-            )
+            plan = stack.enter_context(begin(out, ClaimsPlan(command, plugins=plugins), decides))
+        assert plan.seal is not None
         runner = Measurements(workers, plan)
         backfill_ledger(out, plan, {file: sha256_of(file) for file in sorted((out / TRIALS).glob("*-seed*.json"))})
-        rates = _tune(runner, claims, quick)
-        confirming = {claim.name: _confirming(claim, rates, quick) for claim in claims}
-        runner.run_all([trial for trials in confirming.values() for trial in trials])
-        results = [_result(runner, claim, rates, confirming[claim.name]) for claim in claims]
-        ended = [done.ended for trials in confirming.values() for trial in trials if (done := runner.read(trial))]
-        files = [file for trials in confirming.values() for file in map(runner.file, trials) if file.is_file()]
-        assert plan.seal is not None
+        rates = _tune(runner, claims)
+        confirming = {
+            claim.name: [
+                Measurement(arm, seed, rate.chosen if rate else None, claim=claim)
+                for arm in claim.arms()
+                if (rate := rates.get((claim.name, arm.name))) or not arm.rates  # none where all rates have failed
+                for seed in seeds[claim.name]
+            ]
+            for claim in claims
+        }
+        everything_measured = [trial for trials in confirming.values() for trial in trials]
+        runner.run_all(everything_measured)
+        files = [file for file in map(runner.file, everything_measured) if file.is_file()]
         departures = check_ledger(out, plan.seal, (), {file.name: sha256_of(file) for file in files})
-        check = PlanCheck(plan.seal, departures=tuple(departures))
-        return make_record(results, command, quick=quick, begun=min(ended, default=""), plan=check)
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        record = ClaimsRecord(
+            schema=CLAIMS_SCHEMA,
+            created=now,
+            begun=min((measured.ended for measured in runner.read_all(everything_measured)), default=now),
+            command=command,
+            environment={**versions(), **machine(), "commit": commit()},
+            quick=quick,
+            claims=tuple(_result(runner, claim, rates, confirming[claim.name], seeds[claim.name]) for claim in claims),
+            plugins=plugins,
+            plan=PlanCheck(plan.seal, departures=tuple(departures)),
+        )
+        return judge_claims(record)
 
 
-def _decisions(claim: Claim, quick: bool) -> dict[str, object]:
-    arms = {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms(quick)}
-    return {"code": code_of(type(claim)), "seeds": claim.seeds, "arms": arms}
+def _decisions(claim: Claim, first_seed: int) -> dict[str, object]:
+    arms = {arm.name: {"settings": dict(arm.settings), "rates": arm.rates} for arm in claim.arms()}
+    return {"code": code_of(type(claim)), "rule": rule_of(claim), "seeds": _seeds(claim, first_seed), "arms": arms}
 
 
-def code_of(claim: type[Claim]) -> str:
-    """Return the SHA-256 of the file of a claim; of nothing where it has none."""
-    with suppress(OSError, TypeError):
-        return hashlib.sha256(Path(inspect.getfile(claim)).read_bytes()).hexdigest()
-    return hashlib.sha256(b"").hexdigest()
+def _seeds(claim: Claim, first_seed: int) -> tuple[int, ...]:
+    return tuple(range(first_seed, first_seed + (min(QUICK_SEEDS, claim.seeds) if claim.quick else claim.seeds)))
 
 
 Rates = Mapping[tuple[str, str], Rate]  # by claim and arm
 
 
-def _tune(runner: Measurements, claims: Sequence[Claim], quick: bool) -> Rates:
+def _tune(runner: Measurements, claims: Sequence[Claim]) -> Rates:
     """Choose the learning rate of each arm: the one with the lowest ``valid``.
 
     Where the best rate is the smallest or the largest, one more is tried beyond it, at the ratio of its neighbours. A
-    rate whose training fails is the worst. A quick run takes the middle rate.
+    rate whose training fails is the worst. An arm with a single rate, as in a quick run, takes it.
     """
-    trained = {(claim.name, arm.name): (claim, arm) for claim in claims for arm in claim.arms(quick) if arm.rates}
-    if quick:
-        middle = {key: arm.rates[len(arm.rates) // 2] for key, (_, arm) in trained.items()}
-        return {key: Rate(key[1], rate, (rate,)) for key, rate in middle.items()}
-    keys = {"/".join(key): key for key in trained}
+    trained = {f"{claim.name}/{arm.name}": (claim, arm) for claim in claims for arm in claim.arms() if arm.rates}
 
-    def trial(name: str, rate: float) -> Measurement:
-        return Measurement(*trained[keys[name]], TUNING_SEED, rate, quick)
+    def trials(name: str, rates: Sequence[float]) -> list[Measurement]:
+        claim, arm = trained[name]
+        return [Measurement(arm, TUNING_SEED, rate, claim=claim) for rate in rates] if len(rates) > 1 else []
+
+    def valid(trial: Measurement) -> tuple[float, float]:
+        done = runner.read(trial)
+        return (done.trial.figures["valid"] if done else math.inf, 0.0)
 
     def measure(tried: Mapping[str, Sequence[float]]) -> dict[str, list[tuple[float, float]]]:
-        several = {name: [trial(name, rate) for rate in rates] for name, rates in tried.items() if len(rates) > 1}
-        runner.run_all([same for trials in several.values() for same in trials])
-        return {name: [_valid(runner, same) for same in several.get(name, ())] or [(0.0, 0.0)] for name in tried}
+        runner.run_all([trial for name, rates in tried.items() for trial in trials(name, rates)])
+        return {name: [valid(trial) for trial in trials(name, rates)] or [(0.0, 0.0)] for name, rates in tried.items()}
 
     def beyond(tried: Mapping[str, Sequence[float]], best: Mapping[str, int]) -> dict[str, list[float]]:
-        more = {}
-        for name, rates in tried.items():
-            if len(rates) > 1 and runner.is_done(trial(name, rates[best[name]])):
-                more[name] = _next_rates(rates, rates[best[name]])
-        return more
+        return {
+            name: _next_rates(rates, rates[best[name]])
+            for name, rates in tried.items()
+            if len(rates) > 1 and runner.is_done(trials(name, rates)[best[name]])
+        }
 
-    result = search({name: trained[key][1].rates for name, key in keys.items()}, measure, beyond, widenings=_WIDENINGS)
+    result = search({name: arm.rates for name, (_, arm) in trained.items()}, measure, beyond, widenings=_WIDENINGS)
     chosen = {}
     for name, rates in result.tried.items():
-        best, tried = rates[result.best[name]], [trial(name, rate) for rate in rates]
-        if len(rates) == 1 or runner.is_done(trial(name, best)):
-            failed = tuple(
-                f"{same.rate:g}: {runner.failed[same.label]}" for same in tried if same.label in runner.failed
-            )
-            at_edge = len(rates) > 1 and best in (min(rates), max(rates))
-            chosen[keys[name]] = Rate(keys[name][1], best, tuple(rates), at_edge, failed)
+        (claim, arm), best, tried = trained[name], rates[result.best[name]], trials(name, rates)
+        if not tried or runner.is_done(tried[result.best[name]]):
+            failed = (trial for trial in tried if trial.label in runner.failed)
+            reasons = tuple(f"{trial.rate:g}: {runner.failed[trial.label]}" for trial in failed)
+            at_edge = bool(tried) and best in (min(rates), max(rates))
+            chosen[claim.name, arm.name] = Rate(arm.name, best, tuple(rates), at_edge, reasons)
     return chosen
-
-
-def _valid(runner: Measurements, trial: Measurement) -> tuple[float, float]:
-    done = runner.read(trial)
-    return (done.trial.figures["valid"] if done else math.inf, 0.0)
 
 
 def _next_rates(rates: Sequence[float], best: float) -> list[float]:
@@ -306,42 +322,29 @@ def _next_rates(rates: Sequence[float], best: float) -> list[float]:
     return []
 
 
-def _seeds(claim: Claim, quick: bool) -> tuple[int, ...]:
-    return tuple(range(min(2, claim.seeds) if quick else claim.seeds))
-
-
-def _confirming(claim: Claim, rates: Rates, quick: bool) -> list[Measurement]:
-    """List the trials of a claim with the confirming seeds; none for an arm whose rates have all failed."""
-    return [
-        Measurement(claim, arm, seed, rate.chosen if rate else None, quick)
-        for arm in claim.arms(quick)
-        if (rate := rates.get((claim.name, arm.name))) or not arm.rates
-        for seed in _seeds(claim, quick)
-    ]
-
-
-def _result(runner: Measurements, claim: Claim, rates: Rates, confirming: Sequence[Measurement]) -> ClaimResult:
-    quick = runner.plan.quick
+def _result(
+    runner: Measurements, claim: Claim, rates: Rates, confirming: Sequence[Measurement], seeds: tuple[int, ...]
+) -> ClaimResult:
     tuning = [
-        Measurement(claim, arm, TUNING_SEED, rate, quick)
-        for arm in claim.arms(quick)
+        Measurement(arm, TUNING_SEED, rate, claim=claim)
+        for arm in claim.arms()
         if (chosen := rates.get((claim.name, arm.name))) and len(chosen.tried) > 1
         for rate in chosen.tried
     ]
     passed = {trial.label for trial in tuning}
-    done, tried = ([kept.trial for trial in trials if (kept := runner.read(trial))] for trials in (confirming, tuning))
-    words = {lang: {key: claim.say(key).say(lang) for key in ("sentence", "rule")} for lang in LANGS}
+    done, tried = ([measured.trial for measured in runner.read_all(trials)] for trials in (confirming, tuning))
     of_claim = {label: reason for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")}
     return ClaimResult(
         name=claim.name,
         source=claim.source,
-        words=words,
+        words={lang: {key: claim.say(key).say(lang) for key in ("sentence", "rule")} for lang in LANGS},
         module=type(claim).__module__,
         code=code_of(type(claim)),
+        rule=rule_of(claim),
         theorem=claim.theorem,
-        budget=float(claim.seconds[0 if quick else 1]),
+        budget=float(claim.seconds[0 if claim.quick else 1]),
         seconds=sum(trial.seconds for trial in (*done, *tried)),
-        seeds=_seeds(claim, quick),
+        seeds=seeds,
         trials=tuple(done),
         rates=tuple(rate for (name, _), rate in rates.items() if name == claim.name),
         tuning=tuple(tried),

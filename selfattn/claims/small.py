@@ -6,11 +6,13 @@ Token 0 is padding, 1 begins a target, 2 ends it; symbols count from 3. Axis let
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from selfattn.claims.claim import Setup
 from selfattn.data.batches import Batch
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import Hypothesis
@@ -19,7 +21,6 @@ from selfattn.models.config import ModelConfig, override
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
-from selfattn.streams import generator as stream_of
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.objective.loss import batch_loss
@@ -96,7 +97,7 @@ def stream(make: Callable[[torch.Generator], Batch], *, seed: int, name: str = "
         seed: of the trial.
         name: of the stream; ``"validation"`` and ``"test"`` for what is never trained on.
     """
-    draws = stream_of(seed, f"claims/{name}")
+    draws = generator(seed, f"claims/{name}")
     while True:
         yield make(draws)
 
@@ -181,62 +182,38 @@ def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: An
         (16, 16, 2)
     """
     settings = {f"{part}.{name}": value for part in ("encoder", "decoder") for name, value in of_both.items()}
-    made: ModelConfig = override(get_preset(preset).config, settings | dict(changes or {}))
-    return made
+    config: ModelConfig = override(get_preset(preset).config, settings | dict(changes or {}))
+    return config
 
 
-def trained(
-    config: ModelConfig,
-    make: Callable[[torch.Generator], Batch],
-    *,
-    vocab_size: int,
-    steps: int,
-    seed: int,
-    rate: float | None,
-) -> Seq2Seq:
+def trained(setup: Setup, config: ModelConfig, make: Callable[[torch.Generator], Batch], *, symbols: int) -> Seq2Seq:
     """Build a model and train it on batches made by rule; the same seed gives every model the same batches.
 
     Args:
+        setup: of the trial.
         config: of the model.
         make: one batch of a generator.
-        vocab_size: of the model.
-        steps: of the optimizer.
-        seed: of the first weights, of the batches and of dropout.
-        rate: see :func:`train_for`.
+        symbols: how many the model knows.
 
     Raises:
         UserError: the loss is no longer a finite number.
     """
-    model = build(config, vocab_size=vocab_size, seed=seed)
-    train_for(model, stream(make, seed=seed), steps=steps, lr=rate, seed=seed)
+    model = build(config, vocab_size=vocabulary(symbols), seed=setup.seed)
+    train(setup, model, stream(make, seed=setup.seed))
     return model
 
 
-def train_for(
-    model: Seq2Seq,
-    batches: Iterator[Batch],
-    *,
-    steps: int,
-    lr: float | None,
-    seed: int,
-    teacher_forcing: float = 1.0,
-    teacher_forcing_end: float | None = None,
-    weight_decay: float = 0.01,
-) -> float:
-    """Train a model in place for so many steps; after it the model is in evaluation mode.
+def train(setup: Setup, model: Seq2Seq, batches: Iterator[Batch], **settings: Any) -> float:
+    """Train a model in place; after it the model is in evaluation mode.
 
     AdamW, a cosine schedule after a tenth of warm-up, the gradient clipped at norm 1. The global random state is left
     as it was.
 
     Args:
+        setup: of the trial: seed, learning rate, and the setting ``steps``.
         model: of :func:`selfattn.build`.
         batches: one a step; at least as many as steps.
-        steps: of the optimizer.
-        lr: the highest learning rate, as a claim's `measure` gets it of an arm that has some.
-        seed: of dropout and of scheduled sampling.
-        teacher_forcing: see :class:`selfattn.training.config.TrainingConfig`; default 1.
-        teacher_forcing_end: likewise; default it stays as it is.
-        weight_decay: of matrices; default 0.01.
+        settings: of :class:`selfattn.training.config.TrainingConfig`.
 
     Returns:
         The mean loss of the last tenth of the steps, in nats a token.
@@ -245,24 +222,19 @@ def train_for(
         UserError: the loss is no longer a finite number.
 
     Example:
-        >>> from selfattn.claims.small import copies, stream
-        >>> from selfattn.models.build import build
+        >>> from selfattn.claims.claim import Arm
         >>> model = build("transformer", vocab_size=13, seed=0)
-        >>> batches = stream(lambda draws: copies(4, 5, symbols=10, generator=draws), seed=0)
-        >>> train_for(model, batches, steps=2, lr=1e-3, seed=0) > 0
+        >>> batches = stream(lambda draws: copies(4, 5, draws, symbols=10), seed=0)
+        >>> train(Setup(Arm("copy", {"steps": 2}), 0, 1e-3), model, batches) > 0
         True
     """
-    assert lr is not None
+    assert setup.rate is not None
+    steps = setup["steps"]
     config = TrainingConfig(
-        seed=seed,
-        max_steps=steps,
-        lr=lr,
-        schedule="cosine",
-        weight_decay=weight_decay,
-        teacher_forcing=teacher_forcing,
-        teacher_forcing_end=teacher_forcing_end,
+        **{"seed": setup.seed, "max_steps": steps, "lr": setup.rate, "schedule": "cosine", "weight_decay": 0.01}
+        | settings
     )
-    stepper = Stepper(Replica(model), make_optimizer(model, config), config, generator(seed, "forcing/0"))
+    stepper = Stepper(Replica(model), make_optimizer(model, config), config, generator(setup.seed, "forcing/0"))
     model.train()
     losses = []
     with torch.random.fork_rng(devices=[]):
@@ -270,5 +242,4 @@ def train_for(
         for number in range(1, steps + 1):
             losses.append(stepper.step([next(batches)], number, total_steps=steps, epoch=0)[0])
     model.eval()
-    last = losses[-max(1, steps // 10) :]
-    return sum(last) / len(last)
+    return fmean(losses[-max(1, steps // 10) :])

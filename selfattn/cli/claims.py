@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from selfattn.cli.options import MaybeWhole
+from selfattn.cli.options import MaybeWhole, NamedPath
 from selfattn.cli.runs import Lang
 from selfattn.comparison.options import Backend, check_cluster
 from selfattn.console import say
@@ -45,10 +45,11 @@ def run(
     *names: str,
     all_: Annotated[bool, Parameter("--all")] = False,
     quick: bool = False,
-    out: Path = Path("claims"),
+    out: NamedPath = Path("claims"),
     jobs: MaybeWhole = None,
     lang: Lang = SOURCE,
     resume: bool = False,
+    first_seed: int = 1000,
     backend: Backend = "local",
     address: str | None = None,
 ) -> None:
@@ -57,11 +58,12 @@ def run(
     Args:
         names: Names or numbers of claims.
         all_: Run every claim.
-        quick: Take a first look: two seeds, untuned learning rates, fewer steps. Confirms nothing.
+        quick: Run small versions for a class, 5 minutes on two cores: four seeds, learning rates not tuned.
         out: Directory for the page, its record and all measurements. Must be new.
         jobs: Trials to run in parallel. Default: one per core.
         lang: Language of the page and of the printed table.
         resume: Continue the run in --out. Finished trials are not repeated.
+        first_seed: First seed of the verdicts. Another block of seeds replicates them; see `claims page`.
         backend: Where trials run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
     """
@@ -75,9 +77,9 @@ def run(
     if jobs is not None and jobs < 1:
         raise UserError(f"`jobs` {jobs}: expected a whole number of at least 1")
     check_cluster(backend, address)
-    claims, workers = choose_claims(names, all_), Workers(out, jobs, backend, address)
+    claims, workers = choose_claims(names, all_, quick=quick), Workers(out, jobs, backend, address)
     try:
-        record = run_claims(claims, workers, quick=quick, resumed=resume, everything=all_)
+        record = run_claims(claims, workers, first_seed=first_seed, resumed=resume, everything=all_)
     except KeyboardInterrupt:
         if (out / PLAN).is_file():
             say(f"stopped; what is done is kept in {out}: the same command with --resume goes on")
@@ -89,18 +91,21 @@ def run(
         raise UserError(f"{len(failed)} of {len(record.claims)} claims have no verdict: {', '.join(failed)}; see above")
 
 
-def page(record: Path, /, *, out: Path, lang: Lang = SOURCE) -> None:
-    """Write the page again from a record. Nothing is measured.
+def page(*records: Path, out: NamedPath, lang: Lang = SOURCE) -> None:
+    """Write the page again from records. Nothing is measured.
 
     Args:
-        record: `claims.json`, or its directory.
+        records: `claims.json` files, or their directories. The first one decides; further ones add claims that it
+            lacks, and say whether another block of seeds replicates the others.
         out: Directory for the page.
         lang: Language of the page.
     """
     from selfattn.claims.page import write_pages
-    from selfattn.claims.record import judge_claims, read_record
+    from selfattn.claims.record import join_records, read_record
 
-    say(f"{write_pages(judge_claims(read_record(record)), out, lang).html}: written")
+    if not records:
+        raise UserError("claims page: name a record, such as claims/claims.json")
+    say(f"{write_pages(join_records([read_record(path) for path in records]), out, lang).html}: written")
 
 
 def new(name: str, /) -> None:

@@ -14,9 +14,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
+from cyclopts.config import Json, Toml, Yaml
 
 from selfattn import __version__
 from selfattn.cli import runs
@@ -31,12 +33,14 @@ from selfattn.registry import TASKS, load_plugin
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 128 + 13, 128 + 2
-_PLUGIN, _ALL = "--plugin", "--help-all"
+_PLUGIN, _CONFIG, _ALL = "--plugin", "--config", "--help-all"
+_A_PLUGIN = "a Python file, or a module by its dotted name"
 _LONGEST = 200  # characters of a word in a message
 _HELP = (
     "Train, inspect and compare attention models.\n\n"
     "--plugin FILE_OR_MODULE loads a plugin with scores, positions, models, tasks, metrics, report sections or claims. "
-    "It may stand anywhere and be repeated."
+    "It may stand anywhere and be repeated. --config FILE reads options from a TOML, YAML or JSON file; options on the "
+    "command line go before them."
 )
 _GROUPS = {
     "compare": "Train several models on the same data and compare them.",
@@ -91,17 +95,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     if not os.environ.get("COLUMNS", "1").strip("0"):  # a terminal without a size says 0
         del os.environ["COLUMNS"]
+    if sys.stdout is None:
+        fail("standard output is closed; leave it open, or redirect it to a file")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # as `predict` does, on every system
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
-        plugins, rest = split_plugins(sys.argv[1:] if arguments is None else arguments)
+        plugins, rest = split_option(_PLUGIN, _A_PLUGIN, sys.argv[1:] if arguments is None else arguments)
+        configs, rest = split_option(_CONFIG, "a file that ends in .toml, .yaml or .json", rest)
         for plugin in plugins:
             load_plugin(plugin)
         options = rest[: rest.index("--")] if "--" in rest else rest
         if everything := _ALL in options:
             rest = ["--help" if word == _ALL else word for word in rest]
-        result = make_commands(rest, everything)(rest)
+        commands = make_commands(rest, everything)
+        commands.config = [_options_in(Path(config)) for config in reversed(configs)]  # the last one first
+        result = commands(rest)
         if result is not None:
             _print(result)
         _flush()  # a broken pipe can still be caught here
@@ -111,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UnknownCommandError as error:
         unknown = error.unused_tokens[0] if error.unused_tokens else ""
         is_task = rest[0] in ("train", "compare") and not difflib.get_close_matches(unknown, TASKS.names())
-        fail(TASKS.unknown(unknown) if is_task else _cut(str(error)))
+        fail(as_options(TASKS.unknown(unknown)) if is_task else _cut(str(error)))
     except CycloptsError as error:
         fail(_cut(str(error)))
     except UserError as error:
@@ -137,31 +146,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(as_options(reason))
 
 
-def split_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Take the plugins out of a command line, wherever they stand.
+def split_option(name: str, expected: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Take the values of an option out of a command line, wherever they stand.
 
     Raises:
-        UserError: a plugin is not named.
+        UserError: a value is missing; the message says what is expected.
 
     Example:
-        >>> split_plugins(["--plugin", "a.py", "train", "dates", "--plugin=b", "--quick"])
+        >>> split_option("--plugin", "a file", ["--plugin", "a.py", "train", "dates", "--plugin=b", "--quick"])
         (['a.py', 'b'], ['train', 'dates', '--quick'])
     """
-    plugins: list[str] = []
+    values: list[str] = []
     rest: list[str] = []
     words = iter(arguments)
     for word in words:
-        name, equals, value = word.partition("=")
+        option, equals, value = word.partition("=")
         if word == "--":
-            return plugins, [*rest, word, *words]
-        if name != _PLUGIN:
+            return values, [*rest, word, *words]
+        if option != name:
             rest.append(word)
             continue
         value = value if equals else next(words, "")
         if not value or value.startswith("-"):
-            raise UserError("--plugin: expected a Python file, or a module by its dotted name")
-        plugins.append(value)
-    return plugins, rest
+            raise UserError(f"{name}: expected {expected}")
+        values.append(value)
+    return values, rest
+
+
+def _options_in(path: Path) -> Toml | Yaml | Json:
+    """Return the options in a file, which those on the command line replace."""
+    kinds: dict[str, type[Any]] = {".toml": Toml, ".yaml": Yaml, ".yml": Yaml, ".json": Json}
+    if path.suffix not in kinds:
+        raise UserError(f"--config {path}: expected a file that ends in .toml, .yaml or .json")
+    if not path.is_file():
+        raise UserError(f"--config {path}: no such file; check the path")
+    options: Toml | Yaml | Json = kinds[path.suffix](path, use_commands_as_keys=False)
+    try:
+        options.config  # noqa: B018  # reads the file
+    except CycloptsError as error:
+        raise UserError(f"--config {path}: {' '.join(str(error).split())}") from None
+    return options
 
 
 def make_app(name: str, *, help: str) -> App:
@@ -210,8 +234,6 @@ def _cut(text: str) -> str:
 
 def _print(result: str | dict[str, Any] | Iterable[str]) -> None:
     """Print what a command returned: a text, one JSON object, or lines; control characters are shown on a terminal."""
-    if sys.stdout is None:
-        raise UserError("standard output is closed; leave it open, or redirect it to a file")
     if isinstance(result, dict):
         result = json.dumps(result, indent=2, ensure_ascii=False)
     text = result if isinstance(result, str) else "\n".join(result)
@@ -225,8 +247,6 @@ def _flush() -> None:
         BrokenPipeError: the reader closed the pipe.
         UserError: it cannot be written, such as on a full disk.
     """
-    if sys.stdout is None:  # closed by the parent process
-        return
     try:
         with writing("standard output", "free some space and try again"):
             sys.stdout.flush()

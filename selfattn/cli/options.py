@@ -35,36 +35,32 @@ def _whole_number(type_: Any, tokens: Sequence[Token]) -> int:
         raise ValueError(f"expected a whole number, got {tokens[0].value}") from None
 
 
-def _whole_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:
-    texts = _split_commas(type_, tokens)
-    for text in texts:
-        if not text.isascii() or not text.isdigit():
-            raise ValueError(f"expected whole numbers of at least 1, separated by commas; got {text}")
-    return tuple(int(text) for text in texts)
-
-
 def _numbers(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
-    texts = _split_commas(type_, tokens)
+    texts, kind = _split_commas(type_, tokens), typing.get_args(type_)[0]
     try:
-        return tuple(map(float, texts))
+        return tuple(map(kind, texts))
     except ValueError:
-        raise ValueError(f"expected numbers, separated by commas; got {','.join(texts)}") from None
+        numbers = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"expected {numbers}, separated by commas; got {','.join(texts)}") from None
 
 
 # Without the converter cyclopts would round 1.5 to 2.
 NamedPath = Annotated[Path, Parameter(converter=_named_path)]  # "" would be the current directory
+MaybePath = Annotated[Path | None, Parameter(converter=_named_path)]
 Whole = Annotated[int, Parameter(converter=_whole_number)]
 MaybeWhole = Annotated[int | None, Parameter(converter=_whole_number)]
 # Names given as ``a,b,c``, or by naming the option again.
 Names = Annotated[tuple[str, ...], Parameter(converter=_split_commas, n_tokens=1)]
-# Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.pair_files.read_pairs`.
+# Two parallel files, or one file of pairs; to be read by `selfattn.data.readers.records.read_pairs`.
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 _TYPES: dict[Any, Any] = {
+    Path: NamedPath,
+    Path | None: MaybePath,
     int: Whole,
     int | None: MaybeWhole,
     tuple[str, ...]: Names,
-    tuple[int, ...]: Annotated[tuple[int, ...], Parameter(converter=_whole_numbers, n_tokens=1)],
+    tuple[int, ...]: Annotated[tuple[int, ...], Parameter(converter=_numbers, n_tokens=1)],
     tuple[float, ...]: Annotated[tuple[float, ...], Parameter(converter=_numbers, n_tokens=1)],
     tuple[Path, ...]: Files,
 }
@@ -117,6 +113,8 @@ def options_of(
             if default["default"] is None and NoneType not in typing.get_args(type_):
                 type_ = type_ | None
         type_ = type_ if name in getattr(kind, "repeated", ()) else _TYPES.get(type_, type_)
+        if hints[name] == bool | None:
+            type_ = Annotated[type_, Parameter(negative=option(f"no_{name}"))]
         if name in heading_of:
             type_ = Annotated[type_, Parameter(group=heading_of[name])]
         options.append((name, type_, dataclasses.field(**default, kw_only=True)))

@@ -2,30 +2,28 @@
 
 # No `from __future__ import annotations`: the types of a command's arguments have to be known by value.
 
+import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Files, MaybeWhole, NamedPath, Names, Whole, options_of
+from selfattn.cli.options import Files, MaybePath, MaybeWhole, NamedPath, Names, Whole, options_of
 from selfattn.console import all_visible, say, visible
 from selfattn.decoding.options import DecodingOptions, WeightPrecision
 from selfattn.errors import UserError
 from selfattn.models.presets import PRESETS
+from selfattn.settings import command_line
 from selfattn.words.catalogue import LANGS, SOURCE
 
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 Result: TypeAlias = dict[str, Any] | Iterable[str]
 Json: TypeAlias = Annotated[bool, Parameter("--json")]
+_BASIC = ("beam", "sample", "n_best", "max_length")
 # Without --n-best, each input has one output line without a number in front.
-Decoding: Any = options_of(
-    DecodingOptions,
-    defaults={"n_best": None},
-    group="Decoding",
-    basic=("beam", "sample", "n_best", "max_length"),
-)
+Decoding: Any = options_of(DecodingOptions, defaults={"n_best": None}, group="Decoding", basic=_BASIC)
 DEFAULT_DECODING = Decoding()
 
 
@@ -34,8 +32,8 @@ def report(
     out: NamedPath,
     lang: Lang = SOURCE,
     declared: Names = (),
-    figures: Path | None = None,
-    tables: Path | None = None,
+    figures: MaybePath = None,
+    tables: MaybePath = None,
 ) -> None:
     """Write the report of a comparison again, or of runs from several comparisons. Nothing is trained.
 
@@ -65,6 +63,26 @@ def report(
     print_summary(record, Console(highlight=False), files.html, lang)
 
 
+def verify(report: Path, /, *, items: MaybeWhole = None) -> None:
+    """Verify a report: decode its runs again, or score its archived outputs again, and compare every figure.
+
+    Prints a line for every run and figure. Exit code: 0 if all agree, 1 if something differs.
+
+    Args:
+        report: Directory of a comparison or of a report, or the record, such as results.json.
+        items: Decode only this number of test pairs of each run, drawn at random. Default: all.
+    """
+    from selfattn.comparison.verify import verify as verify_report
+
+    differing = values = 0
+    for finding in verify_report(report, items):
+        print(visible(finding.line))
+        differing, values = differing + bool(finding.differences), values + finding.values
+    print(f"{values:,} values compared: " + (f"{differing} figures differ" if differing else "all agree"))
+    if differing:
+        raise SystemExit(1)
+
+
 def evaluate(
     run: Path,
     /,
@@ -73,6 +91,7 @@ def evaluate(
     columns: Names = (),
     beam: Whole = 1,
     length_penalty: float = 0.0,
+    metric: str | None = None,
     precision: WeightPrecision = "float32",
     lang: Lang = SOURCE,
     json_: Json = False,
@@ -85,16 +104,18 @@ def evaluate(
         columns: Source and target column, by name or number, separated by a comma.
         beam: Beam size. 1: greedy decoding.
         length_penalty: Exponent of the beam's length penalty (Wu et al. 2016). 0: none.
+        metric: Further metric, by name, such as bleu or that of a plugin.
         precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
         lang: Language of the printed lines.
         json_: Print one JSON object.
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
-    from selfattn.data.readers.pair_files import chosen_columns
+    from selfattn.data.readers.records import chosen_columns
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
     from selfattn.runs.run import load
 
-    result = evaluate_run(load(run, precision=precision), data, options, columns=chosen_columns(columns))
+    loaded = load(run, precision=precision)
+    result = evaluate_run(loaded, data, options, columns=chosen_columns(columns), metric=metric)
     return result if json_ else evaluation_lines(result, lang)
 
 
@@ -121,9 +142,8 @@ def predict(
     if not runs:
         raise UserError("predict: name a RUN, the directory of a trained model, or several to average")
     options = DecodingOptions(**vars(decoding) | {"n_best": 1 if decoding.n_best is None else decoding.n_best})
-    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
-        if stream is None:
-            raise UserError(f"standard {name} is closed; leave it open, or redirect it to a file")
+    if sys.stdin is None:
+        raise UserError("standard input is closed; leave it open, or redirect it to a file")
     from selfattn.cli.stream import predict_stream
     from selfattn.runs.run import load
 
@@ -160,7 +180,7 @@ def score(
         precision: Precision of the weights: float32, bfloat16, or int8 in large linear layers.
         json_: Print a summary with the perplexity as one JSON object.
     """
-    from selfattn.data.readers.pair_files import chosen_columns, read_pairs
+    from selfattn.data.readers.records import chosen_columns, read_pairs
     from selfattn.runs.evaluate import score_lines, score_summary
     from selfattn.runs.run import load
 
@@ -176,8 +196,8 @@ def align(
     data: Files = (),
     columns: Names = (),
     layer: Whole = -1,
-    head: str = "mean",
-    shift: Whole = 0,
+    head: MaybeWhole = None,
+    shift: Literal[0, 1] = 0,
     gold: Path | None = None,
     sentences: Path | None = None,
     base: Literal[0, 1] | None = None,
@@ -194,7 +214,7 @@ def align(
         data: Two parallel files, or one file of pairs (TSV, CSV, JSON lines), plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
         layer: Layer, from 0, or from the end: -1 is the last.
-        head: Head, from 0, or mean for the mean of the layer's heads.
+        head: Head, from 0. Default: the mean of the layer's heads.
         shift: 0 uses the step that writes token j, 1 the step that reads it.
         gold: Gold word links i-j (sure) and ipj (possible), one pair per line.
         sentences: Tokenised sentence pairs that --gold aligns: source ||| target.
@@ -202,16 +222,17 @@ def align(
         reverse: Run of the opposite direction, to combine both alignments.
         json_: Print the results on --gold as one JSON object.
     """
-    from selfattn.data.readers.pair_files import chosen_columns, read_pairs
+    from selfattn.data.readers.records import chosen_columns, read_pairs
+    from selfattn.decoding.alignment import to_pharaoh
     from selfattn.evaluation.alignment.links import read_gold
-    from selfattn.runs.evaluate import align_against_gold, align_lines, gold_json, gold_lines
+    from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
     from selfattn.runs.run import load
 
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
     if gold is None:
         pairs = read_pairs(*data, columns=chosen_columns(columns))
-        return align_lines(load(run), pairs, layer=layer, head=head, shift=shift)
+        return map(to_pharaoh, load(run).align(pairs, layer=layer, head=head, shifted=shift == 1))
     if columns:
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
     gold_pairs = read_gold(gold, sentences=sentences, base=base)
@@ -219,21 +240,17 @@ def align(
     return gold_json(result) if json_ else gold_lines(result)
 
 
-_WITH_DEPENDENCE = ("json", "html")  # forms that show which inputs the output depends on
-
-
 def attention(
     run: Path,
     text: str,
     /,
     *,
-    save: Path | None = None,
+    save: MaybePath = None,
     layer: MaybeWhole = None,
     head: MaybeWhole = None,
     all_heads: bool = False,
     target: str | None = None,
-    format: Literal["text", "json", "html", "svg"] = "text",
-) -> str | None:
+) -> None:
     """Show what a model attends to while it writes the output for a text.
 
     Args:
@@ -244,7 +261,6 @@ def attention(
         head: Head, from 0. Default: the mean of the layer's heads.
         all_heads: Draw every head of every layer.
         target: Output text, for a Hugging Face encoder-decoder. Default: what it generates.
-        format: Printed form: a map in characters, or the content of a --save file.
     """
     from rich.console import Console
 
@@ -258,24 +274,21 @@ def attention(
     if loaded is not None:
         if target is not None:
             raise UserError("--target is for Hugging Face models: a run writes its own output; leave it out")
-        dependence = format in _WITH_DEPENDENCE or (save is not None and save.suffix[1:] in _WITH_DEPENDENCE)
-        view = loaded.attention(text, dependence=dependence)
+        view = loaded.attention(text, dependence=save is not None and save.suffix in (".json", ".html"))
     elif model is not None:
         view = explore(*model, text, target)
     picture = view.picture(layer, head).tolist()
     if save is not None:
         view.save(save, layer, head, every=all_heads)
-    if format == "text":
-        console = Console(highlight=False)
-        said = f"{view.source} → {view.prediction}" if view.prediction else view.source
-        console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
-        columns, rows = all_visible(view.source_tokens), all_visible(view.target_tokens or view.source_tokens)
-        console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
+    console = Console(highlight=False)
+    said = f"{view.source} → {view.prediction}" if view.prediction else view.source
+    console.print(visible(f"{said}   ({view.caption(layer, head)})"), markup=False, soft_wrap=True)
+    columns, rows = all_visible(view.source_tokens), all_visible(view.target_tokens or view.source_tokens)
+    console.print(attention_text(picture, columns, rows, columns=min(console.width, 120)))
     if loaded is not None and (unknown := loaded.unknown([text])):
         say(unknown_line(unknown))
     if save is not None:
         say(f"saved as {save}")
-    return None if format == "text" else view.to(format, layer, head, every=all_heads).rstrip("\n")
 
 
 def models() -> Iterable[str]:
@@ -319,7 +332,7 @@ def export(
     /,
     *,
     to: Literal["onnx", "ctranslate2"],
-    out: Path | None = None,
+    out: MaybePath = None,
     quantize: Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"] | None = None,
 ) -> None:
     """Export a run to ONNX or CTranslate2. `predict` and the library load the result as a run.
@@ -337,7 +350,7 @@ def export(
 
     path = load(run).export(to, out or run.with_name(f"{run.resolve().name}-{to}"), quantize=quantize)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    say(f"{path}: {size / 1e6:.1f} MB; try: selfattn predict {path}")
+    say(f"{path}: {size / 1e6:.1f} MB; try: {command_line(f'predict {shlex.quote(str(path))}', {})}")
 
 
 def push(
@@ -359,15 +372,4 @@ def push(
     say(f"hf://{name}: {load(run).push(name, private=private, test=test)}")
 
 
-COMMANDS: tuple[Callable[..., Any], ...] = (
-    report,
-    evaluate,
-    predict,
-    score,
-    align,
-    attention,
-    demo,
-    export,
-    push,
-    models,
-)
+COMMANDS = (report, verify, evaluate, predict, score, align, attention, demo, export, push, models)

@@ -45,7 +45,7 @@ def compare_command(task: type[Task]) -> Callable[..., None]:
         from selfattn.report.render.terminal import print_summary
 
         if settings.get("plan_only"):
-            print("\n".join(forecast(task.name, **settings).lines()))
+            print("\n".join(forecast(task.name, **settings)))
             return
 
         try:
@@ -75,13 +75,7 @@ def _command(
     run: Callable[[Mapping[str, Any], Path], None], text: str | None, first: type[Any], *kinds: type[Any]
 ) -> Callable[..., None]:
     """Make a command with the options of several dataclasses and those of a training."""
-    training = options_of(
-        TrainingConfig,
-        leave_out=("seed", "betas"),
-        all_open=True,
-        group=_TRAINING,
-        basic=("epochs", "batch_size", "lr"),
-    )
+    training = options_of(TrainingConfig, leave_out=("seed", "betas"), all_open=True, group=_TRAINING, basic=_BASIC)
     kind = joined(first, *map(options_of, kinds), training)
     has_required = any(field.default is dataclasses.MISSING for field in dataclasses.fields(kind))
     defaults = inspect.Parameter.empty if has_required else kind()

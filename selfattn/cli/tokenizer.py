@@ -4,29 +4,25 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from selfattn.cli.options import Files, MaybeWhole, Names, Whole
+from selfattn.cli.options import Files, MaybeWhole, NamedPath, Names, Whole
 from selfattn.errors import UserError
 from selfattn.files import writing
+from selfattn.tokenizers.load import TokenizerKind
 
 if TYPE_CHECKING:
     from selfattn.tokenizers.protocol import Tokenizer
 
-TokenizerKind = Literal["characters", "unigram", "bpe"]
-Side = Literal["both", "source", "target"]
-SIDES: tuple[Side, Side] = ("source", "target")
-Texts: TypeAlias = dict[Side, list[str]]  # under "both" the texts of an unknown side
 _MORE = Parameter(group=Group.create_ordered("More"))
-_DEFAULT_SIZE = 8000
 _MEASURED, _EXAMPLES = 10_000, 5  # texts that a new tokenizer is measured on, and shown
 
 
 def train(
     *data: Path,
-    out: Path,
+    out: NamedPath,
     kind: TokenizerKind = "bpe",
     vocab_size: MaybeWhole = None,
     separate: bool = False,
@@ -55,28 +51,26 @@ def train(
         seed: Seed of that draw.
     """
     from selfattn.tokenizers.char import CharTokenizer
-    from selfattn.tokenizers.load import SeparateTokenizer
+    from selfattn.tokenizers.load import DEFAULT_VOCAB_SIZE, SeparateTokenizer
     from selfattn.tokenizers.subword import SubwordTokenizer
     from selfattn.tokenizers.subword_training import SubwordSettings
 
-    def trained(side: Side) -> "Tokenizer":
+    def trained(texts: list[str]) -> "Tokenizer":
         if kind == "characters":
-            return CharTokenizer.train(_of(texts, side))
-        size = _DEFAULT_SIZE if vocab_size is None else vocab_size
+            return CharTokenizer.train(texts)
+        size = DEFAULT_VOCAB_SIZE if vocab_size is None else vocab_size
         settings = SubwordSettings(kind, size, coverage, not no_bytes, not keep_numbers, symbols)
-        return SubwordTokenizer.train(
-            _of(texts, side), settings, clip=vocab_size is None, max_texts=max_texts, seed=seed
-        )
+        return SubwordTokenizer.train(texts, settings, clip=vocab_size is None, max_texts=max_texts, seed=seed)
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is not empty; name a new directory")
-    texts = _read(data, columns, parallel=separate)
-    if separate and texts["both"]:
+    sources, targets = _read(data, columns)
+    if separate and not targets:
         raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
-    tokenizer = SeparateTokenizer(trained("source"), trained("target")) if separate else trained("both")
+    tokenizer = SeparateTokenizer(trained(sources), trained(targets)) if separate else trained([*sources, *targets])
     with writing(out, "choose another --out"):
         tokenizer.save(out)
-    return _described(tokenizer, texts, "both", _MEASURED, _EXAMPLES)
+    return _described(tokenizer, sources, targets, _MEASURED, _EXAMPLES)
 
 
 def inspect(
@@ -86,7 +80,6 @@ def inspect(
     data: Files = (),
     columns: Names = (),
     text: tuple[str, ...] = (),
-    side: Side = "both",
     examples: Whole = _EXAMPLES,
 ) -> str:
     """Describe a tokenizer: coverage, tokens per word, and the pieces and ids of texts.
@@ -96,7 +89,6 @@ def inspect(
         data: Texts to measure on: files of pairs, or of one text per line, plain or .gz.
         columns: Source and target column, by name or number, separated by a comma.
         text: Text whose pieces to show. May be repeated.
-        side: Measure only the sources or the targets.
         examples: Number of texts from the files to show, without --text.
     """
     from selfattn.tokenizers.load import load_tokenizer
@@ -104,45 +96,42 @@ def inspect(
     tokenizer = load_tokenizer(path / "tokenizer" if (path / "tokenizer").is_dir() else path)
     if not data and not text:
         raise UserError("tokenizer inspect: no text to measure it on; give --data FILE or --text TEXT")
-    is_separate = tokenizer.source is not tokenizer.target
-    texts = _read(data, columns, parallel=is_separate and side == "both")
-    if not data:
-        texts["both"] = list(text)
-    if side != "both":  # plain texts belong to the requested side
-        texts |= {side: [*texts["both"], *texts[side]], "both": []}
-    return _described(tokenizer, texts, side, None, examples, text)
+    sources, targets = _read(data, columns)
+    if not data:  # shown with either vocabulary
+        sources, targets = list(text), [] if tokenizer.source is tokenizer.target else list(text)
+    return _described(tokenizer, sources, targets, None, examples, text)
 
 
-def _read(paths: Sequence[Path], names: Sequence[str], *, parallel: bool) -> Texts:
-    """Read files; of two parallel files the first is the source."""
+def _read(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the sources and targets of files: of pairs, of two text files, else all texts as sources."""
     from selfattn.data.readers.lines import read_texts
-    from selfattn.data.readers.pair_files import chosen_columns, read_pairs
-    from selfattn.data.readers.records import format_of
+    from selfattn.data.readers.records import chosen_columns, format_of, read_pairs
 
     columns = chosen_columns(names)
-    has_pairs = {path: format_of(path) not in (None, "book") for path in paths}  # a text may contain the book's `_`
-    if columns is not None and not any(has_pairs.values()):
+    has_pairs = [format_of(path) not in (None, "book") for path in paths]  # a text may contain the book's `_`
+    if columns is not None and not any(has_pairs):
         raise UserError("--columns is for files of pairs: give one, or leave it out")
-    texts: Texts = {"source": [], "target": [], "both": []}
-    is_parallel = parallel and len(paths) == 2 and not any(has_pairs.values())
-    sides: list[Side] = [*SIDES] if is_parallel else ["both"] * len(paths)
-    for path, side in zip(paths, sides, strict=True):
-        if has_pairs[path]:
+    sources: list[str] = []
+    targets: list[str] = []
+    for path, is_pairs in zip(paths, has_pairs, strict=True):
+        if is_pairs:
             pairs = read_pairs(path, columns=columns)
-            texts["source"].extend(pair.source for pair in pairs)
-            texts["target"].extend(pair.target for pair in pairs)
+            sources += [pair.source for pair in pairs]
+            targets += [pair.target for pair in pairs]
+        elif len(paths) == 2 and path == paths[1] and not any(has_pairs):
+            targets += read_texts(path).lines
         else:
-            texts[side].extend(read_texts(path).lines)
-    return texts
-
-
-def _of(texts: Texts, side: Side) -> list[str]:
-    """Return the texts of a side, or all of them."""
-    return [text for part in texts.values() for text in part] if side == "both" else texts[side]
+            sources += read_texts(path).lines
+    return sources, targets
 
 
 def _described(
-    tokenizer: "Tokenizer", texts: Texts, side: Side, most: int | None, examples: int, shown: Sequence[str] = ()
+    tokenizer: "Tokenizer",
+    sources: list[str],
+    targets: list[str],
+    most: int | None,
+    examples: int,
+    shown: Sequence[str] = (),
 ) -> str:
     """Describe each vocabulary; show the pieces of the texts in `shown`, else of some texts that were measured."""
     from selfattn.tokenizers.inspection import describe
@@ -151,12 +140,16 @@ def _described(
         return describe(vocabulary, _spread(measured, most), shown or _spread(measured, examples))
 
     if tokenizer.source is tokenizer.target:
-        return description(tokenizer, _of(texts, side))
-    if side == "both" and texts["both"]:
-        raise UserError("this tokenizer has a vocabulary for each side: say --side source or --side target")
-    vocabularies = {"source": tokenizer.source, "target": tokenizer.target}
-    parts = [f"{name}\n{description(vocabularies[name], texts[name])}" for name in SIDES if side in ("both", name)]
-    return "\n\n".join(parts)
+        return description(tokenizer, [*sources, *targets])
+    if not targets:
+        raise UserError("this tokenizer has a vocabulary for each side; give files of pairs, or two text files")
+    return "\n\n".join(
+        f"{name}\n{description(vocabulary, texts)}"
+        for name, vocabulary, texts in (
+            ("source", tokenizer.source, sources),
+            ("target", tokenizer.target, targets),
+        )
+    )
 
 
 def _spread(texts: Sequence[str], most: int | None) -> list[str]:

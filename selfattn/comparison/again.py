@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from selfattn.comparison.compare import outputs_of, with_demo, write_comparison
+from selfattn.comparison.check import check_together
+from selfattn.comparison.compare import write_comparison, write_files
 from selfattn.comparison.options import Lang
-from selfattn.comparison.plan import FULL, Plan, PlannedModel, read_plan, run_name
+from selfattn.comparison.plan import FULL, Plan, read_plan, run_name
 from selfattn.comparison.record import make_record
 from selfattn.comparison.testing import Tested
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.plan import PLAN
-from selfattn.report.write import ReportFiles, write_report
-from selfattn.results.plan import Departure, PlanCheck
-from selfattn.results.record import Record
-from selfattn.runs.ledger import LEDGER
+from selfattn.report.write import ReportFiles
+from selfattn.results.record import Record, TuningTrial
 from selfattn.settings import command_line
 from selfattn.training.config import TrainingConfig
 from selfattn.words.catalogue import SOURCE
@@ -52,34 +50,30 @@ def report(
     for run in tested:
         if run.config.task != first.config.task or run.pairs != first.pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
-    homes = dict.fromkeys(run.path.resolve().parent.parent for run in tested)
-    for home in homes:
-        if (home / PLAN).is_file() and read_plan(home).pilot:
-            raise UserError(f"{home}: a pilot only explores; name it alone")
+        if "--pilot" in shlex.split(run.record.command):
+            raise UserError(f"{run.path}: of a pilot, which only explores; name its comparison alone")
     models: dict[str, list[Tested]] = {}
     for run in tested:
         models.setdefault(_name(run, tested), []).append(run)
     runs = {name: sorted(same, key=lambda run: run.seed) for name, same in models.items()}
     options = {"out": out} | ({"declared": tuple(declared)} if declared else {})
     command = command_line("report " + " ".join(shlex.quote(str(path)) for path in paths), options)
-    tuned, space = _tuning(runs)
+    trials, space = _tuning(runs)
     plan = Plan(
         first.config.task,
         command,
         quick=False,
         seeds=1,
-        models=tuned,
+        models={},
+        trials=trials,
         headline=first.result.headline,
         space=space,
         declared=tuple(declared),
     )
-    record = make_record({FULL: runs}, plan)
-    if lost := [home.name for home in homes if (home / LEDGER).is_file() and not (home / PLAN).is_file()]:
-        record = replace(record, plan=PlanCheck(departures=(Departure("plan", tuple(lost)),)))
+    record = replace(make_record({FULL: runs}, plan), plan=check_together(runs))
     # The runs lie elsewhere than beside this report.
     placed = [replace(model, run_dirs=tuple(str(run.path) for run in runs[model.name])) for model in record.models]
-    record = with_demo(replace(record, models=tuple(placed)), runs, out, lang)
-    return record, write_report(record, out, lang, outputs_of(runs))
+    return write_files(replace(record, models=tuple(placed)), plan, {FULL: runs}, out, lang)
 
 
 def _runs_at(path: Path) -> list[Tested]:
@@ -90,19 +84,21 @@ def _runs_at(path: Path) -> list[Tested]:
     return [Tested(path / run_name(name, seed, plan.main), name) for name, seed in runs]
 
 
-def _tuning(runs: Mapping[str, Sequence[Tested]]) -> tuple[dict[str, PlannedModel], Mapping[str, str]]:
-    """Return the models as tuned and the space of their tuning, where it is the same for all."""
-    models: dict[str, PlannedModel] = {}
+def _tuning(
+    runs: Mapping[str, Sequence[Tested]],
+) -> tuple[dict[str, tuple[TuningTrial, ...]], Mapping[str, str]]:
+    """Return the trials of the tuning and its space, where it is the same for all."""
+    trials: dict[str, tuple[TuningTrial, ...]] = {}
     spaces = []
     for name, same in runs.items():
         for run in same:
-            home = run.path.parent.parent
+            home = run.home
             plan = read_plan(home) if (home / PLAN).is_file() else None
-            planned = plan.models.get(_directory_name(run)) if plan else None
-            if plan is None or planned is None or not planned.trials or models.setdefault(name, planned) != planned:
+            of_run = plan.trials.get(run.directory_name) if plan else None
+            if plan is None or not of_run or trials.setdefault(name, of_run) != of_run:
                 return {}, {}
             spaces.append(plan.space)
-    return (models, spaces[0]) if all(space == spaces[0] for space in spaces) else ({}, {})
+    return (trials, spaces[0]) if all(space == spaces[0] for space in spaces) else ({}, {})
 
 
 def _name(run: Tested, runs: Sequence[Tested]) -> str:
@@ -116,12 +112,8 @@ def _name(run: Tested, runs: Sequence[Tested]) -> str:
         same
     ):
         return run.name
-    name = _directory_name(run)
+    name = run.directory_name
     for other in same:
-        if other is not run and _directory_name(other) == name and other.seed == run.seed:
+        if other is not run and other.directory_name == name and other.seed == run.seed:
             raise UserError(f"{run.path} and {other.path}: two runs of {name} with the same seed; name one of them")
     return name
-
-
-def _directory_name(run: Tested) -> str:
-    return re.sub(r"-seed[0-9]+$", "", run.path.name)

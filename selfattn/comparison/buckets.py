@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from selfattn.comparison.testing import Tested
+from selfattn.comparison.testing import Answered
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.metrics.exact import WordRecall
 from selfattn.evaluation.metrics.fields import score_fields
@@ -18,7 +18,7 @@ _RARE = "share of the references' words that the outputs have, by how often trai
 _FIELDS = "a field is right where the answer has it as the target has"
 _UNSEEN = "never shown in training"
 
-Models = Mapping[str, Sequence[Tested]]
+Models = Mapping[str, Sequence[Answered]]
 Outputs = Mapping[str, Sequence[Sequence[str]]]
 Labels = Sequence[Hashable]  # which items repeat one another
 
@@ -32,7 +32,7 @@ def make_buckets(models: Models, metric: Metric, task: Task) -> tuple[BucketGrou
         task: names the tags, and says which pairs repeat one another.
     """
     first = next(iter(models.values()))[0]
-    pairs, words = first.pairs, first.result.words
+    pairs, words = first.pairs, first.words
     outputs = {name: [run.outputs for run in runs] for name, runs in models.items()}
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     unit, cut = ("characters", list) if metric.is_mean else ("words", str.split)
@@ -44,10 +44,7 @@ def make_buckets(models: Models, metric: Metric, task: Task) -> tuple[BucketGrou
         _group("length", metric, lengths, f"{unit} of the source"),
         BucketGroup("field", _fields(outputs, pairs, labels), note=_FIELDS),
         BucketGroup("rare words", tuple(_rare_words(outputs, references, words, labels)), WordRecall.name, note=_RARE),
-        *(
-            _group(name, metric, _probe(models, name, metric, task), "never shown in training")
-            for name in first.result.probes
-        ),
+        *(_group(name, metric, _probe(models, name, metric, task), "never shown in training") for name in first.probes),
     ]
     return tuple(group for group in groups if group.buckets)
 
@@ -75,7 +72,7 @@ def _rare_words(
 
 def _probe(models: Models, name: str, metric: Metric, task: Task) -> tuple[Bucket, ...]:
     """One bucket: all pairs of a probe."""
-    answers = {model: [run.result.probes[name] for run in runs] for model, runs in models.items()}
+    answers = {model: [run.probes[name] for run in runs] for model, runs in models.items()}
     pairs = [answer.pair for answer in next(iter(answers.values()))[0]]
     references, labels = [pair.target for pair in pairs], [task.repeats(pair) for pair in pairs]
     outputs = {model: [[answer.output for answer in run] for run in runs] for model, runs in answers.items()}

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from selfattn.codec import decode, encode, fingerprint
-from selfattn.comparison.plan import Plan, Variant
+from selfattn.codec import decode, encode, fingerprint, read_json
+from selfattn.comparison.gates import differing_machines
+from selfattn.comparison.plan import Plan, Variant, read_plan, run_name
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.pairs import Pair
 from selfattn.experiments.plan import PLAN, check_ledger, departures, is_in_order
+from selfattn.results.pairs import PairTest
 from selfattn.results.plan import Departure, PlanCheck, Seal
-from selfattn.runs.ledger import read_ledger
+from selfattn.runs.ledger import LEDGER, read_ledger
 from selfattn.training.config import TrainingConfig
 
-_NOT_SEALED = ("command", "seal", "matching", "tuned", "plugins", "declared")  # no decisions, or follow from the rest
+# Published comparisons by name, with the hash of their plan and when it was fixed.
+PUBLISHED = Path(__file__).with_name("published.json")
+# No decisions, or they follow from the rest.
+_NOT_SEALED = ("command", "seal", "matching", "trials", "tuned", "ended", "plugins", "declared")
 
 
 def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
@@ -25,7 +30,6 @@ def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
     pairs = trainings.test_pairs(plan.first_seed)
     return _of_plan(plan) | {
         "recipe": {name: value for name, value in encode(trainings.recipe).items() if name != "seed"},
-        "trials": trainings.options.tune,
         "decoding": encode(trainings.task.decoding),
         "data": dict(trainings.training_set(plan.first_seed).settings),
         "test": _test_set(pairs),
@@ -34,35 +38,93 @@ def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
 
 def _of_plan(plan: Plan) -> dict[str, Any]:
     """What tuning does not change of a plan."""
-    values = {name: value for name, value in encode(plan).items() if name not in _NOT_SEALED}
-    values["models"] = {name: model["preset"] if plan.space else model for name, model in values["models"].items()}
-    return values
+    return {name: value for name, value in encode(plan).items() if name not in _NOT_SEALED}
 
 
 def _test_set(pairs: Sequence[Pair]) -> dict[str, Any]:
     return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
 
 
-def check_plan(comparison: Path, plan: Plan, runs: Runs) -> PlanCheck:
+def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTest]) -> PlanCheck:
     """Check a comparison against its plan.
 
     Args:
         comparison: its directory.
         plan: as it is now.
         runs: all tested runs, by variant and model.
+        pairs: the tests of their record, which have to justify an early end.
 
     Raises:
         UserError: the ledger is broken.
     """
+    machines = differing_machines(_all_runs(runs))
     if plan.seal is None:
-        return PlanCheck(None, plan.pilot, (Departure("plan", ("seal",)),))
+        return PlanCheck(None, plan.pilot, (Departure("plan", ("seal",)),), machines=machines)
     entries = tuple(entry for entry in read_ledger(comparison) if entry.run)
-    return PlanCheck(plan.seal, plan.pilot, tuple(_departures(comparison, plan, plan.seal, runs)), entries)
+    planned = plan.ended or plan.seal.decides.get("seeds")  # a planned look may end it
+    return PlanCheck(
+        plan.seal,
+        plan.pilot,
+        tuple(_departures(comparison, plan, plan.seal, runs, pairs)),
+        entries,
+        seeds=min(len(same) for same in runs[plan.main].values()),
+        planned_seeds=planned if isinstance(planned, int) else plan.seeds,
+        replays=_published(plan.seal),
+        machines=machines,
+    )
 
 
-def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs) -> Iterator[Departure]:
+def check_together(models: Mapping[str, Sequence[Tested]]) -> PlanCheck:
+    """Check runs that were put together afterwards against the plans of the comparisons that they come from.
+
+    Args:
+        models: for each model its runs.
+    """
+    homes = dict.fromkeys(run.path.resolve().parent.parent for same in models.values() for run in same)
+    plans = {home: read_plan(home) for home in homes if (home / PLAN).is_file()}
+    missing: list[str] = []
+    counts: list[tuple[int, int]] = []
+    for same in models.values():
+        paths = [run.path.resolve() for run in same]
+        places = {(path.parent.parent, path.name.rpartition("-seed")[0]) for path in paths}
+        if not all(home in plans for home, _ in places):
+            continue
+        planned = [
+            home / run_name(name, seed, variant)
+            for home, model in places
+            for name, seed, variant in plans[home].runs()
+            if name == model
+        ]
+        missing += [path.name for path in planned if path not in paths]
+        counts.append((len(same), sum(len(plans[home].seed_numbers) for home, _ in places)))
+    lost = [home.name for home in homes if home not in plans and (home / LEDGER).is_file()]
+    seeds, planned_seeds = min(counts, key=lambda pair: pair[0] - pair[1], default=(None, None))
+    return PlanCheck(
+        departures=tuple(departures(plan=lost, missing=missing)),
+        seeds=seeds,
+        planned_seeds=planned_seeds,
+        machines=differing_machines([run for same in models.values() for run in same]),
+    )
+
+
+def _published(seal: Seal) -> str:
+    """Return the name of the published comparison that had this plan before; empty where there is none."""
+    published: dict[str, dict[str, str]] = read_json(PUBLISHED, advice="install selfattn again")
+    plans = {plan["sha256"]: name for name, plan in published.items() if plan["created"] < seal.created}
+    return str(plans.get(seal.sha256, ""))
+
+
+def _all_runs(runs: Runs) -> Iterable[Tested]:
+    return [run for models in runs.values() for same in models.values() for run in same]
+
+
+def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Sequence[PairTest]) -> Iterator[Departure]:
     sealed, now = seal.decides, _of_plan(plan)
     changed = [field.name for field in fields(Plan) if now.get(field.name) != sealed.get(field.name)]
+    if plan.ended:
+        undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
+        changed += ["looks"] if plan.ended not in plan.looks else []
+        changed += ["end before a decision"] if plan.ended != max(plan.looks, default=0) and undecided else []
     tested = [(variant, run) for variant, models in runs.items() for same in models.values() for run in same]
     first = tested[0][1]
     yield from check_ledger(
@@ -71,8 +133,10 @@ def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs) -> Iterato
         [name for name in changed if name not in _NOT_SEALED],
         {run.path.name: run.result.answers_sha256 for _, run in tested},
     )
-    is_ordered = is_in_order(read_ledger(comparison))
+    entries, names = read_ledger(comparison), {run.path.name for _, run in tested}
+    is_ordered = is_in_order(entries)
     yield from departures(
+        missing=[entry.run for entry in entries if entry.run and entry.run not in names],
         settings=[run.path.name for variant, run in tested if not _is_as_planned(plan, seal, variant, run)],
         test=[] if _test_set(first.pairs) == sealed.get("test") else [first.path.name],
         before=[run.path.name for _, run in tested if is_ordered and run.record.created < seal.created],

@@ -10,21 +10,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from selfattn.comparison.archive import ARCHIVE, write_archive
 from selfattn.comparison.check import check_plan, decisions
-from selfattn.comparison.costs import Forecast, make_forecast, measure_costs, steps_of
+from selfattn.comparison.costs import make_forecast, measure_costs, steps_of
 from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.models import choose, match_models, primary_pair
-from selfattn.comparison.options import NOT_THE_RESULT, CompareOptions
+from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, CompareOptions
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan, run_name
-from selfattn.comparison.record import make_record
-from selfattn.comparison.testing import Tested, is_tested
+from selfattn.comparison.record import make_record, outputs_of
+from selfattn.comparison.testing import Runs, Tested, is_tested
 from selfattn.comparison.trainings import Trainings, trainings_of
 from selfattn.comparison.tuning import space, tune
 from selfattn.console import say
 from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
+from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
-from selfattn.experiments.queue import run_all
+from selfattn.experiments.queue import run_all, stop_workers
 from selfattn.files import writing
 from selfattn.registry import TASKS
 from selfattn.report.blocks import Outputs
@@ -41,7 +43,8 @@ from selfattn.words.catalogue import SOURCE
 
 ON_DEMO = 4  # most models on the demo page
 _REHEARSAL: dict[str, Any] = {
-    **{"quick": True, "seeds": 1, "tune": 0, "budgets": (1.0,), "jobs": 1, "backend": "local", "address": None},
+    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "trials": 0, "budgets": (1.0,)},
+    **{"jobs": 1, "backend": "local", "address": None},
     **{"resume": False, "max_steps": 2, "warmup_steps": None, "validation_items": 5, "test_items": 5},
 }
 LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
@@ -73,6 +76,7 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
     trainings, chosen = _prepare(task, settings)
     options = trainings.options
     with ExitStack() as stack:
+        stack.callback(stop_workers)
         if options.resume and (options.out / PLAN).exists():
             plan = stack.enter_context(resume(Plan, options.out, trainings.command))
             if plan.command != trainings.command:
@@ -93,8 +97,13 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
         if not plan.tuned:
             plan = write_plan(options.out, tune(plan, trainings))
-        jobs = trainings_of(plan)
-        trainings.check(run_all(trainings, jobs), len(jobs))
+        for seeds in (plan.ended,) if plan.ended else plan.looks or (None,):
+            so_far = replace(plan, ended=seeds)
+            jobs = trainings_of(so_far)
+            trainings.check(run_all(trainings, jobs), len(jobs))
+            if seeds and (seeds == plan.seeds or is_decided(options.out, so_far)):
+                plan = write_plan(options.out, so_far)
+                break
         measure_costs(trainings, plan)
         return write_comparison(options.out, options.out, options.lang)
 
@@ -106,7 +115,7 @@ def _rehearse(task: str | Task, settings: Mapping[str, Any]) -> None:
         compare(task, rehearse=False, **{**settings, **_REHEARSAL, "out": Path(folder) / "out"})
 
 
-def forecast(task: str | Task, **settings: Any) -> Forecast:
+def forecast(task: str | Task, **settings: Any) -> list[str]:
     """Return what :func:`compare` would train with these settings, its time and disk space; nothing is trained.
 
     Args:
@@ -124,17 +133,26 @@ def forecast(task: str | Task, **settings: Any) -> Forecast:
 def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, dict[str, PlannedModel]]:
     """Check settings, and return what runs the trainings, and the models."""
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
-    given, training, of_task, of_tests = divide(
+    chosen_options, training, of_task, of_tests = divide(
         settings, CompareOptions, TrainingConfig, kind.Options, kind.TestOptions
     )
     prepared = make_task(task, of_task | of_tests)
     usual = prepared.usual_comparison()
-    if given.get("quick") or any(name in training for name in LENGTH):
-        usual.pop("budgets", None)  # shares of the usual training
-    options = CompareOptions(**usual | given)
+    if chosen_options.get("quick") or any(name in training for name in LENGTH):
+        usual = {name: usual[name] for name in ("models", "out", "match")}  # the others hold for the usual training
+    options = CompareOptions(**usual | chosen_options)
+    wants_tuning = options.tune or options.trials or chosen_options.get("rates")
+    if options.tune is False and chosen_options.get("rates"):
+        raise SettingError("`rates` are tried by tuning: leave out `no_tune` or `rates`")
+    if "lr" in training and wants_tuning and not options.trials:
+        raise SettingError("`lr` is one rate for all models: leave it out to try several, or give `no_tune`")
     usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command
-    written = changed(options) | {name: getattr(options, name) for name in given if name in usual}
+    written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in usual}
     written = {name: value for name, value in written.items() if name not in usual or value != usual[name]}
+    if options.tune is False:
+        written["no_tune"] = not written.pop("tune")
+    is_usual = options.tune is None and not options.quick and "lr" not in training
+    options = replace(options, tune=bool(wants_tuning or is_usual))
     if options.metric is not None:
         prepared = prepared.decided_by(options.metric)
     command = command_line(f"compare {prepared.name}", written | prepared.given() | training)
@@ -148,7 +166,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     primary = primary_pair(task, list(chosen))
     if options.margin is not None and primary is None:
         raise SettingError("`margin`: of which difference? The comparison is about all of its models: name two of them")
-    data = trainings.training_set(0)
+    data = trainings.training_set(options.first_seed)
     examples = 0
     if options.budget_in == "examples":
         epoch = data.epoch(0) if options.budgets != (1.0,) else ()
@@ -162,6 +180,9 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         training=recipe,
         shape=batch_shape(data.validation, recipe),
     )
+    looks = options.seeds if len(options.seeds) > 1 else ()
+    if looks and primary is None:
+        raise SettingError("`seeds`: which difference do interim analyses test? Name two models")
     return Plan(
         task=task.name,
         command=trainings.command,
@@ -179,7 +200,10 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         models={name: model.resized(sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,
-        space=space(recipe, options.budgets) if options.tune else {},
+        space=space(options, recipe) if options.tune else {},
+        tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + options.tuning_seeds)) if options.tune else (),
+        looks=looks,
+        bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
         tuned=not options.tune,
         threads=options.thread_count,
@@ -199,22 +223,51 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
         UserError: a run is missing or broken, or the report cannot be written.
     """
     plan = read_plan(comparison)
+    runs = _read_runs(comparison, plan)
+    record = make_record(runs, plan)
+    record = replace(record, plan=check_plan(comparison, plan, runs, record.pairs))
+    return write_files(record, plan, runs, out, lang)
+
+
+def _read_runs(comparison: Path, plan: Plan) -> dict[Variant, dict[str, list[Tested]]]:
     runs: dict[Variant, dict[str, list[Tested]]] = {}
     for name, seed, variant in plan.runs():
         path = comparison / run_name(name, seed, variant)
         if not is_tested(path):
             raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
         runs.setdefault(variant, {}).setdefault(name, []).append(Tested(path, name))
-    record = replace(make_record(runs, plan), plan=check_plan(comparison, plan, runs))
-    record = with_demo(record, runs[plan.main], out, lang)
-    return record, write_report(record, out, lang, outputs_of(runs[plan.main]))
+    return runs
 
 
-def outputs_of(models: Mapping[str, Sequence[Tested]]) -> Outputs:
-    """Return the outputs of every run of every model for the test pairs."""
-    pairs = next(iter(models.values()))[0].pairs
-    outputs = {name: tuple(tuple(run.outputs) for run in runs) for name, runs in models.items()}
-    return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), outputs)
+def is_decided(comparison: Path, plan: Plan) -> bool:
+    """Whether the primary contrast passes the bound of the look after which a plan has ended."""
+    (pair,) = (pair for pair in make_record(_read_runs(comparison, plan), plan).pairs if pair.primary)
+    return pair.p <= pair.alpha
+
+
+def write_files(record: Record, plan: Plan, runs: Runs, out: Path, lang: str) -> tuple[Record, ReportFiles]:
+    """Write a report, with the demo page and the archive of all outputs beside it.
+
+    Args:
+        record: of the runs.
+        plan: of the runs.
+        runs: by variant and model.
+        out: directory of the report.
+        lang: language in which it opens.
+
+    Returns:
+        The record, which says what lies beside the report, and the paths of the files.
+    """
+    models = runs[plan.main]
+    with writing(out, "choose another place"):
+        out.mkdir(parents=True, exist_ok=True)
+    first = next(iter(models.values()))[0]
+    sha256 = write_archive(out / ARCHIVE, first.config.data, outputs_of(runs, plan))
+    record = with_demo(replace(record, outputs_sha256=sha256), models, out, lang)
+    pairs = first.pairs
+    texts = {name: tuple(tuple(run.outputs) for run in same) for name, same in models.items()}
+    outputs = Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), texts)
+    return record, write_report(record, out, lang, outputs)
 
 
 def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> Record:
@@ -223,9 +276,8 @@ def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path,
     Returns:
         The record, which says whether there is a page.
     """
-    with writing(out, "choose another place"):
-        out.mkdir(parents=True, exist_ok=True)
-    best = [next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]]
-    examples = [(answer.source, answer.target) for answer in best[0].answers[:EXAMPLES]]
+    best = {model.name: next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]}
+    labels = {run.path: name for name, run in best.items()}
+    examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answers[:EXAMPLES]]
     names = [model.name for model in record.models]
-    return replace(record, demo=write_demo_of([run.path for run in best], out / DEMO, lang, examples, names))
+    return replace(record, demo=write_demo_of(list(labels), out / DEMO, lang, examples, names, labels))

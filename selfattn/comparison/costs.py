@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -19,10 +19,10 @@ from torch import Tensor
 from selfattn import codec
 from selfattn.codec import Plain
 from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.plan import Plan
+from selfattn.comparison.plan import Plan, run_name
 from selfattn.comparison.testing import Tested
-from selfattn.comparison.trainings import Training, Trainings, trainings_of
-from selfattn.comparison.tuning import trials_by_budget
+from selfattn.comparison.trainings import Trainings
+from selfattn.comparison.tuning import grid
 from selfattn.console import say
 from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example
@@ -61,8 +61,8 @@ _SCHEDULE = 1000  # steps of a training whose middle one is timed
 
 
 @dataclass(frozen=True)
-class RunTimes(Plain):
-    """Times of a run alone on the machine: medians.
+class ModelTimes(Plain):
+    """Times of a model alone on the machine: medians.
 
     Attributes:
         step_seconds: of a training step.
@@ -81,13 +81,13 @@ class RunTimes(Plain):
 
 @dataclass(frozen=True)
 class Costs(Plain):
-    """Times of the runs of a comparison, by the names of their directories."""
+    """Times of the models of a comparison, by name."""
 
-    runs: Mapping[str, RunTimes]
+    models: Mapping[str, ModelTimes]
 
 
 def measure_costs(trainings: Trainings, plan: Plan) -> None:
-    """Time training and decoding of all runs, unless that is done; the models of a seed by turns.
+    """Time training and decoding of all models by turns, unless that is done: of each the first run that is sound.
 
     Args:
         trainings: of the comparison, all done.
@@ -100,57 +100,23 @@ def measure_costs(trainings: Trainings, plan: Plan) -> None:
     if path.exists():
         return
     say("trainings are done; steps and decoding are timed by turns, alone")
-    times: dict[str, RunTimes] = {}
-    for seed in plan.seed_numbers:
-        runs = [run for run in trainings_of(plan) if (run.seed, run.variant) == (seed, plan.main)]
-        sound = [run for run in runs if not Tested(trainings.options.out / run.path).failed]
-        times |= _times_of(trainings, sound) if sound else {}
+    runs: dict[str, Tested] = {}
+    for name, seed, variant in plan.runs():
+        tested = Tested(trainings.options.out / run_name(name, seed, variant), name)
+        if variant == plan.main and not tested.failed:
+            runs.setdefault(name, tested)
     with writing(path):
-        codec.write(path, Costs(times), checksum=True)
+        codec.write(path, Costs(_times_of(trainings, runs) if runs else {}), checksum=True)
 
 
-def read_costs(comparison: Path) -> Mapping[str, RunTimes]:
-    """Return the times of runs by the names of their directories; empty where they were not taken.
+def read_costs(comparison: Path) -> Mapping[str, ModelTimes]:
+    """Return the times of models by name; empty where they were not taken.
 
     Raises:
         UserError: the file is broken.
     """
     path = comparison / COSTS
-    return codec.read(Costs, path, advice=_ADVICE).runs if path.exists() else {}
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Time and disk space of a planned comparison.
-
-    Attributes:
-        steps: of each training of a model, tuning included.
-        step_seconds: of each model, alone.
-        jobs: trainings at once.
-        disk: bytes.
-    """
-
-    steps: tuple[int, ...]
-    step_seconds: Mapping[str, float]
-    jobs: int
-    disk: int
-
-    @property
-    def hours(self) -> float:
-        """Hours of training, if trainings do not slow each other down."""
-        return sum(self.steps) * sum(self.step_seconds.values()) / self.jobs / 3600
-
-    def lines(self) -> list[str]:
-        """Return the forecast as text."""
-        ends = " to ".join(f"{steps:,}" for steps in dict.fromkeys((min(self.steps), max(self.steps))))
-        each = f"{len(self.steps)} trainings of {ends} steps"
-        total = len(self.steps) * len(self.step_seconds)
-        return [
-            *(f"{name}: {each}, {1000 * seconds:.1f} ms a step" for name, seconds in self.step_seconds.items()),
-            f"{total} trainings, {self.jobs} side by side: about {_span(3600 * self.hours)}; validation, tests and "
-            "report come on top",
-            f"about {self.disk / 1e6:,.0f} MB of disk",
-        ]
+    return codec.read(Costs, path, advice=_ADVICE).models if path.exists() else {}
 
 
 def _span(seconds: float) -> str:
@@ -174,22 +140,25 @@ def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
     return count * recipe.epochs
 
 
-def make_forecast(trainings: Trainings, plan: Plan) -> Forecast:
-    """Forecast a planned comparison from a few timed steps of each model.
+def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
+    """Forecast trainings, time and disk space of a planned comparison from a few timed steps of each model.
 
     Args:
         trainings: of the comparison.
         plan: of the comparison.
 
+    Returns:
+        Lines of text. The time is that of trainings that do not slow each other down.
+
     Raises:
         UserError: the data are a stream, and there is no ``max_steps``.
     """
-    data, recipe, options = trainings.training_set(0), trainings.recipe, trainings.options
+    data, recipe, options = trainings.training_set(plan.first_seed), trainings.recipe, trainings.options
     models = {name: planned.model for name, planned in plan.models.items()}
     size, full = len(data.tokenizer), steps_of(data, recipe)
     counts = dict.fromkeys(plan.budgets, plan.seeds)
-    for budget, count in ({} if plan.tuned else trials_by_budget(options.tune, plan.budgets)).items():
-        counts[budget] += count
+    settings = 0 if plan.tuned else options.trials or len(grid(options, recipe))
+    counts = {budget: count + settings * len(plan.tuning_seeds) for budget, count in counts.items()}
     steps: list[int] = []
     for budget, count in counts.items():
         steps += [plan.variants[budget].applied_to(recipe, full).max_steps or full] * count
@@ -199,8 +168,16 @@ def make_forecast(trainings: Trainings, plan: Plan) -> Forecast:
         weights = sum(count_parameters(build(model, vocab_size=size, pad_id=0, seed=0))[0] for model in models.values())
     items = options.test_items or trainings.task.test_items(options.quick) or 0
     disk = len(steps) * (_COPIES * 4 * weights + _ANSWER * items * len(models))
-    with connect_backend(trainings.workers, len(steps) * len(models)) as (_, jobs):
-        return Forecast(tuple(steps), seconds, jobs, disk)
+    total = len(steps) * len(models)
+    with connect_backend(trainings.workers, total) as (_, jobs):
+        time_needed = _span(sum(steps) * sum(seconds.values()) / jobs)
+    ends = " to ".join(f"{count:,}" for count in dict.fromkeys((min(steps), max(steps))))
+    each = f"{len(steps)} trainings of {ends} steps"
+    return [
+        *(f"{name}: {each}, {1000 * step:.1f} ms a step" for name, step in seconds.items()),
+        f"{total} trainings, {jobs} side by side: about {time_needed}; validation, tests and report come on top",
+        f"about {disk / 1e6:,.0f} MB of disk",
+    ]
 
 
 def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, list[float]]:
@@ -279,22 +256,22 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
     return collate(list(map(Example, sources, targets)), 0, 1, range(shape.batch))
 
 
-def _times_of(trainings: Trainings, jobs: Sequence[Training]) -> dict[str, RunTimes]:
-    """Time the runs of one seed."""
-    options, data = trainings.options, trainings.training_set(0)
+def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, ModelTimes]:
+    """Time a run of each model."""
+    options, data = trainings.options, trainings.training_set(trainings.options.first_seed)
     shape, size = batch_shape(data.validation, trainings.recipe), len(data.tokenizer)
-    models = {job.label: job.model.model for job in jobs}
+    models = {name: run.config.model for name, run in tested.items()}
     steps = step_seconds(models, vocab_size=size, shape=shape, training=trainings.recipe, device=options.device)
-    runs = {job.label: load(options.out / job.path) for job in jobs}
-    tested = {job.label: Tested(options.out / job.path) for job in jobs}
-    texts = [pair.source for pair in tested[jobs[0].label].pairs][:_INPUTS]
+    runs = {name: load(run.path) for name, run in tested.items()}
+    texts = [pair.source for pair in next(iter(tested.values())).pairs][:_INPUTS]
     single = {name: (lambda turn, run=run: run.predict([texts[turn % len(texts)]])) for name, run in runs.items()}
     batch = {name: (lambda _, run=run: run.decode(texts, trainings.task.decoding)) for name, run in runs.items()}
     alone, together = _median_times(single, min(_SINGLE, len(texts))), _median_times(batch, _BATCHES)
-    times = {name: RunTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts)) for name in runs}
-    leading = [job.label for job in jobs if job.leading and not options.quick]
-    peak = machine_peak(device=choose_device(options.device).type) if leading else 1.0
-    for name in leading:
+    times = {name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts)) for name in runs}
+    if options.quick:
+        return times
+    peak = machine_peak(device=choose_device(options.device).type)
+    for name in times:
         seconds = steps[name] * tested[name].metrics[-1].step
         share = (tested[name].result.cost.training_flops or 0.0) / seconds / peak
         decoding = _decoding(runs[name].model, size, shape.source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
 from selfattn.results.cost import Cost
 from selfattn.results.gates import Gate
-from selfattn.runs.directory import WEIGHTS
+from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
@@ -37,6 +38,7 @@ from selfattn.training.objective.loss import batch_loss
 from selfattn.training.observer import EpochReport
 
 _GATE_ROWS = 8  # test pairs of the gates
+_LEARNED = 0.1  # of the highest score: less is little
 _ALIGNED = 400  # pairs whose attention is compared with gold
 _BLOCKED = 32  # pairs whose attention is compared with input attributions
 _SHOWN = ("cross", "blocking", "gradient")
@@ -59,13 +61,25 @@ def check_gates(
     # Sampled, for the first pairs of a file may be alike.
     drawn = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
     texts, targets = [output.text for output in outputs], [pair.target for pair in tests.pairs]
+    finished = [output.finished for output in outputs]
     gates = [
         *model_gates(run.model, _batch(drawn, run.tokenizer)),
-        *output_gates(texts, targets, [output.finished for output in outputs]),
-        tests.seen.overlap,
+        *output_gates(texts, targets, finished, learned=_has_learned(run, task, texts, targets)),
+        *tests.seen.gates,
     ]
     published = _published_baseline(run, task, tests, texts, targets, share)
     return (*gates, *([published] if published else []), *([_overfitting(run, tests)] if thorough else []))
+
+
+def _has_learned(run: Run, task: Task, texts: Sequence[str], targets: Sequence[str]) -> bool:
+    """Whether the best validation was at least twice as good as the test, and better than nothing."""
+    metric = make_metric(task.headline.metric, task.language)
+    measures = [report.measures for report in RunDirectory(run.path).metrics()]
+    values = [values[metric.name] for values in measures if metric.name in values]
+    tested, least = metric.of(texts, targets), _LEARNED * (100 if metric.unit == "points" else 1)
+    if metric.better == "lower":
+        return min(values, default=math.inf) <= tested / 2
+    return max(values, default=0.0) >= max(2 * tested, least)
 
 
 def _published_baseline(
@@ -77,8 +91,7 @@ def _published_baseline(
     if baseline is None:
         return None
     metric = make_metric(baseline.metric, task.language)
-    passes = training.epochs if training.items_per_epoch is None else 1
-    examples = round(tests.seen.pairs * passes * share)
+    examples = round((training.items_per_epoch or tests.seen.pairs) * training.epochs * share)
     if share == 1 and training.max_steps is not None:  # the number of pairs is not known
         examples = 0
     distinct = min(tests.seen.pairs, examples) if "first" not in data else int(data["first"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from selfattn.models.sizing import body, spread
 from selfattn.results.gates import Gate
 from selfattn.results.record import BODIES_APART, Matching
 
-_OF_THE_DATA = ("overlap",)  # the same for every model of a seed
+_OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
 _SCALED = "warmup_steps"  # with the share of a budget; the check against the plan covers it
 _LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # settings that decide the steps
+_MACHINE = ("selfattn", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself
 
 Models = Mapping[str, Sequence[Tested]]
@@ -33,6 +34,7 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
     """
     models, baseline = trained[plan.main], plan.baseline
     gates = [_same_data(models), _same_training(models, plan, plan.main), _matched(models, plan.matching)]
+    gates.append(_same_machines([run for same in trained.values() for runs in same.values() for run in runs]))
     for variant, others in trained.items():
         if variant != plan.main:
             checks = (_same_data(others), _same_training(others, plan, variant))
@@ -95,6 +97,27 @@ def _data(run: Tested) -> tuple[Any, ...]:
     return (dict(run.config.data), training.items_per_epoch, training.batch_size, training.max_tokens)
 
 
+def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
+    """List what differs between the machines of runs: versions, threads and the processor, with all values.
+
+    Args:
+        runs: tested or failed.
+    """
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        described = {**run.record.versions, **run.record.machine}
+        for name in _MACHINE:
+            values.setdefault(name, set()).add(str(described.get(name)))
+    return tuple(f"{name}: {', '.join(sorted(seen))}" for name, seen in values.items() if len(seen) > 1)
+
+
+def _same_machines(runs: Iterable[Tested]) -> Gate:
+    """Whether all runs have the same versions, threads and processor; a difference is only noted."""
+    apart = differing_machines(runs)
+    reason = "; ".join(apart) or "all runs had the same versions, threads and processor"
+    return Gate("same machine", not apart, reason, value=float(len(apart)), limit=0.0, note=True)
+
+
 def _same_training(models: Models, plan: Plan, variant: Variant) -> Gate:
     """Whether all runs have the same settings of the training, and the steps and target tokens of others of their seed.
 
@@ -136,14 +159,19 @@ def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
 
 
 def _is_tuned(name: str, models: Models, plan: Plan, variant: Variant) -> bool:
-    """Whether every run has the value that tuning chose for its model, or that of the recipe."""
-    counts = {len(plan.models[model].trials) if model in plan.models else 0 for model in models}
-    if len(counts) > 1 or min(counts) < 2:
+    """Whether every run has the value that tuning chose for its model, or that of the recipe.
+
+    All models must have tried the same two or more settings; one may have gone on beyond the rates of this grid.
+    """
+    tried = [[trial.settings for trial in plan.trials.get(model, ())] for model in models]
+    grid = [settings for settings in tried[0] if all(settings in others for others in tried)]
+    more = [settings for others in tried for settings in others if settings not in grid]
+    rates, beyond = ([float(str(settings.get("lr", 0))) for settings in same] for same in (grid, more))
+    if all(settings == grid[0] for settings in grid) or any(min(rates) <= rate <= max(rates) for rate in beyond):
         return False
     of_recipe = set()
     for model, runs in models.items():
-        planned = plan.models[model]
-        chosen = {**(planned.chosen() or {}), **(planned.chosen(plan.budget_of(variant)) or {})}
+        chosen = plan.chosen(model, variant)
         values = {getattr(run.config.training, name) for run in runs}
         if name not in chosen:
             of_recipe |= values

@@ -31,7 +31,7 @@ class CompareOptions:
 
     Attributes:
         models: Models to compare, separated by commas. `all`: every model of `selfattn models`.
-        seeds: Trainings per model, with seeds 0, 1, ... Default: 3, or 1 with --quick.
+        seeds: Trainings per model. Default: 3, or 1 with --quick. 3,5,8: stop when 3, 5 or 8 decide.
         quick: Train briefly, for a first try.
         out: Directory for report, results and runs. Must be new.
         resume: Continue the comparison in --out. Finished runs are not repeated.
@@ -48,7 +48,10 @@ class CompareOptions:
         budget: Target value of --match. Default: the median of the models.
         match_limit: Largest relative size difference between models.
         apart: Compare models of different sizes; the report says so.
-        tune: Tuning trials per model (learning rate, warm-up, dropout, label smoothing), chosen on validation.
+        tune: Try several learning rates for each model. Default, except with --quick or --lr.
+        rates: Learning rates to try, such as 1e-3,2e-3,4e-3. Default: the task's grid.
+        tuning_seeds: Trainings per learning rate, with seeds of their own.
+        trials: Random search over learning rate, warm-up, dropout and label smoothing instead: settings to try.
         metric: Metric that decides, by name. Default: the task's first.
         margin: Smallest difference worth having, in points. Fixed in the plan.
         jobs: Trainings to run in parallel. Default: one per core or GPU.
@@ -61,14 +64,15 @@ class CompareOptions:
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Fairness": ("match", "budget", "match_limit", "apart", "tune"),
+        "Fairness": ("match", "budget", "match_limit", "apart"),
+        "Tuning (on validation items)": ("tune", "rates", "tuning_seeds", "trials"),
         "Budgets": ("budgets", "budget_in"),
         "Plan": ("metric", "margin", "first_seed", "test_draw", "pilot"),
         "Parallel training": ("jobs", "backend", "address", "threads", "device"),
     }
 
     models: tuple[str, ...]
-    seeds: int | None = None
+    seeds: tuple[int, ...] = ()
     quick: bool = False
     out: Path
     resume: bool = False
@@ -86,7 +90,10 @@ class CompareOptions:
     budget: float | None = None
     match_limit: float = 0.02
     apart: bool = False
-    tune: int = 0
+    tune: bool | None = None
+    rates: tuple[float, ...] = ()
+    tuning_seeds: int = 2
+    trials: int = 0
     jobs: int | None = None
     backend: Backend = "local"
     address: str | None = None
@@ -96,8 +103,8 @@ class CompareOptions:
 
     @property
     def seed_count(self) -> int:
-        """Number of seeds."""
-        return self.seeds if self.seeds is not None else 1 if self.quick else SEEDS
+        """Most seeds."""
+        return max(self.seeds, default=1 if self.quick else SEEDS)
 
     @property
     def thread_count(self) -> int:
@@ -105,9 +112,16 @@ class CompareOptions:
         return self.threads or 1
 
     def __post_init__(self) -> None:
-        check(self, "seeds test_items jobs threads", int, lambda x: x >= 1, "a whole number of at least 1")
-        check(self, "tune first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
-        check(self, "seeds", int, lambda x: x <= MOST_SEEDS - self.first_seed, f"seeds below {MOST_SEEDS}")
+        check(self, "test_items jobs threads tuning_seeds", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "first_seed test_draw", int, lambda x: x >= 0, "a whole number of at least 0")
+        check(self, "trials", int, lambda x: x == 0 or x > 1, "a whole number of at least 2, or 0")
+        rising = list(self.seeds) == sorted(set(self.seeds))
+        if not rising or not all(0 < count <= MOST_SEEDS - self.first_seed for count in self.seeds):
+            raise SettingError(f"`seeds` {_listed(self.seeds)}: expected rising numbers; seeds stay below {MOST_SEEDS}")
+        if len(self.rates) == 1 or not all(rate > 0 for rate in self.rates) or len(set(self.rates)) < len(self.rates):
+            raise SettingError(f"`rates` {_listed(self.rates)}: expected two or more different rates above 0")
+        if self.tune is False and self.trials:
+            raise SettingError("`trials` is tuning: leave out `no_tune` or `trials`")
         check(self, "threads", int, lambda x: x <= MOST_THREADS, f"at most {MOST_THREADS}")
         check(self, "match_limit", float, lambda x: 0 < x < 1, "a share between 0 and 1")
         check(self, "budget", float, lambda x: x > 0, "a number above 0")
@@ -118,6 +132,10 @@ class CompareOptions:
         for share in self.budgets or (0.0,):
             if not 0 < share <= 1 or self.budgets.count(share) > 1:
                 raise SettingError(f"`budgets` {share:g}: expected shares above 0 and up to 1, each once")
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ",".join(f"{value:g}" for value in values)
 
 
 def check_cluster(backend: Backend, address: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from selfattn.codec import Plain, short
 from selfattn.comparison.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError
 from selfattn.experiments import plan as experiments
-from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
+from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict, override
 from selfattn.registry import is_name
 from selfattn.results.gates import Baseline
 from selfattn.results.plan import Seal
@@ -30,14 +30,12 @@ class PlannedModel(Plain):
     Attributes:
         preset: preset that it is based on.
         config: its configuration, as plain values.
-        training: settings of its training, after tuning.
-        trials: of its tuning, the largest budget first.
+        training: settings of its training that tuning chose.
     """
 
     preset: str
     config: Mapping[str, object]
     training: Mapping[str, Any] = field(default_factory=dict)
-    trials: tuple[TuningTrial, ...] = ()
 
     @property
     def model(self) -> ModelConfig:
@@ -49,9 +47,12 @@ class PlannedModel(Plain):
         """Return the model with another configuration."""
         return replace(self, config=config_to_dict(config))
 
-    def chosen(self, budget: float | None = None) -> Mapping[str, Any] | None:
-        """Return the settings that tuning chose for a smaller budget; default for the largest."""
-        return next((trial.settings for trial in self.trials if trial.chosen and trial.budget == budget), None)
+    def tuned(self, settings: Mapping[str, Any]) -> PlannedModel:
+        """Return the model with settings of its training, and with a ``dropout`` for all of its parts."""
+        training, config = dict(settings), self.model
+        if "dropout" in training:
+            config = override(config, dict.fromkeys(dropout_names(config), training.pop("dropout")))
+        return replace(self.resized(config), training=training)
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ class Variant:
         if self.share == 1:
             return recipe
         warmup = None if recipe.warmup_steps is None else round(self.share * recipe.warmup_steps)
-        last = max(1, round(self.share * recipe.average_last)) if recipe.average == "last" else recipe.average_last
-        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup, average_last=last)
+        return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup)
 
 
 FULL = Variant()
@@ -91,7 +91,7 @@ class Plan(Plain):
         task: its name.
         command: command line that makes the same again.
         quick: whether trainings are short.
-        seeds: number of seeds.
+        seeds: most seeds.
         models: by name, in their order.
         first_seed: first seed.
         test_draw: draw of the test pairs.
@@ -105,7 +105,12 @@ class Plan(Plain):
         seal: of the plan; None before it is fixed.
         headline: metric of the verdict.
         matching: what the models were sized for.
-        space: what tuning searches, setting by setting; empty without tuning.
+        space: what tuning tries, setting by setting; empty without tuning.
+        tuning_seeds: of the trials of the tuning.
+        trials: of the tuning, by model, the largest budget first.
+        looks: numbers of seeds at which interim analyses are planned; empty without.
+        bounds: two-sided p below which each look decides.
+        ended: number of seeds at which a look ended the comparison; None without.
         baseline: published baseline that the user stated.
         declared: settings of the training in which runs differ on purpose.
         tuned: whether tuning is done.
@@ -131,6 +136,11 @@ class Plan(Plain):
     headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
+    tuning_seeds: tuple[int, ...] = ()
+    trials: Mapping[str, tuple[TuningTrial, ...]] = field(default_factory=dict)
+    looks: tuple[int, ...] = ()
+    bounds: tuple[float, ...] = ()
+    ended: int | None = None
     baseline: Baseline | None = None
     declared: tuple[str, ...] = ()
     tuned: bool = True
@@ -146,8 +156,8 @@ class Plan(Plain):
 
     @property
     def seed_numbers(self) -> range:
-        """All seeds."""
-        return range(self.first_seed, self.first_seed + self.seeds)
+        """The seeds, up to those of the look that ended the comparison."""
+        return range(self.first_seed, self.first_seed + (self.ended or self.seeds))
 
     @property
     def variants(self) -> dict[float, Variant]:
@@ -168,15 +178,35 @@ class Plan(Plain):
 
     def planned(self, name: str, variant: Variant) -> PlannedModel:
         """Return a model with the settings that were tuned for a variant."""
-        model = self.models[name]
-        budget = self.budget_of(variant)
-        settings = model.chosen(budget) if budget is not None else None
-        return replace(model, training={**model.training, **settings}) if settings else model
+        return self.models[name].tuned(self.chosen(name, variant))
+
+    def chosen(self, name: str, variant: Variant) -> Mapping[str, Any]:
+        """Return the settings that tuning chose for a model and a variant."""
+        budget, trials = self.budget_of(variant), self.trials.get(name, ())
+        return next((trial.settings for trial in trials if trial.chosen and trial.budget == budget), {})
 
     def runs(self) -> list[tuple[str, int, Variant]]:
         """List every run: model, seed and variant; seed after seed."""
         pairs = product(self.seed_numbers, self.variants.values())
         return [(name, seed, variant) for seed, variant in pairs for name in self.models]
+
+
+def dropout_names(config: Any) -> list[str]:
+    """List the settings called ``dropout``, dotted.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> dropout_names(PRESETS["rnn-attention"].config)
+        ['encoder.dropout', 'decoder.dropout']
+    """
+    names = []
+    for field_ in fields(config):
+        value = getattr(config, field_.name)
+        if is_dataclass(value):
+            names += [f"{field_.name}.{name}" for name in dropout_names(value)]
+        elif field_.name == "dropout":
+            names.append(field_.name)
+    return names
 
 
 def read_plan(out: Path) -> Plan:

@@ -3,46 +3,42 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from selfattn.comparison.buckets import make_buckets
-from selfattn.comparison.costs import RunTimes, read_costs
+from selfattn.comparison.archive import Outputs
+from selfattn.comparison.costs import ModelTimes, read_costs
 from selfattn.comparison.gates import make_gates
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
+from selfattn.comparison.quality import measure
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics.metric import Metric, make_metric
+from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.crossings import LEVEL as ALL_BUDGETS
-from selfattn.evaluation.statistics.crossings import budget_differences, locate
-from selfattn.evaluation.statistics.significance import MIN_SEEDS, compare_outputs, score_counts
-from selfattn.evaluation.statistics.variances import LEVEL
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.registry import TASKS
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
 from selfattn.results.cost import MeanOverRuns, Timing
-from selfattn.results.pairs import Comparison
-from selfattn.results.plan import AtBudget, Budgets
-from selfattn.results.quality import Estimate, IntervalMethod
-from selfattn.results.record import SCHEMA, Difference, Model, Record
+from selfattn.results.plan import AtBudget, Budgets, Interim
+from selfattn.results.record import SCHEMA, Model, Record
 from selfattn.runs.task import Task
 
-_DIFFERENCES = 40
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"
 _NOT_DATA = ("kind", "validation_items")
 
 
-def make_record(trained: Runs, plan: Plan) -> Record:
+def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Record:
     """Put runs together.
 
     Args:
         trained: runs by variant and model, seed after seed, all tested on the same pairs.
         plan: of the comparison; it may have no models.
+        outputs: of all runs; default those of their tests.
 
     Raises:
         UserError: runs were tested on different pairs, or all trainings of a model failed.
@@ -59,19 +55,8 @@ def make_record(trained: Runs, plan: Plan) -> Record:
         if run.config.task != first.config.task or run.pairs != pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; compare runs of one test")
     shared = _shared([_training(run) for run in firsts.values()])
-    predictions = {name: [run.outputs for run in runs] for name, runs in models.items()}
     task: Task = TASKS[first.config.task].from_settings(first.config.data, str(first.path))
     metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
-    metric = metrics[plan.headline.metric]
-    references = [pair.target for pair in pairs]
-    # Beside the metric that decides, others: two scores that agree are worth more than one.
-    tested = [metric, *(make_metric(name, task.language) for name in metric.beside)]
-    labels = [task.repeats(pair) for pair in pairs]
-    primary = primary_pair(task, list(models))
-    comparison, *further = [
-        compare_outputs(predictions, references, same, clusters=labels, primary=primary if same is metric else None)
-        for same in tested
-    ]
     data = {name: value for name, value in first.config.data.items() if name not in _NOT_DATA}
     planned: dict[str, Any] = {"tuning_space": dict(plan.space)} if plan.space else {}
     planned |= {"declared": list(plan.declared)} if plan.declared else {}
@@ -80,7 +65,7 @@ def make_record(trained: Runs, plan: Plan) -> Record:
     timed = {"training_time": _UNDISTURBED} if times else {}
     versions = {name: first.record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}
     machine = {name: first.record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
-    return Record(
+    record = Record(
         schema=SCHEMA,
         task=first.config.task,
         created=max(run.result.created for runs in models.values() for run in runs),
@@ -88,54 +73,39 @@ def make_record(trained: Runs, plan: Plan) -> Record:
         environment=versions | machine | {"commit": first.record.commit},
         settings=data | {"quick": plan.quick} | dict(first.result.decoding) | shared | planned | timed,
         test_items=len(pairs),
-        models=tuple(_model(name, runs, shared, comparison, plan, times.get(name)) for name, runs in models.items()),
+        models=tuple(_model(name, runs, shared, plan, times.get(name)) for name, runs in models.items()),
         headline=plan.headline,
-        interval=IntervalMethod(
-            LEVEL,
-            "closed form" if metric.is_mean else "bootstrap",
-            comparison.estimates[next(iter(models))].over,
-            len(labels) - len(set(labels)),
-        ),
-        pairs=tuple(pair for same in (comparison, *further) for pair in same.pairs),
         gates=make_gates(trained, plan),
         matching=plan.matching,
-        buckets=make_buckets(models, metric, task),
         attention=Attention(_examples(firsts, pairs)),
-        differences=_differences(firsts, pairs),
         subject=task.subject(),
         units={name: metric.unit for name, metric in metrics.items()},
-        budgets=_budgets(trained, plan, metric, labels) if len(plan.budgets) > 1 else None,
+        interim=Interim(plan.looks, plan.bounds, plan.ended) if plan.ended else None,
+        budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
     )
+    return measure(record, first.config.data, outputs or outputs_of(trained, plan))
 
 
-def _budgets(trained: Runs, plan: Plan, metric: Metric, labels: Sequence[Hashable]) -> Budgets:
-    """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
-    references = [pair.target for pair in next(iter(trained[plan.main].values()))[0].pairs]
-    cells = {share: trained[plan.variants[share]] for share in plan.budgets}
-    counts = {
-        share: metric.count_runs({name: [run.outputs for run in runs] for name, runs in models.items()}, references)
-        for share, models in cells.items()
+def outputs_of(trained: Runs, plan: Plan) -> Outputs:
+    """Return the outputs of all runs by budget and model."""
+    budgets = {variant: share for share, variant in plan.variants.items()}
+    return {
+        budgets[variant]: {name: [run.answered for run in runs] for name, runs in models.items()}
+        for variant, models in trained.items()
     }
-    pair = primary_pair(TASKS[plan.task], list(plan.models))
-    differences = budget_differences(counts, metric, pair, clusters=labels) if pair else ()
-    by_budget = {difference.budget: difference for difference in differences}
-    reached = []
-    for share, models in cells.items():
+
+
+def _budgets(trained: Runs, plan: Plan) -> Budgets:
+    """Describe the trainings of every budget, without their quality."""
+    cells = []
+    for share in plan.budgets:
+        models = trained[plan.variants[share]]
         last = [run.metrics[-1] for runs in models.values() for run in runs if not run.failed]
-        reached.append(
-            AtBudget(
-                share,
-                score_counts(counts[share], metric, clusters=labels).estimates(),
-                last[0].step,
-                round(statistics.mean(report.tokens for report in last)),
-                round(share * plan.examples) or None,
-                by_budget.get(share),
-                {name: count for name, runs in models.items() if (count := sum(run.failed for run in runs))},
-            )
-        )
-    crossing = locate(differences) if differences and plan.seeds >= MIN_SEEDS else None
-    return Budgets(plan.budget_in, tuple(reached), pair, crossing, ALL_BUDGETS)
+        tokens = round(statistics.mean(report.tokens for report in last))
+        cells.append(AtBudget(share, {}, last[0].step, tokens, round(share * plan.examples) or None))
+    pair = primary_pair(TASKS[plan.task], list(plan.models))
+    return Budgets(plan.budget_in, tuple(cells), pair, level=ALL_BUDGETS)
 
 
 def _training(run: Tested) -> dict[str, Any]:
@@ -152,20 +122,13 @@ def _model(
     name: str,
     runs: Sequence[Tested],
     shared: Mapping[str, Any],
-    comparison: Comparison,
     plan: Plan,
-    times: Sequence[RunTimes] | None,
+    times: Sequence[ModelTimes] | None,
 ) -> Model:
     first = next(run for run in runs if not run.failed)
     known = first.config.preset in PRESETS
     preset = get_preset(first.config.preset) if known else Preset("", "", lambda: first.config.model)
     training = {key: value for key, value in _training(first).items() if key not in shared}
-    headline = plan.headline.metric
-    metrics = {headline: comparison.estimates[name]}
-    for metric in first.result.scores:
-        if metric != headline:
-            values = tuple(run.result.scores[metric] for run in runs)
-            metrics[metric] = Estimate(statistics.mean(values), runs=values)
     cost = first.result.cost
     if times:
         cost = replace(cost, peak_share=times[0].peak_share, decoding=times[0].decoding)
@@ -174,7 +137,7 @@ def _model(
         attention=bool(first.result.attention) or preset.attention,
         parameters=first.record.parameters,
         seeds=tuple(run.seed for run in runs),
-        metrics=metrics,
+        metrics={},
         summary=preset.summary,
         source=preset.source,
         parameters_non_embedding=first.record.parameters_non_embedding,
@@ -183,27 +146,28 @@ def _model(
         cost=cost,
         alignment=first.result.alignment,
         agreement=first.result.agreement,
-        tuning=plan.models[name].trials if name in plan.models else (),
-        curves=tuple(run.curve(headline) for run in runs),
+        trials=plan.trials.get(name, ()),
+        curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": training} if training else {}),
         run_dirs=tuple(f"runs/{run.path.name}" for run in runs),
         failed=tuple(run.seed for run in runs if run.failed),
     )
 
 
-def _times(models: Mapping[str, Sequence[Tested]]) -> dict[str, list[RunTimes]]:
-    """Return the times of runs alone on the machine, where all of them were timed; otherwise nothing."""
-    times: dict[str, list[RunTimes]] = {}
+def _times(models: Mapping[str, Sequence[Tested]]) -> dict[str, list[ModelTimes]]:
+    """Return the times of each run's model alone on the machine, where all were timed; otherwise nothing."""
+    times: dict[str, list[ModelTimes]] = {}
+    costs = {home: read_costs(home) for runs in models.values() for home in {run.home for run in runs}}
     for name, runs in models.items():
-        for place in (run.path.resolve() for run in runs if not run.failed):
-            timed = read_costs(place.parent.parent).get(place.name)
+        for run in (run for run in runs if not run.failed):
+            timed = costs[run.home].get(run.directory_name)
             if timed is None:
                 return {}
             times.setdefault(name, []).append(timed)
     return times
 
 
-def _timing(runs: Sequence[Tested], times: Sequence[RunTimes] | None) -> Timing:
+def _timing(runs: Sequence[Tested], times: Sequence[ModelTimes] | None) -> Timing:
     """Return the times of a model alone on the machine where known; otherwise beside other trainings."""
     runs = [run for run in runs if not run.failed]
     last, alone = [run.metrics[-1] for run in runs], None
@@ -231,27 +195,4 @@ def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[Atte
     return tuple(
         AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, shown)
         for place, shown in sorted(examples.items())
-    )
-
-
-def _differences(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[Difference, ...]:
-    """Choose test pairs on which models disagree: some of every pattern of right and wrong, rare patterns first."""
-    outputs = {name: run.outputs for name, run in firsts.items()}
-    patterns: dict[tuple[bool, ...], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        texts = [same[place] for same in outputs.values()]
-        if len(set(texts)) > 1:
-            patterns.setdefault(tuple(text == pair.target for text in texts), []).append(place)
-    chosen: list[int] = []
-    rare_first = sorted(patterns.values(), key=lambda places: (len(places), places))
-    for number, places in enumerate(rare_first[:_DIFFERENCES]):
-        chosen += places[: max(1, (_DIFFERENCES - len(chosen)) // (len(rare_first) - number))]
-    return tuple(
-        Difference(
-            pairs[place].source,
-            pairs[place].target,
-            pairs[place].tag,
-            {name: same[place] for name, same in outputs.items()},
-        )
-        for place in chosen[:_DIFFERENCES]
     )

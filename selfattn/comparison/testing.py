@@ -9,6 +9,7 @@ test.json             :class:`TestResult`: scores, gates, cost, attention, probe
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -119,6 +120,37 @@ class TestResult(Plain):
     failed: str = ""
 
 
+@dataclass(frozen=True)
+class Answered:
+    """The outputs of a run, from which its quality is computed.
+
+    Attributes:
+        seed: of the training.
+        failed: whether the training diverged.
+        answers: every test pair with its output.
+        probes: answers to further pairs.
+        words: see :class:`TestResult`.
+        scores: metrics that are known already; default none.
+    """
+
+    seed: int
+    failed: bool
+    answers: Sequence[Answer]
+    probes: Mapping[str, Sequence[Answer]]
+    words: Mapping[str, int]
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The test pairs."""
+        return [answer.pair for answer in self.answers]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Outputs in the order of the pairs."""
+        return [answer.output for answer in self.answers]
+
+
 class Tested:
     """A tested run on disk.
 
@@ -145,6 +177,16 @@ class Tested:
     def seed(self) -> int:
         """Seed of the training."""
         return self.config.training.seed
+
+    @property
+    def home(self) -> Path:
+        """Directory of its comparison."""
+        return self.path.resolve().parent.parent
+
+    @property
+    def directory_name(self) -> str:
+        """Name of the model in its comparison, from the name of its directory."""
+        return re.sub(r"-seed[0-9]+.*$", "", self.path.name)
 
     @property
     def failed(self) -> bool:
@@ -189,14 +231,20 @@ class Tested:
         return answers
 
     @property
+    def answered(self) -> Answered:
+        """Its outputs."""
+        result = self.result
+        return Answered(self.seed, self.failed, self.answers, result.probes, result.words, result.scores)
+
+    @property
     def pairs(self) -> list[Pair]:
         """The test pairs."""
-        return [answer.pair for answer in self.answers]
+        return self.answered.pairs
 
     @property
     def outputs(self) -> list[str]:
         """Outputs in the order of the pairs."""
-        return [answer.output for answer in self.answers]
+        return self.answered.outputs
 
 
 Runs = Mapping[Variant, Mapping[str, Sequence[Tested]]]  # of a comparison, by variant and model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from selfattn.comparison.plan import FULL, Plan, PlannedModel, Variant, run_name
 from selfattn.comparison.testing import Tested, count_failed, is_tested, test_run
 from selfattn.console import say
 from selfattn.data.pairs import Pair
-from selfattn.errors import UserError
+from selfattn.errors import DivergedError, UserError
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
@@ -22,9 +23,9 @@ from selfattn.runs.run import load
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet, TrainingSet, make_test_set
 from selfattn.training.config import TrainingConfig
-from selfattn.training.step import DivergedError
 
-_DONE = ("finished", "target reached", "stopped early")  # of a run's status
+DIVERGED = "diverged"  # status of a trial of the tuning
+_DONE = ("finished", "target reached", "stopped early", DIVERGED)
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,19 @@ class Trainings(Runner[Training]):
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
             data = self.task.training_set(recipe, splits, first=first, keep=True)
-            draw = self.options.test_draw
-            tests = make_test_set(self.task, splits, recipe, items=items, probes=not quick, first=first, draw=draw)
+            draw, share = self.options.test_draw, max(self.options.budgets)
+            if self.options.budget_in == "steps" and recipe.items_per_epoch is not None:
+                recipe = replace(recipe, epochs=math.ceil(share * recipe.epochs))  # no training goes further
+            tests = make_test_set(
+                splits,
+                recipe,
+                items=items,
+                probes=not quick,
+                first=first,
+                draw=draw,
+                gold=self.task.gold,
+                has_words=self.task.has_words,
+            )
             self._data = {(seed, first): (data, tests)}  # the last one alone
         return self._data[seed, first]
 
@@ -163,10 +175,11 @@ class Trainings(Runner[Training]):
                     notes=data.notes if reporter.is_first else (),
                 )
             except DivergedError as error:
-                if not trial.tested:
-                    raise
                 say(f"{trial.label}: counts as a failed training: {error}")
-                self._record(trial, count_failed(path, self.task, tests, str(error)))
+                if trial.tested:
+                    self._record(trial, count_failed(path, self.task, tests, str(error)))
+                else:
+                    RunDirectory(path).update(status=DIVERGED)
         if trial.tested and not is_tested(path):
             thorough = trial.leading and not self.options.quick
             share = trial.variant.share

@@ -6,15 +6,16 @@ another way is refused, with the reason. The package `ctranslate2` is imported w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import EmbeddingPosition, MultiHeadAttention
+from selfattn.attention import EmbeddingPosition
 from selfattn.errors import UserError
-from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
+from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.config import ModelConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
@@ -135,24 +136,26 @@ def _fill_embedding(side: Any, embeddings: Any, embed: TokenEmbedding, stack: Tr
 
 
 def _fill_block(layer: Any, block: TransformerBlock) -> None:
+    """Fill norms and products; those of queries, keys and values of one input are one product there."""
+    first, cross, feed_forward = block.self_attn, block.cross_attn, block.feed_forward
     _fill_norm(layer.self_attention.layer_norm, block.self_attn_norm)
-    _fill_attention(layer.self_attention.linear, block.self_attn, ["q_proj", "k_proj", "v_proj"])
-    if block.cross_attn is not None and block.cross_attn_norm is not None:
-        _fill_norm(layer.attention.layer_norm, block.cross_attn_norm)
-        _fill_attention(layer.attention.linear, block.cross_attn, ["q_proj"], ["k_proj", "v_proj"])
-    feed_forward: FeedForward = block.feed_forward
     _fill_norm(layer.ffn.layer_norm, block.feed_forward_norm)
-    _fill_linear(layer.ffn.linear_0, [feed_forward.fc1])
-    _fill_linear(layer.ffn.linear_1, [feed_forward.fc2])
+    products: list[list[Any]] = [
+        [first.q_proj, first.k_proj, first.v_proj],
+        [first.out_proj],
+        [feed_forward.fc1],
+        [feed_forward.fc2],
+    ]
+    specs = [*layer.self_attention.linear, layer.ffn.linear_0, layer.ffn.linear_1]
+    if cross is not None and block.cross_attn_norm is not None:
+        _fill_norm(layer.attention.layer_norm, block.cross_attn_norm)
+        products += [[cross.q_proj], [cross.k_proj, cross.v_proj], [cross.out_proj]]
+        specs += layer.attention.linear
+    for spec, linears in zip(specs, products, strict=True):
+        _fill_linear(spec, linears)
 
 
-def _fill_attention(specs: list[Any], attention: MultiHeadAttention, *groups: list[str]) -> None:
-    """Fill the products of an attention: those of each group in one, and the one behind it."""
-    for spec, names in zip(specs, [*groups, ["out_proj"]], strict=True):
-        _fill_linear(spec, [getattr(attention, name) for name in names])
-
-
-def _fill_linear(spec: Any, layers: list[nn.Linear]) -> None:
+def _fill_linear(spec: Any, layers: Sequence[Any]) -> None:
     spec.weight = _array(torch.cat([layer.weight for layer in layers]))
     spec.bias = _array(torch.cat([layer.bias for layer in layers]))
 

@@ -113,9 +113,8 @@ def from_marian(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Maria
         _spread(state, names)
     if ours.share_embeddings:
         state.pop(_SHARED, None)
-    missing, unused = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
-    if missing or unused:
-        raise UserError(f"weights: {_listed(missing, 'missing')}; {_listed(unused, 'unused')}")
+    if wrong := sorted(expected.keys() ^ state.keys()):
+        raise UserError(f"weights: missing or not of this model: {', '.join(wrong)}")
     dtypes = {tensor.dtype for tensor in state.values()}
     if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
         raise UserError(f"weights: expected one floating point dtype, got {', '.join(sorted(map(str, dtypes)))}")
@@ -209,22 +208,13 @@ def _built(config: EncoderDecoderConfig, ids: MarianIds) -> EncoderDecoder:
 
 def _in_their_names(model: EncoderDecoder) -> dict[str, Tensor]:
     """Return the weights of a model in their names and shapes; they share memory with it."""
-    state = {_their_name(name): tensor for name, tensor in model.state_dict().items()}
+    state: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict().items():
+        theirs = f"model.{name}"
+        for ours, other in _RENAMED:
+            theirs = theirs.replace(ours, other)
+        state[_OUTPUT.get(name, theirs)] = tensor
     return state | {_BIAS: state[_BIAS][None]}
-
-
-def _their_name(name: str) -> str:
-    """Translate a parameter's name.
-
-    Example:
-        >>> _their_name("decoder.layers.0.cross_attn.q_proj.bias")
-        'model.decoder.layers.0.encoder_attn.q_proj.bias'
-    """
-    if name in _OUTPUT:
-        return _OUTPUT[name]
-    for ours, theirs in _RENAMED:
-        name = name.replace(ours, theirs)
-    return f"model.{name}"
 
 
 def _tied(config: EncoderDecoderConfig) -> list[list[str]]:
@@ -254,10 +244,6 @@ def _without_positions(state: dict[str, Tensor], config: EncoderDecoderConfig) -
         if table.shape != expected.shape or not torch.allclose(table.cpu().float(), expected, rtol=0, atol=tolerance):
             raise UserError(f"weights: {name} does not hold the sines of {tuple(expected.shape)} positions and width")
     return state
-
-
-def _listed(names: list[str], what: str) -> str:
-    return f"{what}: {', '.join(names)}" if names else f"nothing {what}"
 
 
 def load_marian(directory: str | Path) -> Marian:
@@ -338,15 +324,12 @@ def save_marian(marian: Marian, directory: str | Path) -> None:
         generation["bad_words_ids"] = [[token] for token in marian.ids.never_written]
     write(directory / _CONFIG, config)
     write(directory / _GENERATION, generation)
-    save_file(_saved(state, marian), directory / _WEIGHTS, metadata={"format": "pt"})
-
-
-def _saved(state: dict[str, Tensor], marian: Marian) -> dict[str, Tensor]:
-    """Keep one name of each tied matrix, and no tables of positions, as ``save_pretrained`` does."""
+    # One name of each tied matrix, and no tables of positions, as `save_pretrained` does.
     drop = list(POSITIONS)
     if marian.config.tie_output:
         drop += [HEAD, *(TABLES if marian.config.share_embeddings else [])]
-    return {name: tensor.contiguous().clone() for name, tensor in state.items() if name not in drop}
+    saved = {name: tensor.contiguous().clone() for name, tensor in state.items() if name not in drop}
+    save_file(saved, directory / _WEIGHTS, metadata={"format": "pt"})
 
 
 def _read_weights(directory: Path) -> dict[str, Tensor]:

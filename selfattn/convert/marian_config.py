@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Le
 
-from selfattn.codec import FieldError, Plain, checked, encode
+from selfattn.codec import FieldError, Plain, checked
 from selfattn.errors import UserError
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
@@ -94,21 +94,8 @@ class MarianIds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OneWay(Plain):
-    """What has no counterpart here with another value, such as layers dropped as a whole. Older files say it."""
-
-    is_decoder: Literal[False] = False
-    normalize_before: Literal[False] = False
-    normalize_embedding: Literal[False] = False
-    add_final_layer_norm: Literal[False] = False
-    static_position_embeddings: Literal[True] = True
-    encoder_layerdrop: Annotated[float, Le(0)] = 0.0
-    decoder_layerdrop: Annotated[float, Le(0)] = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Theirs(_OneWay):
-    """The settings that are read and written, with the defaults of ``MarianConfig`` where older files lack one."""
+class _Theirs(Plain):
+    """The settings that are read, with the defaults of ``MarianConfig`` where older files lack one."""
 
     model_type: Literal["marian"]
     is_encoder_decoder: Literal[True] = True
@@ -133,6 +120,14 @@ class _Theirs(_OneWay):
     eos_token_id: int
     pad_token_id: int
     bad_words_ids: tuple[tuple[int], ...] | None = None
+    # What has no counterpart here with another value, such as layers dropped as a whole. Older files say it.
+    is_decoder: Literal[False] = False
+    normalize_before: Literal[False] = False
+    normalize_embedding: Literal[False] = False
+    add_final_layer_norm: Literal[False] = False
+    static_position_embeddings: Literal[True] = True
+    encoder_layerdrop: Annotated[float, Le(0)] = 0.0
+    decoder_layerdrop: Annotated[float, Le(0)] = 0.0
 
 
 _READ = frozenset(field.name for field in dataclasses.fields(_Theirs))
@@ -229,6 +224,5 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
     values |= {name: getattr(ids, ours) for ours, name in _IDS.items()}
     if values["activation_function"] == "silu":
         values["activation_function"] = "swish"
-    written: dict[str, Any] = encode(_Theirs(**values))
-    known = {name: value for name, value in written.items() if name not in vars(_OneWay())}
-    return {"architectures": ["MarianMTModel"], "forced_eos_token_id": None, "bos_token_id": None} | known
+    fixed = {"architectures": ["MarianMTModel"], "is_encoder_decoder": True}
+    return fixed | {"forced_eos_token_id": None, "bos_token_id": None} | values

@@ -8,8 +8,8 @@ Its weights come averaged over the heads unless ``average_attn_weights=False``, 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.encoder_decoder.transformer import TransformerDecoder, TransformerEncoder
 
 M = TypeVar("M", bound=nn.Module)
-TorchLayer = TypeVar("TorchLayer", nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+TorchLayer: TypeAlias = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 
 # The parts of a block that are the same modules there: our name to theirs, and the norms in the order of their numbers.
 _FEED_FORWARD = {"feed_forward.fc1": "linear1", "feed_forward.fc2": "linear2"}
@@ -58,9 +58,8 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     """
     where = "attention_from_torch"
     _expect(module, nn.MultiheadAttention, where)
-    for name, given in (("add_bias_kv", module.bias_k is not None), ("add_zero_attn", module.add_zero_attn)):
-        if given:
-            raise ValueError(f"{where}: {name}=True has no counterpart: there is no layer with keys of its own")
+    if module.bias_k is not None or module.add_zero_attn:
+        raise ValueError(f"{where}: add_bias_kv and add_zero_attn have no counterpart: no layer has keys of its own")
     if module.kdim != module.vdim:
         raise ValueError(
             f"{where}: kdim={module.kdim} and vdim={module.vdim} differ; keys and values are made of one context here"
@@ -72,17 +71,11 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
             weights |= {f"{part}_proj.{kind}": rows for part, rows in zip("qkv", tensor.chunk(3), strict=True)}
         else:
             weights[name.replace("_proj_weight", "_proj.weight")] = tensor
-    ours = _filled(
-        lambda: MultiHeadAttention(
-            module.embed_dim,
-            module.kdim,
-            num_heads=module.num_heads,
-            bias=module.in_proj_bias is not None,
-            dropout=module.dropout,
-        ),
-        weights,
-    )
-    return ours.train(module.training)
+    sizes: dict[str, Any] = {"num_heads": module.num_heads, "dropout": module.dropout}
+    bias = module.in_proj_bias is not None
+    with torch.device("meta"):
+        layer = MultiHeadAttention(module.embed_dim, module.kdim, bias=bias, **sizes)
+    return _filled(layer, weights).train(module.training)
 
 
 def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
@@ -102,57 +95,43 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         >>> attention_to_torch(MultiHeadAttention(6, num_heads=3)).in_proj_weight.shape
         torch.Size([18, 6])
     """
-    _check_attention(layer)
-    weights = layer.state_dict()
-    dim, context_dim = (weights[f"{part}_proj.weight"].shape[1] for part in "qk")
-    has_bias = "q_proj.bias" in weights
-    for kind in ["weight"] * (context_dim == dim) + ["bias"] * has_bias:
-        weights[f"in_proj_{kind}"] = torch.cat([weights.pop(f"{part}_proj.{kind}") for part in "qkv"])
-    weights = {name if name.startswith(("in_", "out_")) else name.replace(".", "_"): w for name, w in weights.items()}
-    theirs = _filled(
-        lambda: nn.MultiheadAttention(
-            dim,
-            layer.num_heads,
-            dropout=layer.dropout,
-            bias=has_bias,
-            kdim=context_dim,
-            vdim=context_dim,
-            batch_first=True,
-        ),
-        weights,
-    )
-    return theirs.train(layer.training)
-
-
-def _check_attention(layer: MultiHeadAttention) -> None:
     where = "attention_to_torch"
     if not layer.project:
         raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
     for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
         _expect(part, nn.Linear, where)
+    width, dim = layer.q_proj.out_features, layer.q_proj.in_features
     for differs, what in (
         (layer.num_kv_heads != layer.num_heads, f"{layer.num_kv_heads} key-value heads for {layer.num_heads} heads"),
         (type(layer.score) is not ScaledDot, f"the score {type(layer.score).__name__}"),
         (layer.position is not None, f"positions ({type(layer.position).__name__})"),
         (layer.q_norm is not None, "qk_norm=True"),
-        (
-            layer.q_proj.out_features != layer.q_proj.in_features,
-            f"heads that are together {layer.q_proj.out_features} wide for a width of {layer.q_proj.in_features}",
-        ),
+        (width != dim, f"heads that are together {width} wide for a width of {dim}"),
     ):
         if differs:
             raise ValueError(f"{where}: nn.MultiheadAttention cannot hold {what}")
+    weights = layer.state_dict()
+    context_dim, has_bias = layer.k_proj.in_features, layer.q_proj.bias is not None
+    for kind in ["weight"] * (context_dim == dim) + ["bias"] * has_bias:
+        weights[f"in_proj_{kind}"] = torch.cat([weights.pop(f"{part}_proj.{kind}") for part in "qkv"])
+    weights = {name if name.startswith(("in_", "out_")) else name.replace(".", "_"): w for name, w in weights.items()}
+    sizes: dict[str, Any] = {"kdim": context_dim, "vdim": context_dim, "batch_first": True}
+    with torch.device("meta"):
+        module = nn.MultiheadAttention(dim, layer.num_heads, layer.dropout, has_bias, **sizes)
+    return _filled(module, weights).train(layer.training)
 
 
-def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBlock:
+def block_from_torch(layer: TorchLayer) -> TransformerBlock:
     """Make the block that computes what ``layer`` computes, with a copy of its weights.
 
     Args:
-        layer: pre- or post-norm, with relu, gelu or silu, with or without biases, any epsilon.
+        layer: of an encoder or a decoder; pre- or post-norm, with relu, gelu or silu, with or without biases, any
+            epsilon.
 
     Returns:
-        A block without cross-attention, in the same dtype, on the same device, in the same mode. Masks have the
-        opposite sense (``mask=key_mask(~src_key_padding_mask)``); inputs are always batch first.
+        A block, with cross-attention for a decoder's layer, in the same dtype, on the same device, in the same mode.
+        Masks have the opposite sense (``mask=key_mask(~src_key_padding_mask)``); inputs are always batch first.
+        PyTorch's decoder layer is causal only where it is given a mask that is; here ``causal=True`` says so.
 
     Raises:
         TypeError: ``layer``, or the attention in it, is of a derived class; a norm is no layer norm.
@@ -162,105 +141,19 @@ def encoder_layer_from_torch(layer: nn.TransformerEncoderLayer) -> TransformerBl
     Example:
         >>> theirs = nn.TransformerEncoderLayer(6, 3, dim_feedforward=11, batch_first=True).eval()
         >>> x = torch.randn(2, 5, 6)
-        >>> torch.allclose(encoder_layer_from_torch(theirs)(x).x, theirs(x), atol=1e-5)
+        >>> torch.allclose(block_from_torch(theirs)(x).x, theirs(x), atol=1e-5)
         True
     """
-    return _block(layer, nn.TransformerEncoderLayer, _ENCODER, "encoder_layer_from_torch")
-
-
-def decoder_layer_from_torch(layer: nn.TransformerDecoderLayer) -> TransformerBlock:
-    """Make the block that computes what ``layer`` computes, with a copy of its weights.
-
-    Args:
-        layer: as for :func:`encoder_layer_from_torch`.
-
-    Returns:
-        A block with cross-attention, in the same dtype, on the same device, in the same mode. PyTorch's layer is
-        causal only where it is given a mask that is; here ``causal=True`` says so.
-
-    Raises:
-        TypeError: as for :func:`encoder_layer_from_torch`.
-        ValueError: likewise.
-
-    Example:
-        >>> theirs = nn.TransformerDecoderLayer(6, 3, dim_feedforward=11, batch_first=True).eval()
-        >>> x, memory = torch.randn(2, 5, 6), torch.randn(2, 7, 6)
-        >>> ours = decoder_layer_from_torch(theirs)
-        >>> torch.allclose(ours(x, memory=ours.project_memory(memory)).x, theirs(x, memory), atol=1e-5)
-        True
-    """
-    return _block(layer, nn.TransformerDecoderLayer, _DECODER, "decoder_layer_from_torch")
-
-
-def encoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerEncoderLayer:
-    """Make the ``nn.TransformerEncoderLayer`` that computes what ``block`` computes, with a copy of its weights.
-
-    Args:
-        block: without cross-attention; layer norms; relu, gelu or silu; plain attention.
-
-    Returns:
-        A layer with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
-
-    Raises:
-        ValueError: the block has something that PyTorch's has not; the message says what.
-
-    Example:
-        >>> from selfattn.attention import MultiHeadAttention
-        >>> block = TransformerBlock(6, self_attn=MultiHeadAttention(6, num_heads=3), feed_forward=FeedForward(6, 11))
-        >>> encoder_layer_to_torch(block).linear1
-        Linear(in_features=6, out_features=11, bias=True)
-    """
-    where = "encoder_layer_to_torch"
-    if block.cross_attn is not None:
-        raise ValueError(f"{where}: this block has cross-attention; use decoder_layer_to_torch")
-    return _layer(nn.TransformerEncoderLayer, block, _ENCODER, where)
-
-
-def decoder_layer_to_torch(block: TransformerBlock) -> nn.TransformerDecoderLayer:
-    """Make the ``nn.TransformerDecoderLayer`` that computes what ``block`` computes, with a copy of its weights.
-
-    Args:
-        block: with cross-attention to a memory of its own width; otherwise as for :func:`encoder_layer_to_torch`.
-
-    Returns:
-        A layer with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
-
-    Raises:
-        ValueError: the block has something that PyTorch's has not; the message says what.
-
-    Example:
-        >>> from selfattn.attention import MultiHeadAttention
-        >>> block = TransformerBlock(
-        ...     6,
-        ...     self_attn=MultiHeadAttention(6, num_heads=3),
-        ...     cross_attn=MultiHeadAttention(6, num_heads=3),
-        ...     feed_forward=FeedForward(6, 11),
-        ... )
-        >>> decoder_layer_to_torch(block).multihead_attn.num_heads
-        3
-    """
-    where = "decoder_layer_to_torch"
-    if block.cross_attn is None:
-        raise ValueError(f"{where}: this block has no cross-attention; use encoder_layer_to_torch")
-    theirs = _layer(nn.TransformerDecoderLayer, block, _DECODER, where)
-    if theirs.multihead_attn.kdim != theirs.multihead_attn.embed_dim:
-        raise ValueError(
-            f"{where}: nn.TransformerDecoderLayer has one width, but the block is "
-            f"{theirs.multihead_attn.embed_dim} wide and its memory {theirs.multihead_attn.kdim}"
-        )
-    return theirs
-
-
-def _block(layer: TorchLayer, kind: type[TorchLayer], parts: dict[str, str], where: str) -> TransformerBlock:
-    """Make the block; beside each numbered norm there is a dropout of that number."""
-    _expect(layer, kind, where)
+    where, cross_attn = "block_from_torch", getattr(layer, "multihead_attn", None)
+    _expect(layer, nn.TransformerEncoderLayer if cross_attn is None else nn.TransformerDecoderLayer, where)
+    parts = _ENCODER if cross_attn is None else _DECODER
+    # Beside each numbered norm there is a dropout of that number.
     dropouts = {getattr(layer, name.replace("norm", "dropout")).p for name in parts.values() if "norm" in name}
     if len(dropouts) > 1:
         raise ValueError(
             f"{where}: a block drops the outputs of its parts with one probability, got {sorted(dropouts)}"
         )
-    dim, ffn_dim = layer.linear1.in_features, layer.linear1.out_features
-    activation, cross_attn = _activation(layer.activation, where), getattr(layer, "multihead_attn", None)
+    dim, ffn_dim, activation = layer.linear1.in_features, layer.linear1.out_features, _activation(layer.activation)
     with torch.device("meta"):
         feed_forward = FeedForward(dim, ffn_dim, activation=activation, dropout=layer.dropout.p)
     block = TransformerBlock(
@@ -275,43 +168,64 @@ def _block(layer: TorchLayer, kind: type[TorchLayer], parts: dict[str, str], whe
     return block.train(layer.training)
 
 
-def _layer(kind: type[TorchLayer], block: TransformerBlock, parts: dict[str, str], where: str) -> TorchLayer:
-    """Make PyTorch's layer."""
-    feed_forward = block.feed_forward
+def block_to_torch(block: TransformerBlock) -> TorchLayer:
+    """Make the PyTorch layer that computes what ``block`` computes, with a copy of its weights.
+
+    Args:
+        block: layer norms; relu, gelu or silu; plain attention; with cross-attention, a memory of the block's width.
+
+    Returns:
+        An ``nn.TransformerDecoderLayer`` where the block has cross-attention, else an ``nn.TransformerEncoderLayer``;
+        with ``batch_first=True``, in the same dtype, on the same device, in the same mode.
+
+    Raises:
+        ValueError: the block has something that PyTorch's has not; the message says what.
+
+    Example:
+        >>> block = TransformerBlock(6, self_attn=MultiHeadAttention(6, num_heads=3), feed_forward=FeedForward(6, 11))
+        >>> block_to_torch(block).linear1
+        Linear(in_features=6, out_features=11, bias=True)
+    """
+    where, feed_forward = "block_to_torch", block.feed_forward
     if feed_forward.activation == "swiglu":
-        raise ValueError(f"{where}: nn.{kind.__name__} has no gate, and this block's activation is swiglu")
-    self_attn = attention_to_torch(block.self_attn)
-    cross_attn = None if block.cross_attn is None else attention_to_torch(block.cross_attn)
-    biases = {"self_attn": self_attn.in_proj_bias is not None, "feed_forward": feed_forward.fc1.bias is not None}
-    if cross_attn is not None:
-        biases["cross_attn"] = cross_attn.in_proj_bias is not None
+        raise ValueError(f"{where}: PyTorch's layer has no gate, and this block's activation is swiglu")
+    attentions = {"self_attn": attention_to_torch(block.self_attn)}
+    if block.cross_attn is not None:
+        attentions["multihead_attn"] = cross = attention_to_torch(block.cross_attn)
+        if cross.kdim != cross.embed_dim:
+            raise ValueError(
+                f"{where}: PyTorch's layer has one width, but the block is {cross.embed_dim} wide and its memory "
+                f"{cross.kdim}"
+            )
+    biases = {name: attention.in_proj_bias is not None for name, attention in attentions.items()}
+    biases["feed_forward"] = feed_forward.fc1.bias is not None
     if len(set(biases.values())) > 1:
-        raise ValueError(f"{where}: nn.{kind.__name__} has biases everywhere or nowhere, this block has: {biases}")
+        raise ValueError(f"{where}: PyTorch's layer has biases everywhere or nowhere, this block has: {biases}")
+    kind = nn.TransformerEncoderLayer if block.cross_attn is None else nn.TransformerDecoderLayer
     with torch.device("meta"):
-        theirs = kind(
-            self_attn.embed_dim,
-            self_attn.num_heads,
+        layer = kind(
+            attentions["self_attn"].embed_dim,
+            attentions["self_attn"].num_heads,
             feed_forward.fc1.out_features,
             dropout=block.dropout.p,
             activation=FUNCTIONS[feed_forward.activation],
             batch_first=True,
             norm_first=block.norm_first,
         )
-    theirs.self_attn = self_attn
-    if cross_attn is not None:
-        theirs.multihead_attn = cross_attn
-    theirs.dropout.p = feed_forward.dropout.p
-    _copy_parts(block, theirs, parts, where)
-    return theirs.train(block.training)
+    for name, attention in attentions.items():
+        setattr(layer, name, attention)
+    layer.dropout.p = feed_forward.dropout.p
+    _copy_parts(block, layer, _ENCODER if block.cross_attn is None else _DECODER, where)
+    return layer.train(block.training)
 
 
-def _activation(function: object, where: str) -> Activation:
+def _activation(function: object) -> Activation:
     """Name an activation function or module."""
     is_exact = getattr(function, "approximate", "none") == "none"
     for known, name in _ACTIVATIONS.items():
         if function is known or (is_exact and isinstance(known, type) and isinstance(function, known)):
             return name
-    raise ValueError(f"{where}: the activation {function} has no counterpart; known: relu, gelu, silu")
+    raise ValueError(f"the activation {function} has no counterpart; known: relu, gelu, silu")
 
 
 def transformer_from_torch(
@@ -333,7 +247,7 @@ def transformer_from_torch(
     Raises:
         TypeError: ``module`` or a part of it is of a derived class.
         ValueError: an embedding or the output layer has another width than ``module``; and what
-            :func:`~selfattn.convert.torch_modules.decoder_layer_from_torch` raises.
+            :func:`~selfattn.convert.torch_modules.block_from_torch` raises.
 
     Example:
         >>> theirs = nn.Transformer(6, 2, 1, 1, dim_feedforward=11, batch_first=True).eval()
@@ -356,13 +270,10 @@ def transformer_from_torch(
     ):
         if width != module.d_model:
             raise ValueError(f"{where}: {name} has width {width}, but d_model is {module.d_model}")
-    encoder_layers = [encoder_layer_from_torch(layer) for layer in encoder.layers]
-    decoder_layers = [decoder_layer_from_torch(layer) for layer in decoder.layers]
-    encoder_norm = _copied_norm(encoder.norm, f"{where}: encoder.norm")
-    decoder_norm = _copied_norm(decoder.norm, f"{where}: decoder.norm")
+    norms = [_copied_norm(stack.norm, where) for stack in (encoder, decoder)]
     model = EncoderDecoder(
-        TransformerEncoder(source, encoder_layers, norm=encoder_norm),
-        TransformerDecoder(target, decoder_layers, output, norm=decoder_norm),
+        TransformerEncoder(source, [block_from_torch(layer) for layer in encoder.layers], norm=norms[0]),
+        TransformerDecoder(target, [block_from_torch(layer) for layer in decoder.layers], output, norm=norms[1]),
     )
     return model.train(module.training)
 
@@ -398,33 +309,24 @@ def transformer_to_torch(model: EncoderDecoder) -> nn.Transformer:
         )
     if decoder.window is not None:
         raise ValueError(f"{where}: nn.Transformer has no sliding window, and this decoder has one of {decoder.window}")
-    encoder_layers = [encoder_layer_to_torch(block) for block in encoder.blocks()]
-    decoder_layers = [decoder_layer_to_torch(block) for block in decoder.blocks()]
+    encoder_layers = [block_to_torch(block) for block in encoder.blocks()]
+    decoder_layers = [block_to_torch(block) for block in decoder.blocks()]
     dim, num_heads = decoder_layers[0].self_attn.embed_dim, decoder_layers[0].self_attn.num_heads
-    # The constructor draws first values for whatever it is given, so it is given empty stacks on no device at all.
-    with torch.device("meta"):
-        theirs = nn.Transformer(
-            dim,
-            num_heads,
-            custom_encoder=nn.TransformerEncoder(
-                nn.TransformerEncoderLayer(dim, num_heads, 1, batch_first=True), 1, enable_nested_tensor=False
-            ),
-            custom_decoder=nn.TransformerDecoder(nn.TransformerDecoderLayer(dim, num_heads, 1, batch_first=True), 1),
-            batch_first=True,
-        )
-    for stack, layers, norm, name in (
-        (theirs.encoder, encoder_layers, encoder.norm, "encoder.norm"),
-        (theirs.decoder, decoder_layers, decoder.norm, "decoder.norm"),
+    with torch.device("meta"):  # the constructor draws first values, so its layers are replaced afterwards
+        layer = nn.TransformerEncoderLayer(dim, num_heads, 1, batch_first=True)
+        stack = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        module = nn.Transformer(dim, num_heads, 1, 1, 1, custom_encoder=stack, batch_first=True)
+    for theirs, layers, norm in (
+        (module.encoder, encoder_layers, encoder.norm),
+        (module.decoder, decoder_layers, decoder.norm),
     ):
-        stack.layers, stack.num_layers = nn.ModuleList(layers), len(layers)
-        stack.norm = _copied_norm(norm, f"{where}: {name}")
-    return theirs.train(model.training)
+        theirs.layers, theirs.num_layers = nn.ModuleList(layers), len(layers)
+        theirs.norm = _copied_norm(norm, where)
+    return module.train(model.training)
 
 
-def _filled(make: Callable[[], M], weights: Mapping[str, Tensor]) -> M:
-    """Make a module with copies of these weights; no first values are drawn, so no random generator moves."""
-    with torch.device("meta"):
-        module = make()
+def _filled(module: M, weights: Mapping[str, Tensor]) -> M:
+    """Give a module without values copies of these weights; no random generator moves."""
     module.load_state_dict({name: tensor.detach().clone() for name, tensor in weights.items()}, assign=True)
     return module
 

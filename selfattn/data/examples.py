@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING
 
 from selfattn.data.pairs import Pair
@@ -58,13 +57,10 @@ def sample_pairs(
     seed: int,
     epoch: int,
     alpha: float | None = None,
-    first: int = 0,
-    step: int = 1,
 ) -> Iterator[Example]:
     """Turn pairs into examples one by one, each side cut at random: subword regularisation, or BPE-dropout.
 
-    The cut of a pair depends on the seed, the epoch, the pair's number and alpha, on nothing else: not on what was cut
-    before, nor on the process that does it.
+    The cut of a pair depends only on the seed, the epoch, the pair's number and alpha.
 
     Args:
         pairs: of the training part.
@@ -72,8 +68,6 @@ def sample_pairs(
         seed: of the run; the draws are the stream ``"subwords"``.
         epoch: its number.
         alpha: see the tokenizer's ``sample``; default its own.
-        first: number of the first pair; default 0. For a part of the data, or a stream that goes on.
-        step: from the number of a pair to that of the next; default 1.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -81,7 +75,7 @@ def sample_pairs(
         [Example(source=[4, 5, 2], target=[5, 2])]
     """
     eos, source, target = [tokenizer.eos_id], tokenizer.source, tokenizer.target
-    for number, pair in zip(count(first, step), pairs, strict=False):
+    for number, pair in enumerate(pairs):
         drawn = seed_for(seed, f"subwords/{epoch}/{number}")
         # Another seed, or a target that equals its source would always be cut as the source is.
         yield Example(

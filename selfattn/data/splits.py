@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from selfattn.data.pairs import Pair
-from selfattn.data.shuffling import repeated
 from selfattn.errors import SettingError, UserError
 from selfattn.streams import generator, seed_for
 
@@ -158,7 +157,11 @@ class GeneratedSplits(EndlessSplits):
 
 
 class FiniteSplits(Splits):
-    """A finite list of pairs in three parts; see `split_pairs`.
+    """A finite list of pairs in three parts, the same for every seed.
+
+    A tenth is for the test, then some for validation, the rest for training. The book's file has its own split
+    (`book_split`), and its validation pairs are the last of its training part. Other pairs are split by their sources
+    (`hold_out`), so that repeated sources are in one part only.
 
     Args:
         pairs: 100 or more.
@@ -166,10 +169,15 @@ class FiniteSplits(Splits):
         validation_items: pairs of the validation part; at most a tenth of what the test leaves.
         settings: see `Splits`.
         name: of the data, for error messages and figures.
-        book: whether the pairs are the book's file, which has its own split; default False.
+        book: whether the pairs are the book's file; default False.
 
     Raises:
         UserError: too few pairs.
+
+    Example:
+        >>> splits = FiniteSplits([Pair(str(number), "") for number in range(100)], 0, 5, settings={}, name="a.tsv")
+        >>> len(splits.train(0, None)), len(splits.validation(5)), len(splits.test(None))
+        (85, 5, 10)
     """
 
     def __init__(
@@ -184,7 +192,13 @@ class FiniteSplits(Splits):
     ) -> None:
         super().__init__(settings, f"{name}, test part")
         self.seed = seed
-        self._train, self._validation, self._test = split_pairs(pairs, validation_items, label=name, book=book)
+        rest, self._test = book_split(pairs) if book else hold_out(pairs, lambda pair: pair.source)
+        count = min(validation_items, len(rest) // 10)
+        while not book and 0 < count < len(rest) and rest[-count].source == rest[-count - 1].source:
+            count += 1  # equal sources stay together
+        if not count or not self._test:
+            raise UserError(f"{name}: {len(pairs)} pairs are too few for three parts; give 100 or more")
+        self._train, self._validation = rest[:-count], rest[-count:]
 
     def sample(self) -> Sequence[Pair]:
         """Return the training part."""
@@ -207,6 +221,27 @@ class FiniteSplits(Splits):
     def known(self) -> Sequence[Pair] | None:
         """Return training and validation pairs."""
         return [*self._train, *self._validation]
+
+
+def repeated(items: Sequence[_Item], count: int, *, start: int, seed: int) -> list[_Item]:
+    """Take the next ``count`` items of an endless run through them, every pass in an order of its own.
+
+    Args:
+        items: at least one; a mapped file may be of any size, as only the order (8 bytes an item) is in memory.
+        count: number of items to take.
+        start: number of items taken before.
+        seed: of the run; pass ``n`` has its stream ``data/lap/n``.
+
+    Example:
+        >>> sorted(repeated("abc", 2, start=0, seed=0) + repeated("abc", 1, start=2, seed=0))
+        ['a', 'b', 'c']
+    """
+    taken: list[_Item] = []
+    while len(taken) < count:
+        number, place = divmod(start + len(taken), len(items))
+        order = torch.randperm(len(items), generator=generator(seed, f"data/lap/{number}"))
+        taken += [items[index] for index in order[place : place + count - len(taken)].tolist()]
+    return taken
 
 
 def hold_out(
@@ -238,12 +273,11 @@ def hold_out(
     )
 
 
-def book_split(pairs: Sequence[Pair], seed: int = BOOK_SEED) -> tuple[list[Pair], list[Pair]]:
-    """Split as the book does: NumPy's legacy generator with this seed, shuffle, the last tenth is the test.
+def book_split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
+    """Split as the book does: shuffle with NumPy's legacy generator and seed 1984; the last tenth is the test.
 
     Args:
         pairs: at least 10.
-        seed: of ``numpy.random.RandomState``; default 1984, the book's.
 
     Returns:
         Training pairs and test pairs, each in shuffled order.
@@ -259,44 +293,10 @@ def book_split(pairs: Sequence[Pair], seed: int = BOOK_SEED) -> tuple[list[Pair]
     if len(pairs) < 10:
         raise UserError(f"{len(pairs)} pairs are too few to split: the test is a tenth; give 10 or more")
     order = np.arange(len(pairs))
-    np.random.RandomState(seed).shuffle(order)
+    np.random.RandomState(BOOK_SEED).shuffle(order)
     cut = len(pairs) - len(pairs) // 10
     shuffled = [pairs[index] for index in order.tolist()]
     return shuffled[:cut], shuffled[cut:]
-
-
-def split_pairs(
-    pairs: Sequence[Pair], validation_items: int, *, label: str, book: bool = False
-) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Split the pairs of a file: a tenth for the test, then some for validation, the rest for training.
-
-    The book's file has its own split (`book_split`), and its validation pairs are the last of its training part. Any
-    other is split by its sources (`hold_out`), so that a source which stands in it several times is in one part only.
-
-    Args:
-        pairs: 100 or more.
-        validation_items: pairs taken from the training part for validation; a tenth of it at most.
-        label: of the file, for the error message.
-        book: whether it is the book's file; default False.
-
-    Returns:
-        The pairs for training, for validation and for the test; the same for every seed of a run.
-
-    Raises:
-        UserError: too few pairs.
-
-    Example:
-        >>> pairs = [Pair(str(number), "") for number in range(100)]
-        >>> [len(part) for part in split_pairs(pairs, 5, label="a.tsv")]
-        [85, 5, 10]
-    """
-    rest, test = book_split(pairs) if book else hold_out(pairs, lambda pair: pair.source)
-    count = min(validation_items, len(rest) // 10)
-    while not book and 0 < count < len(rest) and rest[-count].source == rest[-count - 1].source:
-        count += 1  # a source stands on one side of the cut
-    if not count or not test:
-        raise UserError(f"{label}: {len(pairs)} pairs are too few for three parts; give 100 or more")
-    return rest[:-count], rest[-count:], test
 
 
 def seen(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False) -> list[bool]:

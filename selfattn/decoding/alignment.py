@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
+from selfattn.data.batches import Batch
 from selfattn.data.examples import Example
-from selfattn.decoding.inputs import batches_by_length, check_source, check_target
+from selfattn.decoding.inputs import batches_by_length
 from selfattn.decoding.scoring import BATCH_SIZE, MAX_TOKENS
 from selfattn.decoding.stepping import evaluating
 from selfattn.models.protocol import Seq2Seq
@@ -21,11 +21,7 @@ Link = tuple[int, int]
 @torch.inference_mode()
 def alignments(
     model: Seq2Seq,
-    source: Tensor,
-    source_mask: Tensor,
-    target_in: Tensor,
-    target_out: Tensor,
-    target_mask: Tensor,
+    batch: Batch,
     *,
     eos_id: int,
     layer: int = -1,
@@ -45,11 +41,7 @@ def alignments(
 
     Args:
         model: a model with attention to its source; put into evaluation mode for the call and back after it.
-        source: ids ``[b s]``, int64.
-        source_mask: bool ``[b s]``, True = real token.
-        target_in: ids ``[b t]``, int64, what the model reads: ``<bos>`` and the target without its last token.
-        target_out: ids ``[b t]``, int64: the target, ``<eos>`` behind it.
-        target_mask: bool ``[b t]``, True = real token, of both.
+        batch: sources and targets, on the model's device.
         eos_id: the token that ends sources and targets.
         layer: which layer's attention, counted from the end where negative; default the last. In a deep Transformer
             the last but one often aligns best (Garg et al. 2019).
@@ -62,23 +54,18 @@ def alignments(
         token that attends to no source token but ``<eos>`` gets no link.
 
     Raises:
-        ValueError: the model has no attention to its source, or no such layer or head, or a tensor is not as
-            described.
+        ValueError: the model has no attention to its source, or no such layer or head.
 
     Example:
+        >>> from selfattn.data.batches import collate
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> source = torch.tensor([[5, 6, 2]])
-        >>> target_in, target_out = torch.tensor([[1, 7, 8, 9]]), torch.tensor([[7, 8, 9, 2]])
-        >>> links = alignments(model, source, source > 0, target_in, target_out, target_out > 0, eos_id=2)[0]
+        >>> model = build("transformer", vocab_size=11)
+        >>> links = alignments(model, collate([Example([5, 6, 2], [7, 8, 9, 2])], 0, 1, [0]), eos_id=2)[0]
         >>> [k for _, k in links], {i for i, _ in links} <= {0, 1}
         ([0, 1, 2], True)
     """
-    check_source(source, source_mask)
-    check_target(source, target_mask, target_in=target_in, target_out=target_out)
     with evaluating(model):
-        maps = model.attention_maps(source, target_in, source_mask=source_mask).cross
+        maps = model.attention_maps(batch.source, batch.target_in, source_mask=batch.source_mask).cross
     if not maps:
         raise ValueError(f"{type(model).__name__} has no attention to its source, so there is nothing to align by")
     if not -len(maps) <= layer < len(maps):
@@ -89,12 +76,12 @@ def alignments(
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     rows = weights.mean(dim=1) if head is None else weights[:, head]
 
-    words = source_mask & (source != eos_id)
-    linked = target_mask & (target_out != eos_id)
+    words = batch.source_mask & (batch.source != eos_id)
+    linked = batch.target_mask & (batch.target_out != eos_id)
     if shifted:
         rows = rows.roll(-1, dims=1)
-        linked = linked & F.pad(target_mask[:, 1:], (0, 1), value=False)
-    links: list[list[Link]] = [[] for _ in range(len(source))]
+        linked = linked & F.pad(batch.target_mask[:, 1:], (0, 1), value=False)
+    links: list[list[Link]] = [[] for _ in batch.source]
     if words.any():
         most, places = rows.masked_fill(~words[:, None, :], 0.0).max(dim=-1)
         for sentence, k in (linked & (most > 0)).nonzero().tolist():
@@ -129,18 +116,7 @@ def align_examples(
     """
     linked: dict[int, list[Link]] = {}
     for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
-        links = alignments(
-            model,
-            batch.source,
-            batch.source_mask,
-            batch.target_in,
-            batch.target_out,
-            batch.target_mask,
-            eos_id=tokenizer.eos_id,
-            layer=layer,
-            head=head,
-            shifted=shifted,
-        )
+        links = alignments(model, batch, eos_id=tokenizer.eos_id, layer=layer, head=head, shifted=shifted)
         linked |= dict(zip(places, links, strict=True))
     return [linked[place] for place in range(len(examples))]
 

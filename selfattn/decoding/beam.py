@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
+from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty, check_number
 from selfattn.decoding.inputs import check_source, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
@@ -70,13 +70,13 @@ def beam_search(
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
-        >>> found = beam_search(
+        >>> results = beam_search(
         ...     model, source, source != 0, bos_id=1, eos_id=2, max_length=7, beam_size=5, n_best=3,
         ...     length_penalty=LengthPenalty(0.6),
         ... )
-        >>> [len(hypotheses) for hypotheses in found]
+        >>> [len(hypotheses) for hypotheses in results]
         [3, 3]
-        >>> first, second, _ = found[0]
+        >>> first, second, _ = results[0]
         >>> (first.finished, first.score) >= (second.finished, second.score)
         True
     """
@@ -100,10 +100,10 @@ def beam_search(
             # One more than the beam: whatever becomes of <eos>, the best row alone could fill the beam.
             ids = top(logits, beam_size + 1)[1]
             values = chosen_log_probabilities(logits, ids).double().cpu()
-            rows, kept, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, searched)
-            if not kept:
+            rows, live, beam = beam.advance(values, ids.cpu(), eos_id, beam_size, searched)
+            if not live:
                 break
-            sources = torch.tensor(kept, device=source.device)
+            sources = torch.tensor(live, device=source.device)
             state = state.reorder(rows.to(source.device), sources=sources)
             token = beam.prefixes[..., -1].flatten().to(source.device)
     return [sentence.hypotheses() for sentence in searched]
@@ -152,16 +152,17 @@ class _Beam:
         length = self.prefixes.shape[-1] + 1
         prefixes = self.prefixes.gather(1, parents[..., None].expand(-1, -1, length - 1))
         prefixes = torch.cat([prefixes, tokens[..., None]], dim=-1)
-        kept: list[int] = []
+        live: list[int] = []
         for row, (number, best) in enumerate(zip(self.sentences, totals[:, 0].tolist(), strict=True)):
+            check_number(best)  # NaN would be the largest
             sentence = searched[number]
             if length == sentence.limit:
                 for prefix, total in zip(prefixes[row].tolist(), totals[row].tolist(), strict=True):
                     sentence.add(prefix, total, finished=False)
             elif sentence.can_improve(best, length):
-                kept.append(row)
+                live.append(row)
         rows = torch.arange(n)[:, None] * w + parents
-        return rows[kept].flatten(), kept, _Beam([self.sentences[row] for row in kept], totals[kept], prefixes[kept])
+        return rows[live].flatten(), live, _Beam([self.sentences[row] for row in live], totals[live], prefixes[live])
 
 
 @dataclass
@@ -187,9 +188,9 @@ class _Sentence:
         if log_probability == -math.inf:
             return
         score = log_probability / self.penalty(len(ids) + finished)
-        kept = self.finished if finished else self.cut_off
-        bisect.insort(kept, Hypothesis(ids, log_probability, score, finished), key=lambda other: -other.score)
-        del kept[self.n_best :]
+        best = self.finished if finished else self.cut_off
+        bisect.insort(best, Hypothesis(ids, log_probability, score, finished), key=lambda other: -other.score)
+        del best[self.n_best :]
 
     def can_improve(self, log_probability: float, length: int) -> bool:
         """Say whether a hypothesis of this length and log-probability can end among the best; equal is not better."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.decoding.hypotheses import Hypothesis, check_number
 from selfattn.decoding.inputs import check_source, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
@@ -64,14 +64,14 @@ def greedy(
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
         >>> source = torch.tensor([[5, 6, 2], [7, 2, 0]])
-        >>> found = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=3)
-        >>> [len(hypothesis.ids) <= 3 for hypothesis in found]
+        >>> outputs = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=3)
+        >>> [len(hypothesis.ids) <= 3 for hypothesis in outputs]
         [True, True]
         >>> def count(logits, sentences, step):
         ...     return torch.tensor([3 + row + step for row in sentences])
-        >>> found = greedy(model, source, source != 0, bos_id=1, eos_id=5, max_length=[2, 4], choose=count)
-        >>> [hypothesis.ids for hypothesis in found]
-        [[3, 4], [4]]
+        >>> outputs = greedy(model, source, source != 0, bos_id=1, eos_id=2, max_length=[2, 4], choose=count)
+        >>> [hypothesis.ids for hypothesis in outputs]
+        [[3, 4], [4, 5, 6, 7]]
     """
     check_source(source, source_mask)
     limits = length_limits(max_length, len(source))
@@ -86,19 +86,20 @@ def greedy(
             logits, state = stepper.step(token, state)
             token = choose(logits, living, step)
             values = chosen_log_probabilities(logits, token[:, None])[:, 0].tolist()
-            kept: list[int] = []
+            staying: list[int] = []
             for place, (row, chosen, value) in enumerate(zip(living, token.tolist(), values, strict=True)):
+                check_number(value)
                 scores[row] += value
                 if chosen == eos_id:
                     finished[row] = True
                 else:
                     ids[row].append(chosen)
                     if step + 1 < limits[row]:
-                        kept.append(place)
-            if not kept:
+                        staying.append(place)
+            if not staying:
                 break
-            if len(kept) < len(living):
-                index = torch.tensor(kept, device=source.device)
+            if len(staying) < len(living):
+                index = torch.tensor(staying, device=source.device)
                 state, token = state.reorder(index), token[index]
-                living = [living[place] for place in kept]
+                living = [living[place] for place in staying]
     return [Hypothesis(*parts) for parts in zip(ids, scores, scores, finished, strict=True)]

@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from selfattn.errors import DivergedError
+
+LARGEST_PENALTY = 10
+"""Largest exponent of a length penalty; beyond it the powers of lengths overflow."""
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -38,7 +43,7 @@ class LengthPenalty:
         offset: from 0, default 5.
 
     Raises:
-        ValueError: alpha or offset is not finite, or the offset is negative.
+        ValueError: alpha is beyond -10 to 10; the offset is negative or not finite.
 
     Example:
         >>> LengthPenalty(1.0)(7), LengthPenalty(1.0, offset=0)(7), LengthPenalty(0.0)(7)
@@ -49,8 +54,8 @@ class LengthPenalty:
     offset: float = 5.0
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.alpha):
-            raise ValueError(f"LengthPenalty: alpha must be finite, got {self.alpha}")
+        if not abs(self.alpha) <= LARGEST_PENALTY:
+            raise ValueError(f"LengthPenalty: alpha must be from -10 to 10, got {self.alpha}")
         if not 0.0 <= self.offset < math.inf:
             raise ValueError(f"LengthPenalty: offset must be finite and not negative, got {self.offset}")
 
@@ -60,3 +65,13 @@ class LengthPenalty:
 
 
 NO_PENALTY = LengthPenalty(0.0)
+
+
+def check_number(log_probability: float) -> None:
+    """Make sure that a log-probability is a number.
+
+    Raises:
+        DivergedError: it is NaN: logits overflowed.
+    """
+    if math.isnan(log_probability):
+        raise DivergedError("the weights of this model overflow on this input: its probabilities are NaN; train again")

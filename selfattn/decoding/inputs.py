@@ -64,31 +64,11 @@ def check_source(source: Tensor, source_mask: Tensor) -> None:
         ValueError: expected source_mask [b s] of torch.bool and shape (1, 2), got torch.int64 and (1, 2)
     """
     if source.dim() != 2 or source.dtype != torch.int64 or not len(source):
-        _refuse(source, "source [b s] of torch.int64 with at least one row")
-    if source_mask.shape != source.shape or source_mask.dtype != torch.bool:
-        _refuse(source_mask, f"source_mask [b s] of torch.bool and shape {tuple(source.shape)}")
-
-
-def check_target(source: Tensor, target_mask: Tensor, **targets: Tensor) -> None:
-    """Check given targets: ids ``[b t]`` int64 by name, and their mask ``[b t]`` bool, as many rows as sources.
-
-    Raises:
-        ValueError: one of them is something else; the message says what.
-
-    Example:
-        >>> check_target(torch.zeros(1, 3), torch.ones(1, 2, dtype=torch.bool), target_in=torch.tensor([1, 5]))
-        Traceback (most recent call last):
-        ...
-        ValueError: expected target_in [b t] of torch.int64 and shape (1, 2), got torch.int64 and (2,)
-    """
-    if target_mask.dim() != 2 or target_mask.dtype != torch.bool or len(target_mask) != len(source):
-        _refuse(target_mask, f"target_mask [b t] of torch.bool with {len(source)} rows")
-    for name, target in targets.items():
-        if target.shape != target_mask.shape or target.dtype != torch.int64:
-            _refuse(target, f"{name} [b t] of torch.int64 and shape {tuple(target_mask.shape)}")
-
-
-def _refuse(tensor: Tensor, expected: str) -> None:
+        expected, tensor = "source [b s] of torch.int64 with at least one row", source
+    elif source_mask.shape != source.shape or source_mask.dtype != torch.bool:
+        expected, tensor = f"source_mask [b s] of torch.bool and shape {tuple(source.shape)}", source_mask
+    else:
+        return
     raise ValueError(f"expected {expected}, got {tensor.dtype} and {tuple(tensor.shape)}")
 
 

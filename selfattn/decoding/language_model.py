@@ -85,8 +85,8 @@ def score_texts(model: Seq2Seq, tokenizer: Tokenizer, texts: Sequence[str], *, c
         >>> from selfattn.tokenizers.char import CharTokenizer
         >>> tokenizer = CharTokenizer("ab")
         >>> model = build(PRESETS["decoder-only"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
-        >>> found = score_texts(model, tokenizer, ["ab", "bba"], context=2)
-        >>> found.tokens, found.characters
+        >>> score = score_texts(model, tokenizer, ["ab", "bba"], context=2)
+        >>> score.tokens, score.characters
         (7, 5)
     """
     scores = score_examples(model, tokenizer, text_examples(texts, tokenizer, context))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from selfattn.decoding.hypotheses import LARGEST_PENALTY
 from selfattn.errors import UserError
 from selfattn.settings import check
 
@@ -61,7 +62,12 @@ class DecodingOptions:
         if not 0.0 < self.temperature < math.inf:
             raise UserError(f"temperature: expected a number above 0, got {self.temperature}; greedy is the limit at 0")
         fits("top_p", float, lambda x: 0 < x <= 1, "a share in (0, 1]")
-        fits("length_penalty", float, lambda x: True, "a finite number")
+        fits(
+            "length_penalty",
+            float,
+            lambda x: abs(x) <= LARGEST_PENALTY,
+            f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}",
+        )
         if self.n_best > self.beam:
             raise UserError(f"n_best: {self.n_best} outputs need a beam of at least {self.n_best}, got {self.beam}")
         if self.length_penalty and self.beam == 1:

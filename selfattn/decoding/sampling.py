@@ -10,7 +10,7 @@ from torch import Tensor
 
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.hypotheses import Hypothesis
-from selfattn.decoding.inputs import check_source, length_limits
+from selfattn.decoding.inputs import length_limits
 from selfattn.decoding.probabilities import top
 from selfattn.models.protocol import Seq2Seq
 
@@ -71,7 +71,6 @@ def sample(
         >>> draw(0) == draw(0), draw(0) == draw(1)
         (True, False)
     """
-    check_source(source, source_mask)
     limits = length_limits(max_length, len(source))
     streams = [generator] * len(source) if isinstance(generator, torch.Generator) else list(generator)
     if len(streams) != len(source):
@@ -84,7 +83,8 @@ def sample(
         cumulative = token_distribution(logits, temperature=temperature, top_k=top_k, top_p=top_p).cumsum(dim=-1)
         uniform = torch.stack([numbers[row][step] for row in sentences]).to(cumulative.device)
         # The first token whose sum is above the number: never one of probability zero. The sums end near 1, not at 1.
-        return torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
+        drawn = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
+        return drawn.clamp(max=logits.shape[-1] - 1)  # NaN leads beyond the end; greedy() names it
 
     return greedy(model, source, source_mask, bos_id=bos_id, eos_id=eos_id, max_length=limits, choose=draw)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from selfattn.data.batches import Batch
 from selfattn.data.examples import Example
-from selfattn.decoding.inputs import batches_by_length, check_source, check_target
+from selfattn.decoding.inputs import batches_by_length
 from selfattn.decoding.probabilities import log_probabilities
 from selfattn.decoding.stepping import evaluating
 from selfattn.models.protocol import Seq2Seq
@@ -19,14 +20,7 @@ BATCH_SIZE, MAX_TOKENS = 64, 16_384  # of the batches in which given targets are
 
 
 @torch.no_grad()
-def score_targets(
-    model: Seq2Seq,
-    source: Tensor,
-    source_mask: Tensor,
-    target_in: Tensor,
-    target_out: Tensor,
-    target_mask: Tensor,
-) -> Tensor:
+def score_targets(model: Seq2Seq, batch: Batch) -> Tensor:
     r"""Return :math:`\log p(y_k \mid y_{<k}, x)` for every token of given targets (teacher forcing).
 
     A target that ends with ``<eos>`` and was written by :func:`~selfattn.decoding.greedy.greedy` or found by
@@ -34,34 +28,23 @@ def score_targets(
 
     Args:
         model: any model of the protocol; put into evaluation mode for the call and back after it.
-        source: ids ``[b s]``, int64.
-        source_mask: bool ``[b s]``, True = real token.
-        target_in: ids ``[b t]``, int64, what the model reads: ``<bos>`` and the target without its last token.
-        target_out: ids ``[b t]``, int64, what is scored: the target, ``<eos>`` behind it.
-        target_mask: bool ``[b t]``, True = real token, of both; what stands elsewhere in ``target_out`` is not read.
+        batch: sources and targets, on the model's device; what stands at padding is not read.
 
     Returns:
         Natural log-probabilities ``[b t]`` of each token given those before it, float32 or wider; 0 at padding.
 
-    Raises:
-        ValueError: a tensor is not as described.
-
     Example:
+        >>> from selfattn.data.batches import collate
         >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> model = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
-        >>> source, target_in, target_out = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]]), torch.tensor([[7, 2]])
-        >>> everything = torch.ones(1, 3, dtype=torch.bool)
-        >>> scores = score_targets(model, source, everything, target_in, target_out, everything[:, :2])
+        >>> model = build("transformer", vocab_size=11)
+        >>> scores = score_targets(model, collate([Example([5, 6, 2], [7, 2])], 0, 1, [0]))
         >>> scores.shape, bool(scores.sum() < 0)
         (torch.Size([1, 2]), True)
     """
-    check_source(source, source_mask)
-    check_target(source, target_mask, target_in=target_in, target_out=target_out)
     with evaluating(model):
-        logits = model(source, target_in, source_mask=source_mask)
-    chosen = target_out.masked_fill(~target_mask, 0)
-    return log_probabilities(logits).gather(-1, chosen[..., None])[..., 0].masked_fill(~target_mask, 0.0)
+        logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+    chosen = batch.target_out.masked_fill(~batch.target_mask, 0)
+    return log_probabilities(logits).gather(-1, chosen[..., None])[..., 0].masked_fill(~batch.target_mask, 0.0)
 
 
 @dataclass(frozen=True)
@@ -99,15 +82,12 @@ def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Exam
         >>> from selfattn.tokenizers.char import CharTokenizer
         >>> tokenizer = CharTokenizer("abc")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
-        >>> [found.tokens for found in score_examples(model, tokenizer, [Example([4, 2], [5, 6, 2])])]
+        >>> [score.tokens for score in score_examples(model, tokenizer, [Example([4, 2], [5, 6, 2])])]
         [3]
     """
     scored: dict[int, TargetScore] = {}
     for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
-        scores = score_targets(
-            model, batch.source, batch.source_mask, batch.target_in, batch.target_out, batch.target_mask
-        )
-        sums = scores.double().sum(dim=-1).tolist()
+        sums = score_targets(model, batch).double().sum(dim=-1).tolist()
         for place, summed, count in zip(places, sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
             scored[place] = TargetScore(summed, count)
     return [scored[place] for place in range(len(examples))]

@@ -61,7 +61,6 @@ def decode_sources(
     *,
     limits: Sequence[int],
     streams: Sequence[int],
-    batch_size: int = BATCH_SIZE,
     processes: Processes | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode every source.
@@ -73,7 +72,6 @@ def decode_sources(
         options: how.
         limits: for each source the most tokens of an output, ``<eos>`` counted.
         streams: for each source the number of its stream ``sampling/NUMBER`` of ``options.seed``.
-        batch_size: hypotheses decoded together; default 256.
         processes: those that share the batches out, each with the same model; default this one alone.
 
     Returns:
@@ -87,8 +85,8 @@ def decode_sources(
         >>> tokenizer = CharTokenizer("abc")
         >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
         >>> options = DecodingOptions(beam=3, n_best=2)
-        >>> found = decode_sources(model, tokenizer, [[4, 2], [5, 6, 2]], options, limits=[3, 5], streams=[0, 1])
-        >>> [len(hypotheses) for hypotheses in found]
+        >>> decoded = decode_sources(model, tokenizer, [[4, 2], [5, 6, 2]], options, limits=[3, 5], streams=[0, 1])
+        >>> [len(hypotheses) for hypotheses in decoded]
         [2, 2]
     """
     if isinstance(model, OwnSearch):
@@ -98,7 +96,7 @@ def decode_sources(
         model,
         tokenizer,
         [Example(source, [tokenizer.eos_id]) for source in sources],
-        batch_size=max(1, batch_size // options.beam),
+        batch_size=max(1, BATCH_SIZE // options.beam),
         max_tokens=max(1, MAX_TOKENS // options.beam),
     )
     for batch, places in processes.share_of(cut):
@@ -128,7 +126,6 @@ def decode_texts(
     *,
     max_length: int,
     first: int = 0,
-    batch_size: int = BATCH_SIZE,
     processes: Processes | None = None,
 ) -> list[list[Output]]:
     """Write outputs for each text.
@@ -140,7 +137,6 @@ def decode_texts(
         options: how to decode; default greedily.
         max_length: most tokens of an output, ``<eos>`` counted, where the options do not say.
         first: the number of the first text, which chooses the streams of sampling; default 0.
-        batch_size: hypotheses decoded together; default 256.
         processes: see :func:`decode_sources`.
 
     Returns:
@@ -164,7 +160,6 @@ def decode_texts(
         options,
         limits=[max_length if options.max_length is None else options.max_length] * len(filled),
         streams=[first + index for index in filled],
-        batch_size=batch_size,
         processes=processes,
     )
     outputs = [[NOTHING] for _ in texts]
@@ -179,7 +174,9 @@ def to_output(hypothesis: Hypothesis, tokenizer: Tokenizer, beginning: str = "")
     Args:
         hypothesis: from any way of decoding.
         tokenizer: of the model.
-        beginning: put in front of the text; default nothing.
+        beginning: text that the hypothesis continues; it is put in front. Default: none.
     """
-    text = beginning + tokenizer.decode(hypothesis.ids)
+    # Decoded together, as subwords drop the space at the start of a text.
+    prompt = tokenizer.encode(beginning) if beginning else []
+    text = beginning + tokenizer.decode([*prompt, *hypothesis.ids])[len(tokenizer.decode(prompt)) :]
     return Output(text, hypothesis.score, hypothesis.log_probability, hypothesis.finished)

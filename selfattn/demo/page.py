@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 from markupsafe import Markup
@@ -31,6 +32,7 @@ def write_demo(
     *,
     half: bool = False,
     names: Sequence[str] = (),
+    labels: Mapping[Path, str] = MappingProxyType({}),
 ) -> None:
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
@@ -42,6 +44,7 @@ def write_demo(
         half: embed weights in float16, half the size, for every model whose outputs for the examples stay the same;
             default float32, where outputs are those of torch.
         names: of the models of the report beside the page, which decide the colours; default those of the runs.
+        labels: what the page calls the run of a directory; default the names of their presets or directories.
 
     Raises:
         UserError: there is no run, one is given twice, none can run on a page, the language is unknown, or the file
@@ -57,7 +60,7 @@ def write_demo(
         raise UserError("a demo needs at least one run; give the directory of a trained model")
     if out.is_dir():
         raise UserError(f"{out}: is a directory; name the file of the page")
-    page = render_demo(runs, lang, examples, half=half, names=names)
+    page = render_demo(runs, lang, examples, half=half, names=names, labels=labels)
     with writing(out, "choose another place"):
         write_text(out, page)
 
@@ -69,21 +72,22 @@ def render_demo(
     *,
     half: bool = False,
     names: Sequence[str] = (),
+    labels: Mapping[Path, str] = MappingProxyType({}),
 ) -> str:
     """Return the page of :func:`write_demo` as text; the arguments are the same.
 
     Raises:
         UserError: none of the runs can run on a page, one is given twice, or the language is unknown.
     """
-    labels = _names(runs)
+    shown = [labels[run.path] for run in runs] if labels else _names(runs)
     models = [
         payload(run, name, torch.float16 if half and _holds_in_half(run, examples) else torch.float32)
-        for run, name in zip(runs, labels, strict=True)
+        for run, name in zip(runs, shown, strict=True)
     ]
     if all("reason" in model for model in models):
         raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
-    signs = Signs(names or labels)
-    for model, name in zip(models, labels, strict=True):
+    signs = Signs(names or shown)
+    for model, name in zip(models, shown, strict=True):
         model |= {"colour": signs[name].colour, "path": signs[name].path}
     words = {known: read_catalogue(resources.files(_HOME) / "words" / known / "page.po") for known in LANGS}
     if lang not in words:
@@ -112,6 +116,7 @@ def write_demo_of(
     lang: str = "en",
     examples: Sequence[tuple[str, str]] = (),
     names: Sequence[str] = (),
+    labels: Mapping[Path, str] = MappingProxyType({}),
 ) -> bool:
     """Write the page of those runs that can be on one; nothing where there is none.
 
@@ -121,6 +126,7 @@ def write_demo_of(
         lang: the language that the page opens in.
         examples: inputs to begin with, each with its right output or ``""``.
         names: see :func:`write_demo`.
+        labels: see :func:`write_demo`.
 
     Returns:
         Whether there is a page.
@@ -134,7 +140,7 @@ def write_demo_of(
             run = load(path)
             runs += [run] if "weights" in payload(run, "") else []
     if runs:
-        write_demo(runs, out, lang, examples, names=names)
+        write_demo(runs, out, lang, examples, names=names, labels=labels)
     return bool(runs)
 
 

@@ -10,7 +10,6 @@ stop        asks every trial to stop at its next step
 from __future__ import annotations
 
 import os
-import re
 import statistics
 import sys
 import time
@@ -245,23 +244,12 @@ def _size(path: Path) -> int:
 
 
 def _seconds_left(labels: Mapping[str, float], known: Mapping[str, Progress], workers: int) -> float | None:
-    """Estimate the seconds left: a full trial takes as long as others of its model, or as the mean of all."""
-    times: dict[str, list[float]] = {}
-    for label, progress in known.items():
-        if progress.expected is not None:
-            times.setdefault(_model(label), []).append(progress.expected / labels[label])
+    """Estimate the seconds left: a full trial takes as long as the mean of those known."""
+    times = [now.expected / labels[label] for label, now in known.items() if now.expected is not None]
     if not times:
         return None
-    mean = statistics.mean(seconds for same in times.values() for seconds in same)
-    left = 0.0
-    for label, size in labels.items():
-        share = 1 - known[label].share if label in known else 1
-        left += size * share * statistics.mean(times.get(_model(label), [mean]))
-    return left / workers
-
-
-def _model(label: str) -> str:
-    return re.sub(r"-(seed|trial)\d+[^/]*$", "", label)
+    left = sum(size * (1 - known[label].share if label in known else 1) for label, size in labels.items())
+    return left * statistics.mean(times) / workers
 
 
 def _about(seconds: float | None) -> str:

@@ -103,6 +103,8 @@ class Runner(ABC, Generic[T]):
 def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
     """Run every trial that is not done yet; the results do not depend on how many run at once.
 
+    Processes of this machine wait for further trials until :func:`stop_workers`.
+
     Args:
         runner: runs them.
         trials: in the order in which they begin.
@@ -263,11 +265,14 @@ def _send_out(runner: Runner[T], trials: Sequence[T], backend: str, count: int, 
             # A worker that restarts to free memory.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
             Parallel(n_jobs=count, batch_size=1)(calls)
-        if backend == "loky":  # a program that multiprocessing started would wait for idle workers
-            get_reusable_executor().shutdown(wait=True)
     except Exception as error:
         return _in_short(error)
     return ""
+
+
+def stop_workers() -> None:
+    """End the idle processes of this machine, which wait for further trials; the end of a program waits for them."""
+    get_reusable_executor().shutdown(wait=True)
 
 
 def _in_short(error: BaseException) -> str:

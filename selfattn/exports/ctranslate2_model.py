@@ -73,30 +73,27 @@ class Ctranslate2Model(Seq2Seq):
         hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for limit in sorted(set(limits)):
             places = [place for place, most in enumerate(limits) if most == limit]
-            for place, result in zip(places, self._translate(sources, places, options.beam, limit), strict=True):
+            try:
+                results = self.engine.translate_batch(
+                    [[_name(token) for token in sources[place]] for place in places],
+                    beam_size=options.beam,
+                    length_penalty=0.0,
+                    min_decoding_length=0,
+                    max_decoding_length=limit,
+                    max_input_length=0,
+                    max_batch_size=max(1, BATCH_TOKENS // options.beam),
+                    batch_type="tokens",
+                    return_end_token=True,
+                    return_scores=True,
+                )
+            except RuntimeError as error:  # such as a missing position
+                raise ValueError(str(error)) from None
+            for place, result in zip(places, results, strict=True):
                 tokens, score = result.hypotheses[0], result.scores[0]
                 finished = tokens[-1:] == [SPECIALS[2]]
                 ids = [_number(token) for token in (tokens[:-1] if finished else tokens)]
                 hypotheses[place] = [Hypothesis(ids, score, score, finished)]
         return hypotheses
-
-    def _translate(self, sources: Sequence[list[int]], places: Sequence[int], beam: int, limit: int) -> list[Any]:
-        try:
-            results: list[Any] = self.engine.translate_batch(
-                [[_name(token) for token in sources[place]] for place in places],
-                beam_size=beam,
-                length_penalty=0.0,
-                min_decoding_length=0,
-                max_decoding_length=limit,
-                max_input_length=0,
-                max_batch_size=max(1, BATCH_TOKENS // beam),
-                batch_type="tokens",
-                return_end_token=True,
-                return_scores=True,
-            )
-        except RuntimeError as error:  # such as a missing position
-            raise ValueError(str(error)) from None
-        return results
 
 
 def _name(token: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any
@@ -16,45 +16,38 @@ from selfattn.attention import MultiHeadAttention
 from selfattn.models.protocol import DecoderState, Seq2Seq
 
 
-class StartGraph(nn.Module):
-    """Graph from sources to the state before the first step.
+class Graph(nn.Module):
+    """One of the two graphs of a model, as torch.export reads it.
 
     Args:
         model: from :func:`exportable`.
         first: example of a complete state before the first step.
+        compute: :func:`start` or :func:`step`.
     """
 
-    def __init__(self, model: Seq2Seq, first: DecoderState) -> None:
+    def __init__(self, model: Seq2Seq, first: DecoderState, compute: Callable[..., dict[str, Tensor]]) -> None:
         super().__init__()
-        self.model, self.first = model, first
+        self.model, self.first, self.compute = model, first, compute
 
-    def forward(self, source: Tensor, source_mask: Tensor) -> dict[str, Tensor]:
-        """Map ids ``[b s]`` and mask ``[b s]`` to the tensors of the state and the encoder's weights ``[b h s s]``."""
+    def forward(self, ids: Tensor, other: Any) -> dict[str, Tensor]:
+        """Return the tensors of the graph, and the attention weights ``[b h i j]`` of every layer."""
         with watched(self.model) as weights:
-            state = self.model.start(self.model.encode(source, source_mask))
-        full = completed(state, self.first, source.shape[0])
-        # Cloned: an output that is also an input, or another output, would share its name.
-        return {name: tensor.clone() for name, tensor in tensors_of(full)} | weights
+            return self.compute(self.model, self.first, ids, other) | weights
 
 
-class StepGraph(nn.Module):
-    """Graph of one step.
+def start(model: Seq2Seq, first: DecoderState, source: Tensor, source_mask: Tensor) -> dict[str, Tensor]:
+    """Map ids ``[b s]`` and mask ``[b s]`` to the tensors of the state before the first step."""
+    state = completed(model.start(model.encode(source, source_mask)), first, source.shape[0])
+    # Cloned: an output that is also an input, or another output, would share its name.
+    return {name: tensor.clone() for name, tensor in tensors_of(state)}
 
-    Args:
-        model: from :func:`exportable`.
-        first: example of a complete state before the first step.
-    """
 
-    def __init__(self, model: Seq2Seq, first: DecoderState) -> None:
-        super().__init__()
-        self.model, self.first = model, first
-
-    def forward(self, token: Tensor, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Map tokens ``[b]`` and a state to ``logits [b v]``, changes of the state, and weights ``[b h 1 j]``."""
-        with watched(self.model) as weights:
-            logits, new = self.model.step(token, with_tensors(self.first, iter(state.values())))
-        changed = {f"next.{name}": tensor for name, tensor in tensors_of(new) if tensor is not state[name]}
-        return {"logits": logits} | changed | weights
+def step(model: Seq2Seq, first: DecoderState, token: Tensor, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Map tokens ``[b]`` and a state to ``logits [b v]`` and the changes of the state."""
+    logits, new = model.step(token, with_tensors(first, iter(state.values())))
+    return {"logits": logits} | {
+        f"next.{name}": tensor for name, tensor in tensors_of(new) if tensor is not state[name]
+    }
 
 
 @contextmanager
@@ -95,11 +88,10 @@ class Recurrent(nn.Module):
 
     def __init__(self, rnn: nn.LSTM | nn.GRU) -> None:
         super().__init__()
-        self.kind = "LSTM" if isinstance(rnn, nn.LSTM) else "GRU"
+        self.takes_lengths = isinstance(rnn, nn.LSTM)  # its cells are only in its final state
         self.hidden_dim = rnn.hidden_size
-        self.takes_lengths = self.kind == "LSTM"  # its cells are only in its final state
         # ONNX's order of the gates; torch's is input, forget, cell, output and reset, update, new.
-        order = (0, 3, 1, 2) if self.kind == "LSTM" else (1, 0, 2)
+        order = (0, 3, 1, 2) if self.takes_lengths else (1, 0, 2)
 
         def in_order(weight: Tensor) -> Tensor:
             parts = weight.detach().chunk(len(order))
@@ -115,14 +107,12 @@ class Recurrent(nn.Module):
         starts = [None] if start is None else list(start) if isinstance(start, tuple) else [start]
         sizes = x.shape[1], 1, x.shape[0], self.hidden_dim
         number = None if lengths is None else lengths.to(torch.int32)
+        kind, count = ("LSTM", 3) if self.takes_lengths else ("GRU", 2)
         attributes: dict[str, Any] = {"hidden_size": self.hidden_dim}
-        if self.kind == "GRU":
-            attributes["linear_before_reset"] = 1
-        count = 3 if self.kind == "LSTM" else 2
         outputs, *last = torch.onnx.ops.symbolic_multi_out(
-            self.kind,
+            kind,
             (x.transpose(0, 1), self.w, self.r, self.b, number, *starts),
-            attributes,
+            attributes if kind == "LSTM" else attributes | {"linear_before_reset": 1},
             dtypes=[x.dtype] * count,
             shapes=[sizes, *[sizes[1:]] * (count - 1)],
         )

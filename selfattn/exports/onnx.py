@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from selfattn.attention.masks import unread
 from selfattn.errors import UserError
-from selfattn.exports.graphs import StartGraph, StepGraph, completed, exportable, first_of, tensors_of
+from selfattn.exports.graphs import Graph, completed, exportable, first_of, start, step, tensors_of
 from selfattn.files import write_atomically
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
@@ -41,8 +42,8 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
         UserError: a package is missing, or the model computes something that ONNX does not support.
     """
     try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
+        import onnx  # noqa: F401  # PyTorch's exporter needs both
+        import onnxscript  # noqa: F401  # likewise
     except ImportError as error:
         raise UserError(f"onnx: the package {error.name} is missing; pip install 'selfattn[onnx]'") from None
     # With gradients a cache is concatenated; without them it grows in place, which a graph does not support.
@@ -51,15 +52,15 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
         graph = exportable(model)
         source = torch.ones(_SIZES[-1][:2], dtype=torch.int64)
         both = {0: _DYNAMIC, 1: _DYNAMIC}
-        _write(
-            StartGraph(graph, first), (source, source > 0), (both, both), ["source", "source_mask"], folder / ENCODER
-        )
+        inputs = ["source", "source_mask"]
+        _write(Graph(graph, first, start), (source, source > 0), (both, both), inputs, folder / ENCODER)
         small, large = (dict(tensors_of(example)) for example in examples)
         axes: dict[str, dict[int, Any]] = {
             name: {axis: _DYNAMIC for axis, size in enumerate(tensor.shape) if size != small[name].shape[axis]}
             for name, tensor in large.items()
         }
-        _write(StepGraph(graph, first), (source[:, 0], large), ({0: _DYNAMIC}, axes), ["token", *large], folder / STEP)
+        inputs = ["token", *large]
+        _write(Graph(graph, first, step), (source[:, 0], large), ({0: _DYNAMIC}, axes), inputs, folder / STEP)
 
 
 def _examples(model: Seq2Seq) -> tuple[DecoderState, DecoderState, DecoderState]:
@@ -76,10 +77,16 @@ def _examples(model: Seq2Seq) -> tuple[DecoderState, DecoderState, DecoderState]
     return states[0], states[1], states[3]
 
 
-def _write(
-    graph: StartGraph | StepGraph, args: tuple[Any, ...], axes: tuple[Any, ...], inputs: list[str], path: Path
-) -> None:
-    program = torch.export.export(graph, args, dynamic_shapes=axes, strict=False)
+def _write(graph: Graph, args: tuple[Any, ...], axes: tuple[Any, ...], inputs: list[str], path: Path) -> None:
+    try:
+        program = torch.export.export(graph, args, dynamic_shapes=axes, strict=False)
+    except Exception as error:
+        if type(graph.model).__module__.startswith("selfattn."):
+            raise
+        reason = f"{type(error).__name__}: {_first_line(error)}"
+        raise UserError(
+            f"onnx: {type(graph.model).__name__} has no graph ({reason}); no branch may read data"
+        ) from error
     file = torch.onnx.export(program, input_names=inputs, output_names=list(graph(*args)), dynamo=True, verbose=False)
     assert file is not None
     file.model.metadata_props[ONE_SEQUENCE] = str(graph.model.reads_one_sequence)
@@ -88,18 +95,15 @@ def _write(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporter, which reports missing optional packages, inside a ``with`` block."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnx_ir", "onnxscript")]
-    levels = [logger.level for logger in loggers]
+    """Silence the exporter, which reports missing packages and prints graphs, inside a ``with`` block."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 @dataclass(frozen=True)

@@ -62,13 +62,16 @@ def explore(
         with torch.inference_mode():
             if model.config.is_encoder_decoder:
                 source = _ids(tokenizer, text).to(device)
-                labels = _labels(model, tokenizer, source, target, max_new_tokens)
+                if target is None:
+                    generated: Any = model.generate(source, max_new_tokens=max_new_tokens)  # type: ignore[operator]
+                    labels: Tensor = generated[:, 1:]
+                else:
+                    labels = tokenizer(text_target=target, return_tensors="pt").input_ids.to(device)
                 start = model.generation_config.decoder_start_token_id
                 start = model.config.decoder_start_token_id if start is None else start
                 read = torch.cat([labels.new_full((1, 1), start), labels[:, :-1]], dim=1)
-                _check_size(
-                    model, source.shape[1] ** 2 + labels.shape[1] * (source.shape[1] + labels.shape[1]), layers, heads
-                )
+                i, j = labels.shape[1], source.shape[1]
+                _check_size(model, j * j + i * (j + i), layers, heads)
                 with watch(model, layers=layers, heads=heads) as seen:
                     model(input_ids=source, decoder_input_ids=read, use_cache=False)
                 prediction = str(tokenizer.decode(labels[0], skip_special_tokens=True))
@@ -146,17 +149,6 @@ def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> Tensor:
     if not ids.numel():
         raise UserError("the text has no token: give some words")
     return ids
-
-
-def _labels(
-    model: Any, tokenizer: PreTrainedTokenizerBase, source: Tensor, target: str | None, max_new_tokens: int
-) -> Tensor:
-    """Return the target's tokens ``[1 t]``, as given or as generated."""
-    if target is not None:
-        labels: Tensor = tokenizer(text_target=target, return_tensors="pt").input_ids
-        return labels.to(source.device)
-    generated: Tensor = model.generate(source, max_new_tokens=max_new_tokens)
-    return generated[:, 1:]
 
 
 def _check_size(

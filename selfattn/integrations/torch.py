@@ -94,7 +94,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             True
         """
         with torch.device("meta"):
-            made = cls(
+            converted = cls(
                 module.embed_dim,
                 module.num_heads,
                 module.dropout,
@@ -105,9 +105,9 @@ class MultiheadAttention(nn.MultiheadAttention):
                 module.vdim,
                 module.batch_first,
             )
-        made._parameters.update(module._parameters)
-        made.out_proj = module.out_proj
-        return made.train(module.training)
+        converted._parameters.update(module._parameters)
+        converted.out_proj = module.out_proj
+        return converted.train(module.training)
 
     def forward(
         self,
@@ -177,21 +177,17 @@ class MultiheadAttention(nn.MultiheadAttention):
     ) -> tuple[Tensor | None, Tensor | None]:
         """Turn PyTorch's masks into where queries may attend and what is added, both ``[b h i j]`` in broadcast."""
         b, i, j = query.shape[0], query.shape[1], key.shape[1]
-        masks: list[tuple[Tensor | None, Tensor | None]] = []
+        mask = bias = None
         if key_padding_mask is not None:
             _check_shape("key_padding_mask", key_padding_mask, [(b, j)])
-            masks.append(_divided("key_padding_mask", key_padding_mask[:, None, None]))
+            mask, bias = _divided("key_padding_mask", key_padding_mask[:, None, None])
         if attn_mask is not None:
             _check_shape("attn_mask", attn_mask, [(i, j), (b * self.num_heads, i, j)])
-            per_head = attn_mask.dim() == 3
-            attn_mask = attn_mask.view(b, self.num_heads, i, j) if per_head else attn_mask[None, None]
-            masks.append(_divided("attn_mask", attn_mask))
-        allowed = [mask for mask, _ in masks if mask is not None]
-        biases = [bias.to(query.dtype) for _, bias in masks if bias is not None]
-        return (
-            None if not allowed else allowed[0] if len(allowed) == 1 else allowed[0] & allowed[1],
-            None if not biases else biases[0] if len(biases) == 1 else biases[0] + biases[1],
-        )
+            attn_mask = attn_mask.view(b, -1, i, j) if attn_mask.dim() == 3 else attn_mask[None, None]
+            allowed, added = _divided("attn_mask", attn_mask)
+            mask = allowed if mask is None else mask & allowed
+            bias = bias + added if bias is not None and added is not None else added if bias is None else bias
+        return mask, None if bias is None else bias.to(query.dtype)
 
     def _attend(
         self,
@@ -231,11 +227,14 @@ class MultiheadAttention(nn.MultiheadAttention):
         """Return the keys and values ``[b h 1 e]`` that every query also sees."""
         extra = []
         if self.bias_k is not None and self.bias_v is not None:
-            pair = (rearrange(x, "1 1 (h e) -> 1 h 1 e", h=self.num_heads) for x in (self.bias_k, self.bias_v))
-            extra.append(tuple(x.expand(key.shape[0], -1, -1, -1) for x in pair))
+            bias_k, bias_v = (
+                rearrange(x, "1 1 (h e) -> 1 h 1 e", h=self.num_heads).expand(key.shape[0], -1, -1, -1)
+                for x in (self.bias_k, self.bias_v)
+            )
+            extra.append((bias_k, bias_v))
         if self.add_zero_attn:
             extra.append((torch.zeros_like(key[:, :, :1]),) * 2)
-        return extra  # type: ignore[return-value]  # mypy does not count a generator's items
+        return extra
 
     def _forward_nested(
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool
@@ -263,7 +262,7 @@ def _check_shape(name: str, mask: Tensor, expected: list[tuple[int, ...]]) -> No
         raise ValueError(f"MultiheadAttention: expected {name} of shape {sizes}, got {tuple(mask.shape)}")
 
 
-def _divided(name: str, mask: Tensor) -> tuple[Tensor | None, Tensor | None]:
+def _divided(name: str, mask: Tensor) -> tuple[Tensor, Tensor | None]:
     """Divide one of PyTorch's masks into where a query may attend and what is added there."""
     if mask.dtype == torch.bool:
         return ~mask, None

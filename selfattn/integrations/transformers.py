@@ -6,9 +6,9 @@ are computed only where they are asked for; every other layer takes the fused pa
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -129,7 +129,7 @@ def attention(
     """
     if others.get("cache") is not None:
         raise UserError("attention implementation 'selfattn': paged caches are not supported; use 'paged|eager'")
-    watches = _watches_of(module)
+    watches = [watch for watch in _watches.get() if module in watch]
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     causal = attention_mask is None and bool(is_causal) and query.shape[2] > 1
@@ -262,18 +262,7 @@ class Watch:
         self._by_module[module].calls.append(weights.detach())
 
 
-class _Watches(threading.local):
-    """The watches of this thread: another thread that uses the same model sees none of them."""
-
-    def __init__(self) -> None:
-        self.active: list[Watch] = []
-
-
-_watches = _Watches()
-
-
-def _watches_of(module: nn.Module) -> list[Watch]:
-    return [watch for watch in _watches.active if module in watch]
+_watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())  # another thread sees none of them
 
 
 @contextmanager
@@ -309,24 +298,20 @@ def watch(
         [('encoder', 2, (1, 2, 3, 3))]
     """
     register()
-    kept = Watch(model, layers, heads)
-    before = {id(part): part.config._attn_implementation for part in _parts(model)}
+    from transformers import PreTrainedModel
+
+    watched = Watch(model, layers, heads)
+    before = [(part, part.config._attn_implementation) for part in model.modules() if isinstance(part, PreTrainedModel)]
     model.set_attn_implementation(NAME)
     if model.config._attn_implementation != NAME:
         raise UserError(f"{type(model).__name__}: this model does not take attention implementations")
-    _watches.active.append(kept)
+    token = _watches.set((*_watches.get(), watched))
     try:
-        yield kept
+        yield watched
     finally:
-        _watches.active.remove(kept)
-        for part in _parts(model):
-            part.config._attn_implementation_internal = before[id(part)]
-
-
-def _parts(model: PreTrainedModel) -> list[PreTrainedModel]:
-    from transformers import PreTrainedModel
-
-    return [part for part in model.modules() if isinstance(part, PreTrainedModel)]
+        _watches.reset(token)
+        for part, implementation in before:
+            part.config._attn_implementation_internal = implementation
 
 
 def _attention_layers(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:

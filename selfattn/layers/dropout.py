@@ -42,13 +42,13 @@ class _Drop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, cut: int) -> Tensor:
         bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1).view(torch.int16)
-        kept = (bits[: x.numel()] >= cut - _LEVELS // 2).view(x.shape)
-        ctx.save_for_backward(kept)
+        keep = (bits[: x.numel()] >= cut - _LEVELS // 2).view(x.shape)
+        ctx.save_for_backward(keep)
         ctx.scale = _LEVELS / (_LEVELS - cut)
-        scaled: Tensor = x * kept * ctx.scale
+        scaled: Tensor = x * keep * ctx.scale
         return scaled
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return gradients[0] * kept * ctx.scale, None
+        (keep,) = ctx.saved_tensors
+        return gradients[0] * keep * ctx.scale, None

@@ -132,14 +132,14 @@ class RecurrentStack(nn.Module):
         finals: list[tuple[Tensor, ...]] = []
         for number, layer in enumerate(self._layers()):
             source = self.dropout(x) if number else x
-            made: list[tuple[Tensor, ...]] = []
+            sides: list[tuple[Tensor, ...]] = []
             for rnn, direction in zip(layer, self.directions, strict=True):
                 backward = direction == "backward"
                 turned = reverse_padded(source, lengths) if backward else source
                 read, final = _read_forward(rnn, turned, lengths, all_parts=all_parts, is_full=padding is None)
-                made.append((reverse_padded(read, lengths) if backward else read, *final))
+                sides.append((reverse_padded(read, lengths) if backward else read, *final))
             joined, *parts = (
-                each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in zip(*made, strict=True)
+                each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in zip(*sides, strict=True)
             )
             if padding is not None:
                 empty = padding.all(dim=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from selfattn.errors import UserError
 from selfattn.layers import initialise
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import get_preset
@@ -31,7 +32,7 @@ def build(
         source_vocab_size: number of source tokens, where the source has a vocabulary of its own.
 
     Raises:
-        UserError: there is no preset of that name.
+        UserError: there is no preset of that name, or a family's model does not follow the protocol.
         ValueError: a source vocabulary of another size, where source and target share a table or are one sequence.
 
     Example:
@@ -50,6 +51,12 @@ def build(
     with torch.random.fork_rng(devices=[]):  # constructors draw first values too, from the global generator
         torch.manual_seed(first_values.initial_seed())
         model = config.build(vocab_size=vocab_size, pad_id=pad_id, source_vocab_size=source_vocab_size)
+    if not isinstance(model, Seq2Seq):
+        raise UserError(f"{type(config).__name__}.build: expected a Seq2Seq, got {type(model).__name__}")
+    if type(model).advance is Seq2Seq.advance:  # then it must say itself what follows from it
+        for name in ("step", "forward"):
+            if getattr(type(model), name) is getattr(Seq2Seq, name):
+                raise UserError(f"{type(model).__name__}: has neither a method advance nor {name}")
     initialise(model, first_values)
     return model
 

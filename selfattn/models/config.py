@@ -185,6 +185,15 @@ class ModelConfig(Checked):
         raise UserError("reads a source and writes a target, a language model has no source")
 
 
+def _family_problem(part: type[ModelConfig]) -> str | None:
+    if "__dataclass_fields__" not in vars(part):
+        return f"{part.__name__} is no dataclass; put @dataclass(frozen=True, kw_only=True) below the decorator"
+    return f"{part.__name__} has no build" if part.build is ModelConfig.build else None
+
+
+FAMILIES.expect(ModelConfig, _family_problem)
+
+
 class PartConfig(Checked):
     """Base of the configurations of encoders and decoders: what an encoder-decoder asks of each.
 
@@ -301,7 +310,7 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
     if cls is None:
         raise UserError(
             f"{at}kind {reprlib.repr(kind)} is unknown; known: {', '.join(sorted((*FAMILIES, *PARTS)))}. A "
-            "family of your own comes in with --plugin FILE"
+            "family of your own comes with its file (`plugin`)"
         )
     known = {field.name for field in dataclasses.fields(cls)}
     values = {name: value for name, value in data.items() if name != "kind"}

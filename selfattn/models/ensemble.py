@@ -92,8 +92,8 @@ class Ensemble(Seq2Seq):
     def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, EnsembleState]:
         """Read one token ``[b]``; the logits are the logarithm of the mean probabilities."""
         assert isinstance(state, EnsembleState)
-        made = [model.step(token, part) for model, part in zip(self._models(), state.parts, strict=True)]
-        return _mean([logits for logits, _ in made]), EnsembleState(tuple(part for _, part in made))
+        stepped = [model.step(token, part) for model, part in zip(self._models(), state.parts, strict=True)]
+        return _mean([logits for logits, _ in stepped]), EnsembleState(tuple(part for _, part in stepped))
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return the logarithm of the mean probabilities ``[b t v]``."""

@@ -66,6 +66,10 @@ def get_preset(name: str) -> Preset:
     return presets[name]
 
 
+PRESETS.expect(
+    None, lambda part: None if isinstance(part, Preset) else f"expected a Preset, got {type(part).__name__}; make one"
+)
+
 _OWN = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
 for _name, _said in _OWN.items():
     _about = {key: _said.pop(key) for key in ("summary", "source", "attention") if key in _said}

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from selfattn.attention import KeyValue
 from selfattn.attention.cache import Cache
+from selfattn.errors import UserError
 from selfattn.layers import RecurrentState
 
 
@@ -85,8 +86,8 @@ class EncoderMemory(Memory):
         """Return one vector for the whole source, ``[b d]``: the top layer's final ``h``, or the mean of the states."""
         if self.final is not None:
             return self.final[-1][0]
-        kept = self.states.masked_fill(~self.mask[..., None], 0.0)
-        return kept.sum(dim=1) / self.mask.sum(dim=1, keepdim=True).clamp(min=1)
+        states = self.states.masked_fill(~self.mask[..., None], 0.0)
+        return states.sum(dim=1) / self.mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,10 @@ class Seq2Seq(nn.Module, ABC):
 
     def start(self, memory: Memory) -> DecoderState:
         """Return the state before the first target token; by default the memory, where it is a state as well."""
-        assert isinstance(memory, DecoderState)
+        if not isinstance(memory, DecoderState):
+            raise UserError(
+                f"{type(self).__name__}: has no method start, and its memory {type(memory).__name__} is no DecoderState"
+            )
         return memory
 
     def advance(

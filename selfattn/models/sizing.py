@@ -204,8 +204,8 @@ class _Widths:
             changes |= {width.path: total // width.times for width in group}
         fine_factor = factor if fine_factor is None else fine_factor
         changes |= {width.path: _rounded(width.value * fine_factor) for width in self.fine}
-        made: ModelConfig = override(self.config, dict(changes))
-        return made
+        sized: ModelConfig = override(self.config, dict(changes))
+        return sized
 
 
 def _refined(widths: _Widths, size: int, target: float, measure: Measure) -> Iterator[ModelConfig]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from selfattn.registry import SECTIONS
 from selfattn.report.drawing.numbers import NONE, interval_text, mean_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.results.attention import AttentionExample
@@ -41,6 +42,15 @@ class Section(Protocol):
 
     def blocks(self, record: Record) -> Sequence[Block]:
         """Return what the section shows of a record; nothing leaves it out."""
+
+
+def _problem(section: type) -> str | None:
+    if lacking := [name for name in ("title", "blocks") if not hasattr(section, name)]:
+        return f"{section.__name__} has no {' and no '.join(lacking)}"
+    return None
+
+
+SECTIONS.expect(object, _problem)
 
 
 @dataclass(frozen=True)
@@ -121,11 +131,14 @@ class Folded:
     blocks: tuple[Block, ...]
 
 
+BadgeKind = Literal["ok", "note", "warn", "bad"]
+
+
 @dataclass(frozen=True)
 class Badge:
     """A short fact: `ok`, something to `note`, a warning, or what makes a comparison `bad`."""
 
-    kind: Literal["ok", "note", "warn", "bad"]
+    kind: BadgeKind
     text: Message
 
 
@@ -207,7 +220,18 @@ class MarkedAnswer:
         return NONE if self.text is None else f"{'✓' if self.text == self.target else '✗'} {self.text}"
 
 
-Cell = TextLike | Styled | Linked | Strip | MarkedAnswer
+@dataclass(frozen=True)
+class Bars:
+    """A small picture in a cell: a bar for each entry.
+
+    Attributes:
+        entries: what it is, its length as a share of the longest possible bar, and its value as text.
+    """
+
+    entries: tuple[tuple[TextLike, float, str], ...]
+
+
+Cell = TextLike | Styled | Linked | Strip | MarkedAnswer | Bars
 
 
 @dataclass(frozen=True)
@@ -281,12 +305,13 @@ def model_table(
 
 @dataclass(frozen=True)
 class Spot:
-    """A point of a line with the ends of its band."""
+    """A point of a line with the ends of its band; a `chosen` point is ringed."""
 
     x: float
     y: float
     low: float | None = None
     high: float | None = None
+    chosen: bool = False
 
 
 def plain_number(value: float) -> str:

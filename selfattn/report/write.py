@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +55,24 @@ def write_report(
     write_all({files.results: results_json(record)})  # first: a section that fails loses no results
     page = document(record, outputs)
     for part in page.parts:
-        texts = part.title.texts if isinstance(part.title, Message) else {}
-        if missing := [lang for lang in LANGS if texts and lang not in texts]:
-            say(f"section {part.key!r}: has no title in {', '.join(missing)}; the page shows another language there")
+        texts = [message.texts for message in _messages((part.title, part.blocks)) if message.texts]
+        for language in LANGS:
+            if missing := "; ".join(next(iter(text.values())) for text in texts if language not in text):
+                say(f"section {part.key!r}: not in {language}: {missing}; the page shows another language there")
     write_all({files.markdown: markdown_of(page, lang), files.html: html_of(page, lang)})
     return files
+
+
+def _messages(value: object) -> Iterator[Message]:
+    """Yield all messages inside blocks."""
+    if isinstance(value, Message):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _messages(part)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _messages(getattr(value, field.name))
 
 
 def write_all(texts: Mapping[Path, str]) -> None:

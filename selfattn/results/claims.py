@@ -30,6 +30,7 @@ class Contrast(Plain):
         need: `above` or `below` the bound, or `within` it on both sides of 0.
         bound: what the rule asks for.
         by_seed: the numbers, in the order of the seeds.
+        against: the same probability for the other side.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Contrast(Plain):
     need: Need
     bound: float
     by_seed: tuple[float, ...]
+    against: P = 1.0
 
     @property
     def met(self) -> bool:
@@ -94,7 +96,7 @@ class Judgement(Plain):
         verdict: see :func:`selfattn.claims.rules.judge`.
         contrasts: of the rule; where a condition is met, its own stand behind them.
         condition: key of the condition under which the claim holds; empty where it needs none, or none was met.
-        p: the largest of the rule's contrasts; 0 or 1 for a theorem.
+        p: of the verdict, see :func:`selfattn.claims.rules.claim_ps`; 0 or 1 for a theorem.
         p_holm: the same, corrected for all claims of the run that are no theorems.
     """
 
@@ -133,16 +135,19 @@ class ClaimResult(Plain):
         source: paper and section.
         words: by language, its sentence and its rule, as they stood when it ran.
         module: the file that it stands in.
-        code: SHA-256 of that file: the rule is the one that ran.
+        code: SHA-256 of that file and of the files that make its rule.
+        rule: what each contrast needed when it ran, by its name.
         theorem: see :class:`selfattn.claims.claim.Claim`.
         budget: seconds on two processor cores, as the claim states them.
         seconds: that its units took, added up over all processes.
         seeds: the confirming ones.
-        trials: with those seeds.
+        trials: with those seeds, and with further blocks of seeds.
         judgement: None where something of it failed.
         rates: of the arms that are trained.
         tuning: trials of learning rates, with a seed of their own.
         failed: what failed, and why, but for rates where others could be chosen.
+        blocks: further blocks of seeds, of other runs.
+        replications: verdict of each further block.
     """
 
     name: str
@@ -150,6 +155,7 @@ class ClaimResult(Plain):
     words: Mapping[str, Mapping[str, str]]
     module: str
     code: str
+    rule: Mapping[str, str]
     theorem: bool
     budget: float
     seconds: float
@@ -159,6 +165,8 @@ class ClaimResult(Plain):
     rates: tuple[Rate, ...] = ()
     tuning: tuple[Trial, ...] = ()
     failed: tuple[str, ...] = ()
+    blocks: tuple[tuple[int, ...], ...] = ()
+    replications: tuple[Finding, ...] = ()
 
 
 CLAIMS_SCHEMA = 1
@@ -172,11 +180,11 @@ class ClaimsRecord(Plain):
         schema: of the file.
         created: ISO 8601 date and time with offset, at which the record was made.
         begun: the same of the first unit.
-        command: the command line that makes the same again.
+        command: the command line that makes the same again; one a line where runs were joined.
         environment: versions and machine.
         quick: whether it was a quick run, which confirms nothing.
         claims: in the order of the suite.
-        plugins: that brought claims.
+        plugins: that brought claims, with their versions.
         plan: departures from the plan, and the ledger; None in the published record.
     """
 
@@ -187,5 +195,5 @@ class ClaimsRecord(Plain):
     environment: Mapping[str, str | int | float | None]
     quick: bool
     claims: tuple[ClaimResult, ...]
-    plugins: tuple[str, ...] = ()
+    plugins: Mapping[str, str] = field(default_factory=dict)
     plan: PlanCheck | None = None

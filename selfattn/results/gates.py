@@ -19,6 +19,7 @@ class Gate(Plain):
         seed: of the run that was checked; None for a gate on no run.
         value: what was measured; None where that is not finite.
         limit: of the value.
+        note: whether a failure is only noted: it sets no model aside and stops no verdict.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Gate(Plain):
     seed: int | None = None
     value: float | None = None
     limit: float | None = None
+    note: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from selfattn.codec import Plain
-from selfattn.results.quality import Estimate, Share
+from selfattn.results.budgets import BudgetDifference
+from selfattn.results.quality import Better, Estimate, Share, Unit
 
 Word = Literal["better", "worse", "no difference seen", "too few seeds to tell"]
 MarginWord = Literal["more", "perhaps less", "equivalent", "cannot tell"]
 _TURNED: dict[Word, Word] = {"better": "worse", "worse": "better"}
+
+
+@dataclass(frozen=True)
+class LogOdds(Plain):
+    """The difference of two shares in log-odds, ln(p / (1 - p)), with its interval.
+
+    Near 100 % it says more than percentage points: from 98 to 99 % the odds of a right answer double, as they do from
+    50 to 67 %.
+
+    Attributes:
+        difference: mean log-odds of the first model's runs minus those of the second.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """The odds ratio with its ends: how many times as high the odds of a right answer are with the first model.
+
+        Example:
+            >>> [round(value, 1) for value in LogOdds(1.1, 0.0, 2.2).ratio]
+            [3.0, 1.0, 9.0]
+        """
+        difference, low, high = (math.exp(min(value, 700)) for value in (self.difference, self.low, self.high))
+        return difference, low, high
 
 
 @dataclass(frozen=True)
@@ -23,13 +54,18 @@ class PairTest(Plain):
         second: name of another.
         metric: what is compared.
         difference: first minus second.
-        low: lower end of the 95 % interval of the difference.
+        low: lower end of the interval of the difference, 95 % unless `alpha` says otherwise.
         high: upper end.
         p: two-sided, of this pair alone.
         p_holm: corrected for all pairs of this metric but the primary one, whose own p it is.
         word: verdict on the first.
-        p_items: what p would be if these very runs were all there are; with one run each, p itself.
-        primary: whether it is the one contrast that was named before training; all others are exploratory.
+        p_items: p of the exact test over items, for these runs alone; with one run each, p itself.
+        primary: whether this contrast was named before training; all others are exploratory.
+        alpha: level of its test, 0.05 unless it is one of several planned analyses; the interval covers 1 - alpha.
+        separated: whether every run of one model scores above every run of the other.
+        better: whether higher or lower scores are better.
+        odds: the difference in log-odds, where the scores are shares of right answers: p, and whether the interval
+            excludes 0, come from it. `difference`, `low` and `high` are in the unit of the metric all the same.
     """
 
     first: str
@@ -43,11 +79,15 @@ class PairTest(Plain):
     word: Word
     p_items: Share | None = None
     primary: bool = False
+    alpha: Share = 0.05
+    separated: bool = False
+    better: Better = "higher"
+    odds: LogOdds | None = None
 
     def beside(self, margin: float) -> MarginWord:
-        """Say where the difference lies beside the smallest that is worth having, either way.
+        """Compare the difference with the smallest that is worth having, in either direction.
 
-        Inside the margin with its whole interval it is equivalent: two one-sided tests at 2.5 % each (Schuirmann 1987).
+        It is equivalent if the interval lies inside the margin: two one-sided tests at 2.5 % each (Schuirmann 1987).
 
         Args:
             margin: above 0, in the unit of the difference.
@@ -75,6 +115,7 @@ class PairTest(Plain):
             low=-self.high,
             high=-self.low,
             word=_TURNED.get(self.word, self.word),
+            odds=self.odds and LogOdds(-self.odds.difference, -self.odds.high, -self.odds.low),
         )
 
 
@@ -97,3 +138,55 @@ class Comparison(Plain):
             if (pair.second, pair.first) == (first, second):
                 return pair.turned()
         raise KeyError(f"no pair of {first!r} and {second!r}")
+
+
+def separated(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Say whether every run of one model scores above every run of the other. That is never called "no difference".
+
+    Example:
+        >>> separated([0.5, 0.6], [0.7, 0.8]), separated([0.5, 0.7], [0.7, 0.8])
+        (True, False)
+    """
+    return bool(min(first) > max(second) or max(first) < min(second))
+
+
+def is_estimable(test: PairTest | BudgetDifference, unit: Unit) -> bool:
+    """Say whether a difference is known well enough to be shown.
+
+    It is not where the interval includes 0 and its half-width is above 25 points of 100: then so few runs, which vary
+    so much, say nothing about the size of the difference.
+
+    Args:
+        test: of two models.
+        unit: of the metric.
+
+    Example:
+        >>> is_estimable(BudgetDifference(1.0, -0.05, -0.58, 0.49), "share")
+        False
+        >>> is_estimable(BudgetDifference(1.0, -0.5, -0.9, -0.1), "share")  # wide, but the sign is known
+        True
+    """
+    most = 0.25 if unit == "share" else 25.0
+    return not test.low <= 0 <= test.high or (test.high - test.low) / 2 <= most
+
+
+def leaders(pairs: Sequence[PairTest], first: str, second: str) -> dict[str, str]:
+    """Say for each metric which of two models has the better mean; metrics with equal means are left out.
+
+    More than one name among the values means that metrics disagree.
+
+    Args:
+        pairs: of a record, on all its metrics.
+        first: name of a model.
+        second: name of the other.
+
+    Example:
+        >>> bleu = PairTest("a", "b", "bleu", 1.5, -1.0, 4.0, 0.2, 0.2, "no difference seen")
+        >>> ter = PairTest("b", "a", "ter", -3.0, -5.0, -1.0, 0.01, 0.01, "better", better="lower")
+        >>> leaders([bleu, ter], "a", "b")
+        {'bleu': 'a', 'ter': 'b'}
+    """
+    tests = [test for test in pairs if {test.first, test.second} == {first, second} and test.difference]
+    return {
+        test.metric: test.first if (test.difference > 0) == (test.better == "higher") else test.second for test in tests
+    }

@@ -12,7 +12,7 @@ from selfattn.codec import Plain
 from selfattn.results.budgets import Budget, BudgetDifference, Crossing
 from selfattn.results.quality import Estimate, Share
 
-DepartureKind = Literal["plan", "ledger", "settings", "test", "before", "again", "unrecorded"]
+DepartureKind = Literal["plan", "ledger", "settings", "test", "before", "again", "unrecorded", "missing"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Departure(Plain):
     Attributes:
         kind: the `plan` was changed or is gone; the `ledger` was changed or is gone; `settings` of runs differ from
             the plan; the `test` set is another; runs began `before` the plan, or were
-            tested `again`; or tests are `unrecorded` in the ledger.
+            tested `again`; tests are `unrecorded` in the ledger; or planned runs are `missing` from the report.
         what: the runs, or the fields of the plan.
     """
 
@@ -71,16 +71,44 @@ class PlanCheck(Plain):
     """An experiment checked against its plan.
 
     Attributes:
-        seal: the plan as it was fixed; None where it is gone.
-        pilot: whether the experiment explores, and confirms nothing.
+        seal: the plan as it was fixed; None without a plan, as for runs that were put together afterwards.
+        pilot: whether the experiment explores, and confirms nothing. Also true where a run was copied out of a pilot.
         departures: empty where all was done as planned.
         entries: of the ledger, in their order, without the first.
+        seeds: number of seeds in the report, of the model that lacks most; None where no plan is known.
+        planned_seeds: number of seeds that the plans of these runs have; None where no plan is known.
+        replays: name of the published comparison that had this very plan before; empty where there is none.
+        machines: what differs between the machines of the runs, such as ``torch: 2.12.0, 2.13.0``.
     """
 
     seal: Seal | None = None
     pilot: bool = False
     departures: tuple[Departure, ...] = ()
     entries: tuple[LedgerEntry, ...] = ()
+    seeds: int | None = None
+    planned_seeds: int | None = None
+    replays: str = ""
+    machines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Interim(Plain):
+    """Planned interim analyses of the primary contrast: training stops at the first look that decides it.
+
+    Attributes:
+        looks: numbers of seeds at which the contrast is tested.
+        bounds: two-sided p below which a look decides.
+        ended: number of seeds of the look that ended the comparison.
+    """
+
+    looks: tuple[int, ...]
+    bounds: tuple[float, ...]
+    ended: int
+
+    @property
+    def bound(self) -> float:
+        """Bound of the look that ended the comparison: the level of the primary pair's test."""
+        return dict(zip(self.looks, self.bounds, strict=False)).get(self.ended, 0.05)
 
 
 @dataclass(frozen=True)

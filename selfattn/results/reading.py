@@ -7,7 +7,6 @@ maps of the right shape, known names.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
@@ -129,8 +128,9 @@ def _of_model(model: Model, headline: Headline, where: str) -> Problems:
             yield f"{where}.curves[{k}].points", "steps run backwards"
         for j, point in enumerate(curve.points):
             yield from _of_range(point.valid, headline, f"{where}.curves[{k}].points[{j}].valid")
-    if max(Counter(trial.budget for trial in model.tuning if trial.chosen).values(), default=0) > 1:
-        yield f"{where}.tuning", "more than one trial is chosen"
+    chosen = {(trial.budget, repr(sorted(trial.settings.items()))) for trial in model.trials if trial.chosen}
+    if len(chosen) > len({budget for budget, _ in chosen}):
+        yield f"{where}.trials", "trials with different settings are chosen"
     heads = {(head.layer, head.head) for head in model.alignment.heads} if model.alignment else set()
     for name in ("best", "best_shifted"):
         best = getattr(model.alignment, name, None)

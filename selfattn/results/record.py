@@ -13,7 +13,7 @@ from selfattn.results.attention import Agreement, Attention, ModelAlignment
 from selfattn.results.cost import Cost, Timing
 from selfattn.results.gates import Gate
 from selfattn.results.pairs import PairTest
-from selfattn.results.plan import Budgets, PlanCheck
+from selfattn.results.plan import Budgets, Interim, PlanCheck
 from selfattn.results.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Share, Unit
 
 SCHEMA = 2
@@ -21,15 +21,21 @@ SCHEMA = 2
 
 @dataclass(frozen=True)
 class TuningTrial(Plain):
-    """One trial of the search for settings: what was tried, and the headline metric on validation items.
+    """One tuning trial: a training with some settings and one tuning seed.
 
     Attributes:
-        loss: the lowest on validation items, nats a token; None if unknown.
+        settings: what was tried, by name.
+        seed: of the training; every setting is tried with the same seeds, which no confirming run has.
+        valid: headline metric on validation items; None where the training diverged.
+        seconds: of training.
+        chosen: whether the model was trained with these settings; true of all trials that have them.
+        loss: lowest on validation items, nats a token; None if unknown.
         budget: share of the training; None for the largest.
     """
 
     settings: Mapping[str, object]
-    valid: float
+    seed: int
+    valid: float | None = None
     seconds: float | None = None
     chosen: bool = False
     loss: float | None = None
@@ -43,6 +49,7 @@ class Model(Plain):
     Attributes:
         attention: whether the decoder attends to encoder states (a model without attention has no maps).
         parameters_body: parameters without a vocabulary axis: neither embeddings nor an untied output matrix.
+        trials: of its tuning: every setting with every tuning seed; empty where settings were given.
         failed: seeds whose training diverged; these runs score zero.
         not_measured: why a figure is missing, by its name (for example `predict_ms`).
     """
@@ -60,7 +67,7 @@ class Model(Plain):
     cost: Cost = field(default_factory=Cost)
     alignment: ModelAlignment | None = None
     agreement: Agreement | None = None
-    tuning: tuple[TuningTrial, ...] = ()
+    trials: tuple[TuningTrial, ...] = ()
     curves: tuple[Curve, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     run_dirs: tuple[str, ...] = ()
@@ -136,7 +143,9 @@ class Record(Plain):
         units: how metrics beside the headline are shown, by name; one that is not listed is shown as it is.
         budgets: results at several budgets; None with a single budget.
         margin: smallest difference worth having, in points (percentage points of a share); None if not stated.
-        plan: departures from the plan and the ledger; None for runs that were put together afterwards.
+        plan: departures from the plan, the ledger, and what is known of plans of runs that were put together.
+        interim: planned interim analyses; None without.
+        outputs_sha256: of the archive of all outputs beside the report, uncompressed; empty without it.
         demo: whether the page on which the models answer, `demo.html`, lies beside the report.
     """
 
@@ -158,9 +167,11 @@ class Record(Plain):
     differences: tuple[Difference, ...] = ()
     subject: Subject = NO_SUBJECT
     units: Mapping[str, Unit] = field(default_factory=dict)
+    outputs_sha256: str = ""
     demo: bool = False
     budgets: Budgets | None = None
     plan: PlanCheck | None = None
+    interim: Interim | None = None
     margin: Annotated[float, Gt(0)] | None = None
 
     @property

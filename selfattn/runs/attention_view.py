@@ -117,11 +117,8 @@ class AttentionView:
         place, _ = self._place(layer, head)
         kind, weights, _ = self._shown
         heads = len(weights[place])
-        which = (
-            f"mean of {heads} heads"
-            if head is None and heads > 1
-            else f"head {self._head(0) if head is None else head}"
-        )
+        number = self._head(0) if head is None else head
+        which = f"mean of {heads} heads" if head is None and heads > 1 else f"head {number}"
         return f"layer {self._layer(kind, place)}, {which}"
 
     def maps(self, kinds: Sequence[str] = KINDS) -> ModelAttention:
@@ -178,44 +175,22 @@ class AttentionView:
         """
         from selfattn.report.drawing.attention_svg import attention_svg, gallery_svg
 
-        kind, weights, rows = self._shown
+        kind, layers, rows = self._shown
         tokens = self.source_tokens, rows
         if not every:
             text = f"{self.source} → {self.prediction}" if self.prediction else self.source
             title = f"{text} ({self.caption(layer, head)})"
             return attention_svg(self.picture(layer, head).tolist(), *tokens, title=title)
         pictures = []
-        for layer_place, heads in enumerate(weights):
+        for layer_place, heads in enumerate(layers):
             layer = self._layer(kind, layer_place)
             captions = [self.caption(layer, self._head(head_place)) for head_place in range(len(heads))]
-            pictures.append(
-                [
-                    attention_svg(map_.tolist(), *tokens, title=title)
-                    for map_, title in zip(heads, captions, strict=True)
-                ]
-            )
+            maps = zip(heads, captions, strict=True)
+            pictures.append([attention_svg(weights.tolist(), *tokens, title=title) for weights, title in maps])
         return gallery_svg(pictures)
 
-    def to(self, form: str, layer: int | None = None, head: int | None = None, *, every: bool = False) -> str:
-        """Return :meth:`to_svg`, :meth:`to_html` or :meth:`to_json`, by its name.
-
-        Args:
-            form: ``svg``, ``html`` or ``json``.
-            layer: of a picture; see :meth:`picture`.
-            head: of a picture; see :meth:`picture`.
-            every: of a picture; see :meth:`to_svg`.
-
-        Raises:
-            UserError: another form, or no such layer or head.
-        """
-        if form == "svg":
-            return self.to_svg(layer, head, every=every)
-        if form not in ("html", "json"):
-            raise UserError(f"attention is written as svg, html or json, not as {form!r}")
-        return self.to_html() if form == "html" else self.to_json()
-
     def save(self, path: str | Path, layer: int | None = None, head: int | None = None, *, every: bool = False) -> None:
-        """Write :meth:`to` to a file, by its ending.
+        """Write :meth:`to_svg`, :meth:`to_html` or :meth:`to_json` to a file, by its ending.
 
         Args:
             path: ends in ``.svg``, ``.html`` or ``.json``.
@@ -227,9 +202,10 @@ class AttentionView:
             UserError: another ending, a place that cannot be written to, or no such layer or head.
         """
         path = Path(path)
-        if path.suffix not in (".svg", ".html", ".json"):
+        forms = {".svg": lambda: self.to_svg(layer, head, every=every), ".html": self.to_html, ".json": self.to_json}
+        if path.suffix not in forms:
             raise UserError(f"{path}: attention is saved as SVG, HTML or JSON; choose a name that ends in .svg")
-        text = self.to(path.suffix[1:], layer, head, every=every)
+        text = forms[path.suffix]()
         with writing(path, "choose another place"):
             write_text(path, text.rstrip("\n") + "\n")
 

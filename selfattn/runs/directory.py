@@ -59,6 +59,7 @@ class RunConfig(Plain):
         data: where the pairs come from, as plain JSON values that the task understands.
         max_length: most tokens of an output, ``<eos>`` included.
         plugins: plugins that the run uses, with their versions, see :func:`selfattn.registry.plugins_of`.
+        init_from: SHA-256 of the weights that the training started from; None for weights drawn at random.
     """
 
     task: str
@@ -68,6 +69,7 @@ class RunConfig(Plain):
     data: Mapping[str, Any]
     max_length: int
     plugins: Mapping[str, str] = field(default_factory=dict)
+    init_from: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,11 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from selfattn.data.pairs import Pair
-from selfattn.decoding.alignment import Link, to_pharaoh
+from selfattn.decoding.alignment import Link
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.alignment.error_rate import AlignmentCounts
-from selfattn.evaluation.alignment.links import GoldPair
+from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
@@ -31,6 +29,7 @@ def evaluate_run(
     options: DecodingOptions = GREEDY,
     *,
     columns: tuple[str, str] | None = None,
+    metric: str | None = None,
 ) -> dict[str, Any]:
     """Test a run on unseen data, as its task defines; the ledger of its comparison notes the access.
 
@@ -39,14 +38,19 @@ def evaluate_run(
         data: two parallel files or one file of pairs; for a language model one file of texts. Default: the test data of
             the run.
         options: how to decode; default greedily.
-        columns: of source and target, by name or by number from 1; see `selfattn.data.readers.pair_files.read_pairs`.
+        columns: of source and target, by name or by number from 1; see `selfattn.data.readers.records.read_pairs`.
+
+        metric: name of a further metric; default those of the task.
 
     Raises:
-        UserError: the data are not usable, or decoding is requested of a language model.
+        UserError: the data are not usable, the metric is unknown, or decoding is requested of a language model.
     """
     if columns is not None and not data:
         raise SettingError("`columns` is for files of pairs: give one with `data`, or leave it out")
-    results = run.task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns)
+    if metric is not None and not run.takes_pairs:
+        raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
+    task = run.task if metric is None else run.task.decided_by(metric)
+    results: dict[str, Any] = task.evaluate(run, as_declared("data", data, tuple[Path, ...]), options, columns)
     if not data:
         record_access(run.path, f"selfattn evaluate {run.path}")
     return results
@@ -131,57 +135,21 @@ def score_summary(run: Run, data: Sequence[Path], scores: Sequence[TargetScore])
     }
 
 
-def align_lines(run: Run, pairs: Sequence[Pair], *, layer: int, head: str, shift: int) -> Iterator[str]:
-    """Write the links of each pair as a line in Pharaoh format.
-
-    Args:
-        run: a model with attention.
-        pairs: sources and forced targets.
-        layer: counted from 0, or from the end where negative.
-        head: a number from 0, or ``mean``.
-        shift: 0 or 1.
-
-    Raises:
-        UserError: a setting is out of range, or the model has no attention to its source.
-    """
-    if shift not in (0, 1):
-        raise SettingError(f"`shift`: expected 0 or 1, got {shift}")
-    if head != "mean" and not head.isdecimal():
-        raise SettingError(f"`head`: expected a whole number from 0, or mean; got {head}")
-    number = None if head == "mean" else int(head)
-    return map(to_pharaoh, run.align(pairs, layer=layer, head=number, shifted=shift == 1))
-
-
-def align_against_gold(
-    run: Run,
-    gold: Sequence[GoldPair],
-    *,
-    reverse: Run | None = None,
-    way: Way | None = None,
-    reverse_way: Way | None = None,
-) -> AlignmentReport:
+def align_against_gold(run: Run, gold: Sequence[GoldPair], *, reverse: Run | None = None) -> AlignmentReport:
     """Compare the attention of a run, read as word alignments in every way, with gold links.
 
     Args:
         run: a model with attention, from the gold's sources to its targets.
         gold: sentence pairs with links.
         reverse: a model of the other direction, to symmetrise; default none.
-        way: layer, head and shift whose links are symmetrised; default the way with the lowest error on these pairs.
-            For an honest result choose it on other pairs.
-        reverse_way: the same for the other direction.
 
     Raises:
-        UserError: there are no pairs, a model has no attention to its source or not such a head, or a sentence is
-            longer than it can read.
+        UserError: there are no pairs, a model has no attention to its source, or a sentence is longer than it can read.
     """
     if not gold:
         raise UserError("align: no sentence pairs with gold links; give at least one")
     backward = None if reverse is None else _word_links(reverse, [pair.turned() for pair in gold])
-    forward = _word_links(run, gold)
-    try:
-        return report_alignment(forward, gold, backward=backward, way=way, backward_way=reverse_way)
-    except ValueError as error:
-        raise UserError(f"align: {error}; leave the head out, and all are listed") from error
+    return report_alignment(_word_links(run, gold), gold, backward=backward)
 
 
 def gold_lines(report: AlignmentReport) -> Iterator[str]:
@@ -197,7 +165,7 @@ def gold_lines(report: AlignmentReport) -> Iterator[str]:
             head = "mean" if way.head is None else way.head
             yield f"layer {way.layer:<10}  {head:>4}  {int(way.shifted):>5}  {_counts_line(counts)}"
         yield f"{'diagonal, no model':<29}  {_counts_line(directed.diagonal)}"
-        yield f"{'best here' if directed.by_gold else 'chosen'}: {directed.chosen}"
+        yield f"best here: {directed.best}"
     if report.symmetrised:
         yield ""
         yield f"{'both directions':<29}  {_HEAD}"
@@ -211,8 +179,7 @@ def gold_json(report: AlignmentReport) -> dict[str, Any]:
     def directed(links: Directed) -> dict[str, Any]:
         return {
             "ways": [way._asdict() | _counts_json(counts) for way, counts in links.counts.items()],
-            "chosen": links.chosen._asdict(),
-            "chosen_by_gold": links.by_gold,
+            "best": links.best._asdict(),
             "diagonal": _counts_json(links.diagonal),
         }
 
@@ -227,7 +194,7 @@ _HEAD = "   AER  precision  recall  links"
 
 
 def _word_links(run: Run, gold: Sequence[GoldPair]) -> dict[Way, list[set[Link]]]:
-    with run.asked_of_pairs("align"):
+    with run.of_pairs("align"):
         links = word_links(run.model, run.tokenizer, gold)
     if not links:
         raise UserError(f"{run.path}: {run.config.preset} has no attention to its source; try a model that has")

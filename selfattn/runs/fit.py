@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,10 +16,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from selfattn.console import say
 from selfattn.data.batches import collate
+from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.exact import EXACT_MATCH
 from selfattn.files import in_use, writing
 from selfattn.models.build import count_parameters
+from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.directory import (
     CHECKPOINT,
@@ -56,6 +58,7 @@ def fit(
     threads: int | None = None,
     observers: Sequence[Observer] = (),
     notes: Sequence[str] | None = None,
+    start: Run | None = None,
 ) -> Run:
     """Train a model and keep the run.
 
@@ -81,6 +84,7 @@ def fit(
             :func:`~selfattn.training.device.default_threads`.
         observers: further observers of the training.
         notes: lines that the first process says when the training begins; default those of the training set.
+        start: a run of the same model and tokenizer, whose weights are the first; default random weights.
 
     Raises:
         UserError: the directory is taken, the run to be resumed has other settings, the model cannot read texts that
@@ -91,6 +95,8 @@ def fit(
     config = replace(config, plugins=used_plugins(config.task, data.metrics, config.model))
     checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
     model = build_model(config.model, tokenizer, training.seed)
+    if start is not None:
+        model.load_state_dict(start.model.state_dict())
     _probe(model, config, data)
     where = choose_device(device)
     model.to(where)
@@ -120,7 +126,7 @@ def fit(
         try:
             outcome = train_model(
                 model,
-                data.epoch,
+                lambda epoch: _within_limits(data.epoch(epoch), config.model),
                 data.validation,
                 training,
                 pad_id=tokenizer.pad_id,
@@ -145,6 +151,22 @@ def fit(
     if outcome.status == "interrupted":
         raise KeyboardInterrupt(f"{out} keeps the best weights so far; the same command with `resume` goes on")
     return Run(out, config, model, tokenizer)
+
+
+def _within_limits(examples: Iterable[Example], model: ModelConfig) -> Iterable[Example]:
+    """Return examples, or iterate over them, as long as a model has positions for them."""
+    if not any(vars(model.limits()).values()):
+        return examples
+
+    def checked() -> Iterator[Example]:
+        for example in examples:
+            try:
+                check_limits(model, len(example.source), len(example.target))
+            except ValueError as error:
+                raise UserError(f"training data: {error}; leave such pairs out, or give a model with more") from None
+            yield example
+
+    return list(checked()) if isinstance(examples, Sequence) else checked()
 
 
 def _create(

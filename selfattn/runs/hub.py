@@ -10,22 +10,18 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from selfattn.data.corpus.availability import checked_answers, is_reachable
-from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
 from selfattn.files import write_text
 from selfattn.models.ensemble import EnsembleConfig
 from selfattn.runs.card import model_card
-from selfattn.runs.directory import METRICS, TOKENIZER, WEIGHTS, RunDirectory
-
-if TYPE_CHECKING:
-    from selfattn.runs.run import Run
+from selfattn.runs.directory import METRICS, TOKENIZER, WEIGHTS, RunConfig, RunDirectory
 
 CARD = "README.md"
 _NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
@@ -74,11 +70,28 @@ def fetch(address: object) -> Path:
         )
 
 
-def push(run: Run, name: str, *, private: bool = False, test: bool = True) -> str:
-    """Publish a run; see :meth:`selfattn.runs.run.Run.push`."""
+def push(
+    path: Path,
+    config: RunConfig,
+    tokens: int,
+    name: str,
+    *,
+    private: bool = False,
+    measure: Callable[[], dict[str, Any]] | None = None,
+) -> str:
+    """Publish the run at a path; see :meth:`selfattn.runs.run.Run.push`.
+
+    Args:
+        path: of the run.
+        config: of the run.
+        tokens: size of its vocabulary.
+        name: of the repository.
+        private: see there.
+        measure: tests the run for the card; default it is not tested.
+    """
     if not re.fullmatch(_NAME, name):
         raise UserError(f"{name}: expected the name of a repository, user/name")
-    if isinstance(run.config.model, EnsembleConfig):
+    if isinstance(config.model, EnsembleConfig):
         raise UserError("push: an ensemble; publish one of its runs")
     if not is_reachable(_endpoint(), seconds=_SECONDS):
         raise UserError(f"{_endpoint()}: cannot be reached; nothing was published")
@@ -86,36 +99,42 @@ def push(run: Run, name: str, *, private: bool = False, test: bool = True) -> st
 
     with tempfile.TemporaryDirectory() as aside:
         folder = Path(aside) / "run"
-        stage(run, folder, name, test=test)
+        _stage(path, config, tokens, folder, name, measure)
         with _hub_errors(f"hf://{name}"):
             hub = HfApi(endpoint=_endpoint())
             hub.create_repo(name, private=private, exist_ok=True)
-            commit = hub.upload_folder(repo_id=name, folder_path=folder, commit_message=f"{run.config.preset}")
+            commit = hub.upload_folder(repo_id=name, folder_path=folder, commit_message=f"{config.preset}")
     return str(commit.commit_url)
 
 
-def stage(run: Run, folder: Path, name: str, *, test: bool) -> None:
+def _stage(
+    path: Path,
+    config: RunConfig,
+    tokens: int,
+    folder: Path,
+    name: str,
+    measure: Callable[[], dict[str, Any]] | None,
+) -> None:
     """Make the directory that is published: the run without checkpoint, local paths and machine name, and a card."""
     folder.mkdir()
-    for pattern in _FILES:
-        for file in run.path.glob(pattern):
-            (folder / file.relative_to(run.path)).parent.mkdir(exist_ok=True)
-            shutil.copyfile(file, folder / file.relative_to(run.path))
-    shutil.copytree(run.path / TOKENIZER, folder / TOKENIZER)
-    record = RunDirectory(run.path).record()
-    plugins = {public_text(plugin): version for plugin, version in run.config.plugins.items()}
-    config = replace(run.config, data=_public(run.config.data), plugins=plugins)
+    for file in (file for pattern in _FILES for file in path.glob(pattern)):
+        (folder / file.relative_to(path)).parent.mkdir(exist_ok=True)
+        shutil.copyfile(file, folder / file.relative_to(path))
+    shutil.copytree(path / TOKENIZER, folder / TOKENIZER)
+    plugins = {public_text(plugin): version for plugin, version in config.plugins.items()}
+    config = replace(config, data=_public(config.data), plugins=plugins)
+    record = RunDirectory(path).record()
     record = replace(record, command=public_text(record.command), machine=_public(record.machine))
+    measured, reason = None, "it was published without"
+    try:
+        measured = measure and measure()
+    except UserError as error:
+        reason = public_text(str(error))
+    if measured:
+        measured["data"] = public_text(str(measured["data"]))
     public = RunDirectory(folder)
     public.write_config(config)
-    measured, reason = None, "it was published without"
-    if test:
-        try:
-            measured = run.task.evaluate(run, (), GREEDY, None)
-            measured["data"] = public_text(str(measured["data"]))
-        except UserError as error:
-            reason = public_text(str(error))
-    write_text(folder / CARD, model_card(config, record, len(run.tokenizer), name, measured, reason))
+    write_text(folder / CARD, model_card(config, record, tokens, name, measured, reason))
     public.write_record(record)
 
 
@@ -157,7 +176,6 @@ def _endpoint() -> str:
 @contextmanager
 def _hub_errors(what: str) -> Iterator[None]:
     """Turn errors of the Hub into one line, and silence its library, inside a ``with`` block."""
-    from huggingface_hub import errors
     from huggingface_hub import utils as shown
 
     utils: Any = shown  # its exports are not typed
@@ -166,21 +184,30 @@ def _hub_errors(what: str) -> Iterator[None]:
     utils.disable_progress_bars()
     try:
         yield
-    except errors.RevisionNotFoundError:
-        raise UserError(f"{what}: there is no such revision; name a branch, a tag or a commit") from None
-    except errors.LocalEntryNotFoundError:
-        raise UserError(f"{what}: {_endpoint()} cannot be reached, and the run is not in the cache") from None
-    except errors.HfHubHTTPError as error:
-        status = getattr(error.response, "status_code", None)
-        if status in (401, 403, 404):
-            raise UserError(
-                f"{what}: there is no such run, or you may not do this there ({status}); log in: hf auth login, or set "
-                "HF_TOKEN"
-            ) from None
-        raise UserError(f"{what}: the Hub answers {status}; try again later") from None
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"{what}: {str(error).strip().partition(chr(10))[0]}") from None
+    except UserError:
+        raise
+    except Exception as error:  # those of the network have no class in common
+        raise UserError(f"{what}: {_reason(error)}") from None
     finally:
         utils.logging.set_verbosity(verbosity)
         if had_bars:
             utils.enable_progress_bars()
+
+
+def _reason(error: BaseException) -> str:
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.RevisionNotFoundError):
+        return "there is no such revision; name a branch, a tag or a commit"
+    cause: BaseException | None = error
+    while cause is not None:  # a status may stand behind "not in the cache"
+        status = getattr(getattr(cause, "response", None), "status_code", None)
+        if status in (401, 403, 404):
+            advice = "log in: hf auth login, or set HF_TOKEN"
+            return f"there is no such run, or you may not do this there ({status}); {advice}"
+        if status is not None:
+            return f"the Hub answers {status}; try again later"
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, errors.LocalEntryNotFoundError):
+        return f"{_endpoint()} cannot be reached, and the run is not in the cache"
+    return f"the Hub's answer cannot be used ({str(error).strip().partition(chr(10))[0][:200]}); try again later"

@@ -32,7 +32,6 @@ from selfattn.runs.attention_view import AttentionView
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunConfig, RunDirectory, files_in
 from selfattn.runs.export import Format, Quantized, export, format_of, open_exported
 from selfattn.runs.precision import reduce_precision
-from selfattn.runs.task import Task
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device
@@ -58,10 +57,9 @@ class Run:
         return f"<Run {self.path}: {self.config.preset} trained on {self.config.task}>"
 
     @cached_property
-    def task(self) -> Task:
-        """The task of the training, with its options."""
-        kind: type[Task] = TASKS[self.config.task]
-        return kind.from_settings(self.config.data, str(self.path / CONFIG))
+    def task(self) -> Any:
+        """The task of the training with its options, a :class:`selfattn.runs.task.Task`."""
+        return TASKS[self.config.task].from_settings(self.config.data, str(self.path / CONFIG))
 
     @property
     def takes_pairs(self) -> bool:
@@ -108,9 +106,9 @@ class Run:
         try:
             if self.takes_pairs and any(vars(self.config.model.limits()).values()):
                 longest = max((len(self.tokenizer.source.encode(text)) + 1 for text in texts), default=0)
-                check_limits(self.config.model, longest, 0)
-            kind: type[Task] = TASKS[self.config.task]
-            return kind.decode(self, texts, options, first)
+                check_limits(self.config.model, longest, options.max_length or 0)
+            outputs: list[list[Output]] = TASKS[self.config.task].decode(self, texts, options, first)
+            return outputs
         except (ValueError, IndexError) as error:  # positions that the model does not have
             longest = max(map(len, texts), default=0)
             raise UserError(
@@ -126,7 +124,7 @@ class Run:
         Raises:
             UserError: the run is a language model, or a text is longer than the model can read.
         """
-        with self.asked_of_pairs("score"):
+        with self.of_pairs("score"):
             return score_examples(self.model, self.tokenizer, encode_pairs(_composed(pairs), self.tokenizer))
 
     def align(
@@ -147,7 +145,7 @@ class Run:
             UserError: the run is a language model, the model has no attention to its source or no such layer or head,
                 or a text is longer than the model can read.
         """
-        with self.asked_of_pairs("align"):
+        with self.of_pairs("align"):
             examples = encode_pairs(_composed(pairs), self.tokenizer)
             return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
 
@@ -161,7 +159,7 @@ class Run:
         Raises:
             UserError: the model has no attention, its weights overflow, or the text is empty.
         """
-        with self.asked_of_pairs("attention"), torch.inference_mode():
+        with self.of_pairs("attention"), torch.inference_mode():
             if not text.strip():
                 raise UserError("attention: the text is empty; give an input, such as a date")
             tokenizer, text = self.tokenizer, _nfc(text)
@@ -231,14 +229,15 @@ class Run:
         """
         from selfattn.runs.hub import push
 
-        return push(self, name, private=private, test=test)
+        measure = (lambda: self.task.evaluate(self, (), GREEDY, None)) if test else None
+        return push(self.path, self.config, len(self.tokenizer), name, private=private, measure=measure)
 
     def about(self, data: object) -> dict[str, Any]:
         """Return run and data as plain JSON values, for the head of results."""
         return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
 
     @contextmanager
-    def asked_of_pairs(self, what: str) -> Iterator[None]:
+    def of_pairs(self, what: str) -> Iterator[None]:
         """Check that the run was trained on pairs, and name the model in errors inside a ``with`` block.
 
         Args:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -118,6 +118,7 @@ class Task:
     stated_baseline: Baseline | None = None
     validated: int = 1
     _deciding: tuple[str, ...] = ()
+    _tokenizer: Tokenizer | None = None
 
     def __init__(self, **settings: Any) -> None:
         options, tests = divide(settings, self.Options, self.TestOptions)
@@ -240,6 +241,12 @@ class Task:
         task._deciding = (metric,)
         return task
 
+    def with_tokenizer(self, tokenizer: Tokenizer) -> Self:
+        """Return the task with the tokenizer of another training."""
+        task = copy.copy(self)
+        task._tokenizer = tokenizer
+        return task
+
     @property
     def headline(self) -> Headline:
         """The metric of the verdict."""
@@ -295,7 +302,17 @@ class Task:
         from selfattn.runs.training_set import make_training_set
 
         opened = splits or self.splits(training.seed, training.validation_items)
-        return make_training_set(self, opened, training, first=first, keep=keep)
+        return make_training_set(
+            opened,
+            training,
+            self._tokenizer or self.tokenizer(opened),
+            metrics=self.metric_names(),
+            validated=self.validation_names(),
+            language=self.language,
+            sampling=self.sampling(),
+            first=first,
+            keep=keep,
+        )
 
     def sampling(self) -> float:
         """Return the strength of subword sampling; default 0, none."""
@@ -306,12 +323,12 @@ class Task:
 
         Args:
             data: two parallel files or one file of pairs; default the test part of the run's data.
-            columns: of source and target in one file; see `selfattn.data.readers.pair_files.read_pairs`.
+            columns: of source and target in one file; see `selfattn.data.readers.records.read_pairs`.
 
         Raises:
             UserError: the files, or the run's own data, are not usable.
         """
-        from selfattn.data.readers.pair_files import read_pairs
+        from selfattn.data.readers.records import read_pairs
 
         if data:
             return HeldOut(read_pairs(*data, columns=columns), " ".join(map(str, data)))
@@ -356,6 +373,20 @@ class Task:
 
         length = run.config.max_length
         return decode_texts(run.model, run.tokenizer, texts, options, max_length=length, first=first)
+
+
+def _problem(task: type[Task]) -> str | None:
+    for kind in (task.Options, task.TestOptions):
+        if not is_dataclass(kind):
+            return (
+                f"{kind.__name__}: options are a frozen dataclass; put @dataclass(frozen=True, kw_only=True) above it"
+            )
+    if all(getattr(task, name) is getattr(Task, name) for name in ("pair", "pairs", "splits", "training_set")):
+        return f"{task.__name__} has none of pair(), pairs() and splits()"
+    return None
+
+
+TASKS.expect(Task, _problem)
 
 
 def make_task(task: str | Task, settings: Mapping[str, Any] | None = None) -> Task:

@@ -29,6 +29,7 @@ class TrainOptions:
         out: Directory for the run. Must not contain one.
         seed: Seed of all random streams.
         quick: Train briefly, within seconds, for a first try.
+        init_from: Run whose model, weights and tokenizer to start from.
         set: Model setting as name=value, such as encoder.dim=128. May be repeated.
         resume: Continue the training in --out. The result equals an uninterrupted training.
         device: Device to compute on. auto takes a GPU if there is one.
@@ -46,6 +47,7 @@ class TrainOptions:
     out: Path
     seed: int = 0
     quick: bool = False
+    init_from: Path | None = None
     set: tuple[str, ...] = ()
     resume: bool = False
     device: DeviceName = "auto"
@@ -80,22 +82,32 @@ def train(task: str | Task, **settings: Any) -> Run:
     """
     from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
-    from selfattn.runs.directory import RunConfig, check_is_free
+    from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free
     from selfattn.runs.fit import fit
+    from selfattn.runs.run import load
     from selfattn.training.observer import StopAtStep
 
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
     fields, training, task_options = divide(settings, TrainOptions, TrainingConfig, kind.Options)
-    options, made = TrainOptions(**fields), make_task(task, task_options)
+    options, prepared = TrainOptions(**fields), make_task(task, task_options)
     if not options.resume:
         check_is_free(options.out)
-    preset = options.model or made.model
-    model = with_settings(made.size(get_preset(preset).config), options.set, preset)
-    made.check_model(model, preset)
-    recipe = replace(made.recipe(options.quick), **training | {"seed": options.seed})
-    data = made.training_set(recipe)
-    shown = changed(options) | made.given() | training
-    if preset == made.model:
+    start = None if options.init_from is None else load(options.init_from)
+    if start is None:
+        preset = options.model or prepared.model
+        model = with_settings(prepared.size(get_preset(preset).config), options.set, preset)
+    else:
+        if options.model or options.set:
+            raise SettingError("`init_from`: the model is that of the run; leave `model` and `set` out")
+        if not list(start.model.parameters()):
+            raise SettingError(f"`init_from` {start.path}: an exported run; take the run itself")
+        preset, model = start.config.preset, start.config.model
+        prepared = prepared.with_tokenizer(start.tokenizer)
+    prepared.check_model(model, preset)
+    recipe = replace(prepared.recipe(options.quick), **training | {"seed": options.seed})
+    data = prepared.training_set(recipe)
+    shown = changed(options) | prepared.given() | training
+    if preset == prepared.model:
         shown.pop("model", None)
     stop = StopAtStep()
     observers: list[Observer] = [stop]
@@ -105,15 +117,26 @@ def train(task: str | Task, **settings: Any) -> Run:
         observers.append(TensorBoardObserver(options.tensorboard))
     with first_interrupt(stop.request):
         return fit(
-            RunConfig(made.name, preset, model, recipe, data.settings, data.max_length),
+            RunConfig(
+                prepared.name,
+                preset,
+                model,
+                recipe,
+                data.settings,
+                data.max_length,
+                init_from=None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0],
+            ),
             data,
             options.out,
-            command=command_line(f"train {made.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT}),
+            command=command_line(
+                f"train {prepared.name}", {k: v for k, v in shown.items() if k not in _NOT_THE_RESULT}
+            ),
             resume=options.resume,
             device=options.device,
             threads=options.threads,
             save_every=options.save_every,
             observers=observers,
+            start=start,
         )
 
 

@@ -6,26 +6,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from selfattn.data.examples import Example, encode_pairs, encode_stream, sample_pairs
 from selfattn.data.pairs import Pair
-from selfattn.data.shuffling import repeated
-from selfattn.data.splits import Splits
+from selfattn.data.splits import Splits, repeated
 from selfattn.decoding.texts import decode_texts
+from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import GoldPair
-from selfattn.evaluation.gates.output_gates import overlap
+from selfattn.evaluation.gates.output_gates import overlap_gates
 from selfattn.evaluation.metrics.exact import words_of
-from selfattn.evaluation.metrics.metric import score_outputs
+from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.gates import Gate
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed.processes import Processes
 from selfattn.training.validation import Criterion
-
-if TYPE_CHECKING:
-    from selfattn.runs.task import Task
 
 _SAMPLE = 20_000  # training pairs that are searched for the longest
 _HELD = 1_000_000  # most pairs whose examples are held in memory
@@ -60,21 +57,33 @@ class TrainingSet:
 
 
 def make_training_set(
-    task: Task, splits: Splits, training: TrainingConfig, *, first: int | None = None, keep: bool = False
+    splits: Splits,
+    training: TrainingConfig,
+    tokenizer: Tokenizer,
+    *,
+    metrics: Sequence[str],
+    validated: Sequence[str],
+    language: str = "",
+    sampling: float = 0.0,
+    first: int | None = None,
+    keep: bool = False,
 ) -> TrainingSet:
     """Make a training set.
 
     Args:
-        task: gives the tokenizer and the criterion.
         splits: the pairs.
         training: gives the pairs of an epoch, and the seed.
+        tokenizer: of all models.
+        metrics: names of the metrics of a test.
+        validated: names of those that every validation measures; the first chooses the best weights.
+        language: of the targets; default unknown.
+        sampling: strength of subword sampling; default none.
         first: train on this number of pairs again and again; default all pairs.
         keep: cache the examples of every epoch for further models; default False.
 
     Raises:
-        UserError: a setting or the data are not usable.
+        UserError: a setting or the data are not usable, or a metric fails on the first two targets.
     """
-    tokenizer, sampling = task.tokenizer(splits), task.sampling()
     cache: dict[int, list[Example]] = {}
 
     def epoch(number: int) -> Iterable[Example]:
@@ -101,25 +110,33 @@ def make_training_set(
         tokenizer,
         epoch,
         encode_pairs(validation, tokenizer),
-        _criterion(task, tokenizer, validation, max_length),
+        _criterion(validated, language, tokenizer, validation, max_length),
         longest,
         max_length,
-        task.metric_names(),
+        metrics,
         splits.settings | ({} if first is None else {"first": first}),
         splits.notes,
     )
 
 
-def _criterion(task: Task, tokenizer: Tokenizer, pairs: Sequence[Pair], max_length: int) -> Criterion:
+def _criterion(
+    names: Sequence[str], language: str, tokenizer: Tokenizer, pairs: Sequence[Pair], max_length: int
+) -> Criterion:
     """Measure a model by its greedy outputs for the validation pairs."""
-    names = task.validation_names()
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    for name in names:  # a plugin's metric fails here, not after the first epoch
+        try:
+            score_outputs([name], targets[:2], targets[:2], language)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({type(error).__name__}: {error})") from error
 
     def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
         outputs = decode_texts(model, tokenizer, sources, max_length=max_length, processes=processes)
-        return score_outputs(names, [best[0].text for best in outputs], targets, task.language)
+        return score_outputs(names, [best[0].text for best in outputs], targets, language)
 
-    return Criterion(measure, names[0], higher_is_better=task.headline.better == "higher")
+    return Criterion(measure, names[0], higher_is_better=make_metric(names[0], language).better == "higher")
 
 
 def _fits(pairs: Iterable[Pair]) -> bool:
@@ -147,12 +164,12 @@ class Seen:
     """Overlap of training and test.
 
     Attributes:
-        overlap: the gate on shared sentences.
+        gates: on test pairs that training contains too.
         words: count of each word of the test targets in the training targets; empty where words do not matter.
         pairs: number of training pairs: of a file once, of endless data all.
     """
 
-    overlap: Gate
+    gates: tuple[Gate, ...]
     words: Mapping[str, int]
     pairs: int
 
@@ -192,12 +209,11 @@ class TestSet:
                         counts[word] += 1
                 yield pair
 
-        shared = overlap(counted(), self.pairs)
-        return Seen(shared, counts if self.has_words else {}, pairs)
+        gates = overlap_gates(counted(), self.pairs, self.validation)
+        return Seen(tuple(gates), counts if self.has_words else {}, pairs)
 
 
 def make_test_set(
-    task: Task,
     splits: Splits,
     training: TrainingConfig,
     *,
@@ -205,17 +221,20 @@ def make_test_set(
     probes: bool,
     first: int | None = None,
     draw: int = 0,
+    gold: Sequence[GoldPair] = (),
+    has_words: bool = False,
 ) -> TestSet:
     """Make a test set.
 
     Args:
-        task: gives gold links and probes.
         splits: the pairs.
         training: configuration of the trainings, with the seed.
         items: most test pairs; None for all.
         probes: whether to add the probes.
         first: number of pairs that the models were trained on; default all.
         draw: number of the draw of test pairs, see `Splits.fresh_test`; default 0.
+        gold: see :class:`TestSet`.
+        has_words: see :class:`TestSet`.
 
     Raises:
         UserError: a setting or the data are not usable.
@@ -233,6 +252,6 @@ def make_test_set(
         splits.validation(training.validation_items),
         trained_on,
         splits.probes() if probes else {},
-        task.gold,
-        task.has_words,
+        gold,
+        has_words,
     )

@@ -15,6 +15,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig
 from selfattn.runs.task import Task
 from selfattn.settings import check
+from selfattn.tokenizers.load import TokenizerKind, train_tokenizer
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -32,23 +33,30 @@ class TextOptions:
     Attributes:
         data: Text file in UTF-8, one text per line, plain or .gz.
         valid: Validation text. Default: a tenth of the distinct lines, at most --validation-items.
-        context: Longest training window, in characters. Longer lines are split.
+        context: Longest training window, in tokens. Longer lines are split.
+        tokenizer: Token type: characters, or subwords by unigram or BPE.
+        vocab_size: Subword vocabulary size. Default: 8,000, or fewer for few texts.
     """
 
     data: Path
     valid: Path | None = None
     context: int = 256
+    tokenizer: TokenizerKind = "characters"
+    vocab_size: int | None = None
 
     def __post_init__(self) -> None:
         check(self, "context", int, lambda x: x >= 1, "a whole number of at least 1")
+        check(self, "vocab_size", int, lambda x: x >= 1, "a whole number of at least 1")
+        if self.tokenizer == "characters" and self.vocab_size is not None:
+            raise SettingError("`vocab_size` is for subwords: add `tokenizer` bpe")
 
 
 class LanguageModel(Task):
-    """Predict the next character of a text."""
+    """Predict the next token of a text."""
 
     name = "lm"
     Options = TextOptions
-    train_help = """Train a language model on the characters of a text file.
+    train_help = """Train a language model on the characters or subwords of a text file.
 
     The model must be decoder-only. The weights with the lowest validation perplexity are kept.
     """
@@ -82,17 +90,16 @@ class LanguageModel(Task):
     ) -> TrainingSet:
         """Cut the lines into windows. The lowest perplexity chooses the best weights."""
         from selfattn.data.readers.lines import file_sha256
-        from selfattn.data.shuffling import repeated
+        from selfattn.data.splits import repeated
         from selfattn.decoding.language_model import text_examples
         from selfattn.runs.training_set import TrainingSet
-        from selfattn.tokenizers.char import CharTokenizer
         from selfattn.training.validation import Criterion
 
         if training.target_exact_match is not None:
             raise SettingError("`target_exact_match`: a language model has no exact match; leave it out")
         options = self.options
         train, valid, empty = self._lines(training.validation_items)
-        tokenizer = CharTokenizer.train(train)
+        tokenizer = self._tokenizer or train_tokenizer(options.tokenizer, train, options.vocab_size)
         windows, validation = (text_examples(lines, tokenizer, options.context) for lines in (train, valid))
 
         def epoch(number: int) -> Sequence[Example]:

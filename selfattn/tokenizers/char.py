@@ -1,4 +1,4 @@
-"""Characters as tokens: the vocabulary is every character of the training texts."""
+"""Character tokens: the vocabulary consists of the characters of the training texts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class CharTokenizer:
     """One token for each character (Unicode code point); ids 0 to 3 are ``<pad>``, ``<bos>``, ``<eos>``, ``<unk>``.
 
     Args:
-        characters: the vocabulary; order and repetition do not matter, ids follow the code points.
+        characters: the vocabulary, in any order; ids follow the code points.
 
     Attributes:
-        source: the tokenizer of the source side: this one, both sides share it.
-        target: the tokenizer of the target side: this one.
+        source: tokenizer of the source side, this one.
+        target: tokenizer of the target side, this one.
 
     Example:
         >>> tokenizer = CharTokenizer.train(["Nov 13", "Dec 2"])
@@ -48,7 +48,7 @@ class CharTokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str]) -> Self:
-        """Make the tokenizer whose vocabulary is every character of the texts.
+        """Make a tokenizer of all characters of the texts.
 
         Args:
             texts: sources and targets of the training data.
@@ -56,11 +56,11 @@ class CharTokenizer:
         return cls(set().union(*texts))
 
     def __len__(self) -> int:
-        """Return the size of the vocabulary, the four specials included."""
+        """Return the size of the vocabulary, with the four special tokens."""
         return len(SPECIALS) + len(self.characters)
 
     def encode(self, text: str) -> list[int]:
-        """Return one id for each character, ``unk_id`` for one that the vocabulary has not.
+        """Return the id of each character; ``unk_id`` for unknown characters.
 
         Example:
             >>> CharTokenizer("ab").encode("abz")
@@ -69,7 +69,7 @@ class CharTokenizer:
         return [self._ids.get(character, self.unk_id) for character in text]
 
     def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
-        """Return what `encode` does: there is one way to cut a text into characters.
+        """Return the same as `encode`: characters have one segmentation.
 
         Args:
             text: any.
@@ -88,7 +88,7 @@ class CharTokenizer:
         return [(place, place + 1) for place in range(len(text))]
 
     def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters of the texts that the vocabulary has not.
+        """Count the characters of the texts that are not in the vocabulary.
 
         Example:
             >>> CharTokenizer("ab").unknown("abz", "zoo").most_common()
@@ -97,7 +97,7 @@ class CharTokenizer:
         return Counter(character for text in texts for character in text if character not in self._ids)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids; padding, beginning and end are dropped, ``<unk>`` becomes U+FFFD.
+        """Return the text of the ids without ``<pad>``, ``<bos>`` and ``<eos>``; ``<unk>`` becomes U+FFFD.
 
         Raises:
             ValueError: an id outside the vocabulary.
@@ -110,7 +110,7 @@ class CharTokenizer:
         return "".join(self._character(number) for number in ids if number not in dropped)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return a printable label for each id: a special by name, a space as ``␣``, what cannot be seen by code.
+        """Return a printable label for each id: ``␣`` for a space, the code of an invisible character.
 
         Raises:
             ValueError: an id outside the vocabulary.
@@ -127,14 +127,14 @@ class CharTokenizer:
         return "\N{REPLACEMENT CHARACTER}" if number == self.unk_id else self.characters[number - len(SPECIALS)]
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write ``char.json`` into the directory: the whole file or nothing.
+        """Write ``char.json`` atomically.
 
         Args:
-            directory: made where there is none.
+            directory: created if it is missing.
         """
         path = Path(directory) / FILE_NAME
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In ASCII, for a text may have half a surrogate pair in it, which UTF-8 does not write.
+        # In ASCII: UTF-8 cannot write a lone surrogate, which a text may have.
         write_text(path, json.dumps({"tokenizer": "char", "version": 1, "characters": self.characters}) + "\n")
 
     @classmethod
@@ -142,10 +142,10 @@ class CharTokenizer:
         """Read the ``char.json`` that `save` wrote.
 
         Args:
-            directory: the folder it is in.
+            directory: of the file.
 
         Raises:
-            UserError: no such file, or not one that `save` wrote.
+            UserError: the file is missing or broken.
         """
         path = Path(directory) / FILE_NAME
         values = read_json(path, advice=_ADVICE)
@@ -155,6 +155,6 @@ class CharTokenizer:
                 tokenizer = cls(characters)
                 if tokenizer.characters == characters:
                     return tokenizer
-                # Other ids than the model was trained with would give nonsense without a word.
+                # With other ids than in training, the outputs would be silently wrong.
                 raise UserError(f"{path}: its characters are not in order; {_ADVICE}")
         raise UserError(f"{path}: not a character vocabulary of version 1; {_ADVICE}")

@@ -1,27 +1,55 @@
-"""Tokenizers as a directory holds them: one for both sides of a pair, or one for each."""
+"""Tokenizers by kind and from directories: one for both sides of a pair, or one for each."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from selfattn.errors import UserError
 from selfattn.tokenizers import char
 from selfattn.tokenizers.protocol import Tokenizer
 
+TokenizerKind = Literal["characters", "unigram", "bpe"]
+
 SOURCE, TARGET = "source", "target"
+DEFAULT_VOCAB_SIZE = 8000
 _SUBWORDS = "subword.json"
 
 
+def train_tokenizer(kind: TokenizerKind, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
+    """Train a tokenizer on texts.
+
+    Args:
+        kind: characters, or subwords by unigram or BPE.
+        texts: of the training data.
+        vocab_size: of subwords; default 8,000, or fewer for few texts.
+
+    Raises:
+        UserError: the texts do not give so many subwords; the message says how many they give.
+
+    Example:
+        >>> len(train_tokenizer("characters", ["abc"]))
+        7
+    """
+    if kind == "characters":
+        return char.CharTokenizer.train(texts)
+    from selfattn.tokenizers.subword import SubwordTokenizer  # sentencepiece, which characters do without
+    from selfattn.tokenizers.subword_training import SubwordSettings
+
+    settings = SubwordSettings(kind, vocab_size or DEFAULT_VOCAB_SIZE)
+    return SubwordTokenizer.train(texts, settings, clip=vocab_size is None)
+
+
 def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
-    """Load the tokenizer in a directory; its files say which kind it is.
+    """Load the tokenizer of a directory.
 
     ``char.json`` is a `CharTokenizer`, ``subword.json`` a `SubwordTokenizer`, the folders ``source`` and ``target``
     are a `SeparateTokenizer`.
 
     Args:
-        directory: where `save` wrote it: of a run, its folder ``tokenizer``.
+        directory: from `save`; the folder ``tokenizer`` of a run.
 
     Raises:
         UserError: there is no tokenizer, more than one, or a broken file; the message names it.
@@ -55,11 +83,11 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
 
 
 class SeparateTokenizer:
-    """Two tokenizers, one for each side of a pair; an id means one thing in the source and another in the target.
+    """Two tokenizers, one for each side of a pair.
 
-    A model needs two embedding tables for it, with ``len(tokenizer.source)`` rows and ``len(tokenizer)`` rows; source
-    and target cannot be one sequence. Where the side is not named, it is the source that is encoded and the target
-    that is decoded and counted, as in use.
+    A model needs two embedding tables, with ``len(tokenizer.source)`` and ``len(tokenizer)`` rows, and cannot read
+    source and target as one sequence. `encode` and `unknown` use the source side, `decode`, `pieces` and ``len`` the
+    target side.
 
     Args:
         source: of the source side.
@@ -87,7 +115,7 @@ class SeparateTokenizer:
         self.decode, self.pieces = target.decode, target.pieces
 
     def __len__(self) -> int:
-        """Return the size of the target's vocabulary: what the model chooses from."""
+        """Return the size of the target vocabulary."""
         return len(self.target)
 
     def save(self, directory: str | os.PathLike[str]) -> None:

@@ -12,10 +12,10 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
 class Tokenizer(Protocol):
-    """Turns text into token ids and back. Models see the ids only.
+    """Turns text into token ids and back.
 
-    Source and target of a pair share a tokenizer as a rule; `source` and `target` are then the tokenizer itself. Code
-    that knows which side a text is of asks that side, and so works where each has a vocabulary of its own.
+    If both sides of a pair share a tokenizer, `source` and `target` are the tokenizer itself. Code that knows the side
+    of a text uses that side's tokenizer, so it also works with separate vocabularies.
 
     Example:
         >>> from selfattn.tokenizers.char import CharTokenizer
@@ -51,38 +51,38 @@ class Tokenizer(Protocol):
         """The tokenizer of the target side."""
 
     def __len__(self) -> int:
-        """Return the size of the vocabulary, specials included."""
+        """Return the size of the vocabulary, with special tokens."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of the text, with no special before or behind it. The same text gives the same ids."""
+        """Return the ids of the text, without special tokens. The same text gives the same ids."""
 
     def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
-        """Return the ids of one of the ways to cut the text up, drawn anew for each seed; it decodes to the text.
+        """Return the ids of a random segmentation of the text.
 
         Args:
             text: any.
-            seed: the same text, seed and alpha give the same ids, whatever was drawn before.
-            alpha: how bold the draw is, as the kind of tokenizer defines it; default the kind's own.
+            seed: of the draw; the same text, seed and alpha give the same ids.
+            alpha: strength, as defined by the kind of tokenizer; default that of the kind.
         """
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids; padding, beginning and end are dropped."""
+        """Return the text of the ids, without ``<pad>``, ``<bos>`` and ``<eos>``."""
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return something printable for each id, as a label: specials as ``<eos>`` and the like."""
+        """Return a printable label for each id; special tokens have their names."""
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return for each id of ``encode(text)`` the half-open range of the characters that it stands for.
+        """Return the half-open range of characters of each id of ``encode(text)``.
 
-        Ranges come in the order of the text and together cover it. Ids that write one character as bytes share its
-        range; an id that stands for no character of the text has an empty one.
+        The ranges are in the order of the text and cover it. Bytes of one character share its range; an id without a
+        character has an empty range.
         """
 
     def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters of the texts that the vocabulary has no token for."""
+        """Count the characters of the texts that are not in the vocabulary."""
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the tokenizer into the directory, which is made where there is none."""
+        """Write the tokenizer into a directory, which is created if it is missing."""
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Self:
@@ -90,7 +90,7 @@ class Tokenizer(Protocol):
 
 
 def printable(text: str) -> str:
-    """Return a text with every character visible: a space as ``␣``, an invisible character by its code.
+    """Make every character of a text visible: a space as ``␣``, an invisible character by its code.
 
     Example:
         >>> printable(" a\\u200f")

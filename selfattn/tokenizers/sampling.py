@@ -1,7 +1,7 @@
-"""Random segmentations of a text, for training with many segmentations of the same data.
+"""Random segmentations of a text, for subword regularisation.
 
-Sentencepiece draws them too, but since its release 0.2.2 with a salt of the process, so that one seed gives other
-segmentations in the next process and no training can be repeated. Here a draw depends on text, seed and alpha only.
+Since release 0.2.2, sentencepiece salts its own sampling in each process, so a training cannot be repeated. Here a draw
+depends only on text, seed and alpha.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sentencepiece
 
 from selfattn.tokenizers.subword_training import SPACE_MARK
 
-# What a character outside the vocabulary costs beside the least probable piece, as in sentencepiece's lattice.
+# Log probability of an unknown character below the least probable piece, as in sentencepiece's lattice.
 _UNKNOWN_PENALTY = 10.0
 _WORD = re.compile(f"{SPACE_MARK}?[^{SPACE_MARK}]+|{SPACE_MARK}")
 
@@ -25,8 +25,8 @@ class SegmentSampler:
     """Draws segmentations of a text into the pieces of a sentencepiece model.
 
     Args:
-        processor: the model; user-defined symbols are not looked for, they are cut out of a text before.
-        bpe: whether the pieces come from merges rather than from a unigram language model.
+        processor: the model; texts are without user-defined symbols.
+        bpe: whether the model is BPE, not unigram.
     """
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, *, bpe: bool) -> None:
@@ -40,21 +40,21 @@ class SegmentSampler:
         self._score = dict(zip(processor.id_to_piece(ids), scores, strict=True))
         self._longest = max(map(len, self._score), default=1)
         self._unknown = min(scores, default=0.0) - _UNKNOWN_PENALTY
-        self._ways = lru_cache(maxsize=20_000)(self._weigh)  # most words of a text are met again
+        self._ways = lru_cache(maxsize=20_000)(self._weigh)  # most words come again
 
     def segments(self, text: str, seed: int, alpha: float) -> list[str]:
-        """Return the segments of one draw, which joined are the text; a character that is no piece stands alone.
+        """Draw the segments of a text; an unknown character is a segment.
 
         Args:
-            text: as the model's normaliser leaves it.
+            text: normalised by the model.
             seed: any integer.
             alpha: see `SubwordTokenizer.sample`.
         """
-        random = Random(seed % 2**64)  # a negative seed would be taken for the positive one
+        random = Random(seed % 2**64)  # Random ignores the sign of a seed
         return self._left_out_merges(text, random, alpha) if self._bpe else self._walk(text, random, alpha)
 
     def _ending_at(self, text: str, end: int) -> list[tuple[int, float]]:
-        """Return the beginning and the log probability of every piece of the text that ends at a place."""
+        """Return the start and the log probability of every piece that ends at a place."""
         scores = self._score
         first = max(0, end - self._longest)
         pieces = [(start, scores[piece]) for start in range(first, end) if (piece := text[start:end]) in scores]
@@ -62,7 +62,7 @@ class SegmentSampler:
         return pieces if pieces and pieces[-1][0] == end - 1 else [*pieces, (end - 1, self._unknown)]
 
     def _weigh(self, word: str, alpha: float) -> list[list[tuple[int, float]]]:
-        """Return for each place of a word which pieces may end there: where each begins, the weight of all ways."""
+        """Return for each place of a word the pieces that end there: their starts and weights."""
         total, ways = [0.0], [[(0, 1.0)]]  # total: log of the summed weights of all segmentations of word[:place]
         for place in range(1, len(word) + 1):
             logs = [(start, total[start] + alpha * score) for start, score in self._ending_at(word, place)]
@@ -74,7 +74,7 @@ class SegmentSampler:
     def _walk(self, text: str, random: Random, alpha: float) -> list[str]:
         """Sum over all segmentations of a word forward, then draw one backward (Kudo 2018, section 3.3)."""
         segments: list[str] = []
-        for word in _WORD.findall(text):  # no piece reaches over a space, so that words are drawn one by one
+        for word in _WORD.findall(text):  # no piece contains a space inside, so words are independent
             drawn, end = [], len(word)
             ways = self._ways(word, alpha)
             while end:
@@ -98,7 +98,7 @@ class SegmentSampler:
             consider(left, left + 1)
         while waiting:
             _, left, right, merged = heapq.heappop(waiting)
-            # Either side may be part of another merge by now; a pair that is left out is not asked again.
+            # Either side may be merged already; a pair that is left out is not considered again.
             if not parts[left] or not parts[right] or parts[left] + parts[right] != merged or random.random() < alpha:
                 continue
             parts[left], parts[right], after[left] = merged, "", after[right]

@@ -1,4 +1,4 @@
-"""Subword tokens: frequent words as one piece, rare words in several. Trained and segmented by sentencepiece."""
+"""Subword tokens, trained and segmented by sentencepiece."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ FILE_NAME, MODEL_NAME = "subword.json", "subword.model"
 _ADVICE = "restore the files of the run, or train again"
 DEFAULT_ALPHA: dict[SubwordKind, float] = {"unigram": 0.2, "bpe": 0.1}
 
-# Protocol buffers merge what comes twice: normalizer_spec { add_dummy_prefix: false }.
+# Appended to a model, this overrides: normalizer_spec { add_dummy_prefix: false }.
 _NO_SPACE_BEFORE = b"\x1a\x02\x18\x00"
 
 
 @dataclass(frozen=True)
 class SubwordFile(codec.Plain):
-    """What ``subword.json`` says of the model beside it.
+    """The content of ``subword.json``, which describes the model beside it.
 
     Attributes:
         tokenizer: the kind of tokenizer.
-        version: of this file's form.
-        settings: what the model was trained with.
-        sentencepiece: version of the library that made the model.
+        version: of the format.
+        settings: of the training.
+        sentencepiece: version of the library.
         sha256: of the model, in hexadecimal digits.
     """
 
@@ -51,19 +51,18 @@ class SubwordFile(codec.Plain):
 class SubwordTokenizer:
     """Pieces of words as tokens (sentencepiece); ids 0 to 3 are ``<pad>``, ``<bos>``, ``<eos>``, ``<unk>``.
 
-    The text is cut as it is, nothing is normalised: ``decode(encode(text)) == text`` for every text that UTF-8 can
-    hold, if the model has byte fallback. (A lone surrogate, which UTF-8 cannot hold, becomes ``<unk>``.) Ids are those
-    of sentencepiece itself, with one exception: U+2581, which sentencepiece would take for a space, is written as
-    bytes. As in sentencepiece, a space is put before the text, so that a word is the same token at the beginning as
-    further on, and taken off by `decode`.
+    Texts are not normalised: with byte fallback, ``decode(encode(text)) == text`` for every text in UTF-8. (A lone
+    surrogate becomes ``<unk>``.) Ids are those of sentencepiece, except that U+2581, its sign for a space, is written
+    as bytes. As in sentencepiece, a space is put before the text, so that a word has the same token everywhere;
+    `decode` removes it.
 
     Args:
-        model: a model in sentencepiece's format, as `train` makes it.
-        settings: what the model was trained with.
+        model: in sentencepiece's format, from `train`.
+        settings: of the training.
 
     Attributes:
-        source: the tokenizer of the source side: this one, both sides share it.
-        target: the tokenizer of the target side: this one.
+        source: tokenizer of the source side, this one.
+        target: tokenizer of the target side, this one.
 
     Example:
         >>> texts = ["new newer newest", "low lower lowest"] * 9
@@ -106,26 +105,24 @@ class SubwordTokenizer:
         max_texts: int | None = 1_000_000,
         seed: int = 0,
     ) -> Self:
-        """Make the vocabulary that fits the texts.
+        """Train a vocabulary on texts.
 
-        The same texts give the same model to the byte, in whatever order they come (as long as there are no more than
-        `max_texts`).
+        The same texts give the same bytes in any order, if there are at most `max_texts`.
 
         Args:
-            texts: of the training data; for a vocabulary that both sides share, sources and targets.
-            settings: what the vocabulary is to be; default ``SubwordSettings()``, 8,000 pieces by unigram.
-            clip: where the texts have too few pieces in them, make as many as there are; default False, an error.
-            max_texts: train on so many texts, drawn at random where there are more; None for all. Sentencepiece keeps
-                them in memory.
+            texts: of the training data; sources and targets for a shared vocabulary.
+            settings: of the vocabulary; default ``SubwordSettings()``, 8,000 pieces by unigram.
+            clip: accept fewer pieces if the texts do not give enough; default False, an error.
+            max_texts: largest number of texts, drawn at random; None for all. Sentencepiece keeps them in memory.
             seed: of that draw.
 
         Raises:
-            UserError: there is no text, or the texts do not give so many pieces; the message says how many they give.
+            UserError: there is no text, or too few for so many pieces; the message says how many they give.
         """
         return cls(train_model(texts, settings, clip=clip, max_texts=max_texts, seed=seed), settings)
 
     def __len__(self) -> int:
-        """Return the size of the vocabulary: the specials, the bytes and the pieces."""
+        """Return the size of the vocabulary: special tokens, bytes and pieces."""
         return len(self._pieces)
 
     def encode(self, text: str) -> list[int]:
@@ -135,15 +132,15 @@ class SubwordTokenizer:
         return self._encode_parts(text, lambda processor, part: processor.encode(part))
 
     def sample(self, text: str, seed: int, alpha: float | None = None) -> list[int]:
-        """Return a random segmentation of the text, for training with many segmentations of the same data.
+        """Return a random segmentation of the text, for subword regularisation.
 
-        Unigram: drawn from all segmentations, each with a probability proportional to P(segmentation)^alpha (Kudo 2018,
-        subword regularisation over the whole lattice). The smaller alpha, the bolder; 0 makes all equally probable.
-        BPE: each merge is left out with probability alpha (Provilkov et al. 2020, BPE-dropout,
-        https://aclanthology.org/2020.acl-main.170, as sentencepiece does it: a merge is considered once). The larger
-        alpha, the bolder; 0 is `encode`, 1 gives characters.
+        Unigram: drawn from all segmentations, with probabilities proportional to P(segmentation)^alpha (Kudo 2018). 0
+        makes all equally probable.
+        BPE: each merge is left out with probability alpha (BPE-dropout, Provilkov et al. 2020,
+        https://aclanthology.org/2020.acl-main.170; as in sentencepiece, a merge is considered once). 0 is `encode`, 1
+        gives characters.
 
-        The draw depends on text, seed and alpha only, in every process and thread.
+        The draw depends only on text, seed and alpha.
 
         Args:
             text: any.
@@ -172,7 +169,7 @@ class SubwordTokenizer:
         return SegmentSampler(self._at_start, bpe=self.settings.kind == "bpe")
 
     def _ids(self, segments: Iterable[str]) -> list[int]:
-        """Return the ids of segments: a piece has its own, anything else its bytes, or a run one ``<unk>``."""
+        """Return the ids of segments; unknown segments become bytes, or one ``<unk>`` for a run of them."""
         ids: list[int] = []
         for segment in segments:
             number = self._at_start.piece_to_id(segment)
@@ -187,13 +184,12 @@ class SubwordTokenizer:
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the half-open range of characters of each id of ``encode(text)``.
 
-        Ids that write one character as bytes share its range. The space that is put before the text belongs to no
-        character of it, so that a token of this space alone has the range (0, 0).
+        Bytes of one character share its range. A token of only the space before the text has the range (0, 0).
         """
         return [span for _, span in self._located(text)]
 
     def unknown(self, *texts: str) -> Counter[str]:
-        """Count the characters of the texts that are written as bytes or are ``<unk>``.
+        """Count the characters of the texts that are bytes or ``<unk>`` tokens.
 
         Example:
             >>> SubwordTokenizer.train(["abc"] * 9, clip=True).unknown("abé", "éé").most_common()
@@ -206,7 +202,7 @@ class SubwordTokenizer:
         return counts
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids; padding, beginning and end are dropped, what is no text becomes U+FFFD.
+        """Return the text of the ids without ``<pad>``, ``<bos>`` and ``<eos>``; invalid bytes become U+FFFD.
 
         Raises:
             ValueError: an id outside the vocabulary.
@@ -215,7 +211,7 @@ class SubwordTokenizer:
         return text.removeprefix(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return a printable label for each id: specials by name, a space as ``␣``, a byte as ``<0xE3>``.
+        """Return a printable label for each id: ``␣`` for a space, ``<0xE3>`` for a byte.
 
         Raises:
             ValueError: an id outside the vocabulary.
@@ -223,10 +219,10 @@ class SubwordTokenizer:
         return [printable(self._pieces[self._checked(number)].replace(SPACE_MARK, " ")) for number in ids]
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write ``subword.model``, which every user of sentencepiece can load, and ``subword.json`` with the settings.
+        """Write ``subword.model`` in sentencepiece's format, and ``subword.json`` with the settings.
 
         Args:
-            directory: made where there is none.
+            directory: created if it is missing.
         """
         path, checksum = Path(directory) / FILE_NAME, hashlib.sha256(self.model).hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -239,10 +235,10 @@ class SubwordTokenizer:
         """Read what `save` wrote.
 
         Args:
-            directory: the folder it is in.
+            directory: of the files.
 
         Raises:
-            UserError: a file is missing, is not one that `save` wrote, or the two do not belong together.
+            UserError: a file is missing or broken, or the two do not belong together.
         """
         path, model_path = Path(directory) / FILE_NAME, Path(directory) / MODEL_NAME
         values = codec.read_json(path, advice=_ADVICE)
@@ -250,7 +246,7 @@ class SubwordTokenizer:
         file = codec.decode(SubwordFile, values, file=path, advice=_ADVICE)
         model = read_bytes(model_path, advice=_ADVICE)
         if hashlib.sha256(model).hexdigest() != file.sha256:
-            # Other pieces than the model was trained with would give nonsense without a word.
+            # With other pieces than in training, the outputs would be silently wrong.
             raise UserError(f"{model_path}: not the model that {FILE_NAME} speaks of; restore both or train again")
         return cls(model, file.settings)
 
@@ -259,43 +255,42 @@ class SubwordTokenizer:
             raise ValueError(f"token id {number} is outside the vocabulary of {len(self)}")
         return number
 
-    def _parts(self, text: str) -> Iterator[tuple[int, str, bool]]:
-        """Cut a text into (place, part, whether it stands apart): symbols, and what sentencepiece cannot read."""
+    def _parts(self, text: str) -> Iterator[tuple[int, str, sentencepiece.SentencePieceProcessor | None]]:
+        """Cut a text into (place, part, processor); symbols and what sentencepiece cannot read have no processor."""
         end = 0
-        for match in self._apart.finditer(text):
-            yield end, text[end : match.start()], False
-            yield match.start(), match[0], True
-            end = match.end()
-        yield end, text[end:], False
+        for match in [*self._apart.finditer(text), None]:
+            part = text[end : match.start() if match else None]
+            if part or (text and not end):
+                yield end, part, self._further_on if end else self._at_start
+            if match:
+                yield match.start(), match[0], None
+                end = match.end()
 
     def _encode_parts(
         self, text: str, encode: Callable[[sentencepiece.SentencePieceProcessor, str], list[int]]
     ) -> list[int]:
         ids: list[int] = []
-        for place, part, apart in self._parts(text):
-            if apart:
+        for _, part, processor in self._parts(text):
+            if processor is None:
                 ids += self._apart_ids(part)
-            elif part:
-                ids += encode(self._at_start if place == 0 else self._further_on, part)
-            elif place == 0 and text:
-                ids.append(self._space_id)
+            else:
+                ids += encode(processor, part) if part else [self._space_id]
         return ids
 
     def _located(self, text: str) -> list[tuple[int, tuple[int, int]]]:
         """Return each id of ``encode(text)`` with its range of characters."""
         located: list[tuple[int, tuple[int, int]]] = []
-        for place, part, apart in self._parts(text):
-            if apart:
+        for place, part, processor in self._parts(text):
+            if processor is None:
                 located += [(number, (place, place + len(part))) for number in self._apart_ids(part)]
-            elif part:
-                processor = self._at_start if place == 0 else self._further_on
+            elif not part:
+                located.append((self._space_id, (0, 0)))
+            else:
                 mapping: dict[str, Any] = processor.encode(part, return_type="offset_mapping")
                 for number, (start, end) in zip(mapping["ids"], mapping["offsets"], strict=True):
-                    # Sentencepiece gives the character to its last byte alone.
+                    # Sentencepiece gives the character to its last byte only.
                     last = start + 1 if self._is_byte[number] else end
                     located.append((number, (place + start, place + last)))
-            elif place == 0 and text:
-                located.append((self._space_id, (0, 0)))
         return located
 
     def _apart_ids(self, part: str) -> list[int]:

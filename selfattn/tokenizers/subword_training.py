@@ -1,4 +1,4 @@
-"""Training of subword models with sentencepiece, and its error messages in plain words."""
+"""Train subword models with sentencepiece; its errors become plain messages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SubwordKind = Literal["unigram", "bpe"]
 SPACE_MARK = "\u2581"
 """How sentencepiece writes a space inside of pieces."""
 
-# Sentencepiece passes over a text with one of these characters (U+2585 is its sign for unknown), takes U+2581 for a
-# space, and gives up where a piece comes out like the name of a special or a byte. So texts are cut there.
+# Sentencepiece skips texts with some of these characters (U+2585 is its sign for unknown), takes U+2581 for a space,
+# and fails if a piece equals the name of a special token or a byte. Texts are therefore cut there.
 _CUT = re.compile(rf"[\0{SPACE_MARK}\u2585\ud800-\udfff]|{'|'.join(SPECIALS)}|<0x[0-9A-F]{{2}}>")
 
 
@@ -35,12 +35,11 @@ class SubwordSettings(Plain):
     Args:
         kind: ``"unigram"`` (Kudo 2018, https://aclanthology.org/P18-1007) or ``"bpe"`` (Sennrich et al. 2016,
             https://aclanthology.org/P16-1162).
-        vocab_size: number of tokens, with the four specials and, under byte fallback, the 256 bytes.
-        character_coverage: share of the characters of the texts, by count, that become tokens; the rarest of the
-            rest are left out. From 0.98 to 1.
-        byte_fallback: write a character outside of the vocabulary as its UTF-8 bytes, so that no text is unknown.
-        split_digits: make every digit a token by itself.
-        user_symbols: texts that are one token each wherever they occur, such as ``"<2ko>"``.
+        vocab_size: number of tokens, with the four special tokens and, under byte fallback, the 256 bytes.
+        character_coverage: share of the characters of the texts, by count, that become tokens, from 0.98 to 1.
+        byte_fallback: write characters outside the vocabulary as UTF-8 bytes, so that no text is unknown.
+        split_digits: make every digit a token.
+        user_symbols: texts that are always one token, such as ``"<2ko>"``.
 
     Raises:
         UserError: a value is out of its range.
@@ -77,7 +76,7 @@ def train_model(
     texts: Iterable[str], settings: SubwordSettings, *, clip: bool, max_texts: int | None, seed: int
 ) -> bytes:
     """Train a model and return it in sentencepiece's format. See `SubwordTokenizer.train` for the arguments."""
-    # Among pieces of equal frequency the order of the texts would decide.
+    # Sorted, as the order of the texts would decide between pieces of equal frequency.
     chosen = texts if max_texts is None else _drawn(texts, max_texts, seed)
     parts = sorted(part for text in chosen for part in _CUT.split(text) if part)
     if not parts:

@@ -26,7 +26,7 @@ from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically, writing
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.observer import EpochReport
-from selfattn.training.weights import Average, Weights, named_weights, put_into
+from selfattn.training.weights import Average, Weights, named_weights
 
 VERSION = 1
 _SHARE = 0.02  # of the time may be spent on checkpoints by default
@@ -217,7 +217,7 @@ class CheckpointFile:
             raise UserError(f"{self.path}: not a complete checkpoint ({error}); {_ADVICE}") from None
         refuse_newer(values, VERSION, file=self.path, key="version")
         if version != VERSION:
-            raise UserError(f"{self.path}: version {version!r}, this program reads {VERSION}; train again")
+            raise UserError(f"{self.path}: version {version!r}, this version reads {VERSION}; train again")
         content = decode(_Metadata, values, file=self.path, advice=_ADVICE)
         return Checkpoint(tensors, content.progress, content.reports)
 
@@ -262,7 +262,7 @@ class TrainingState:
         return Checkpoint(tensors, self.progress, tuple(self.reports))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore everything but the model's weights and the global random state; see the next two methods.
+        """Restore everything but the model's weights and the global random state; see :meth:`restore_chance`.
 
         Raises:
             ValueError, KeyError, RuntimeError, TypeError: the checkpoint belongs to another training.
@@ -278,14 +278,6 @@ class TrainingState:
             place, _, name = key.partition("/")
             state.setdefault(int(place), {})[name] = tensor
         self.optimizer.load_state_dict({"state": state, "param_groups": optimizer["param_groups"]})
-
-    def restore_weights(self, checkpoint: Checkpoint) -> None:
-        """Restore the model's weights.
-
-        Raises:
-            ValueError: they belong to another model.
-        """
-        put_into(self.replica.model, checkpoint.part("model"))
 
     def restore_chance(self, checkpoint: Checkpoint) -> None:
         """Restore the global random state, which decides dropout."""

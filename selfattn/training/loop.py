@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from selfattn.data.batches import Batch, batch_places, collate, lengths_of, stream_batches
+from selfattn.data.batches import Batch, batch_places, collate, stream_batches
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
@@ -26,7 +26,7 @@ from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper, check_finite
 from selfattn.training.validation import Criterion, validation_loss
-from selfattn.training.weights import Average, make_average, put_into
+from selfattn.training.weights import Average, make_average, named_weights, put_into
 
 Group = list[Batch]
 """Batches whose gradients make one step."""
@@ -105,14 +105,18 @@ def train_model(
     with processes.together():
         replica = Replica(model, processes)
         device = replica.device
-        loop = _Loop(replica, examples, validation, config, pad_id, bos_id, criterion, observers, checkpoints)
+        special = {"pad_id": pad_id, "bos_id": bos_id}
+        loop = _Loop(replica, examples, validation, config, special, criterion, observers, checkpoints)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             try:
                 status = loop.run()
             except KeyboardInterrupt:
                 status = "interrupted"
         state = loop.state
-        replica.finish(state.best_weights, agreed=status != "interrupted")
+        if state.best_weights is not None:
+            put_into(model, state.best_weights)
+        if status != "interrupted":  # all processes got here
+            processes.broadcast(named_weights(model).values())
     model.eval()
     return Outcome(status, tuple(state.reports), loop.best, state.progress.seconds)
 
@@ -125,8 +129,7 @@ class _Loop:
     examples: Callable[[int], Iterable[Example]]
     validation: Sequence[Example]
     config: TrainingConfig
-    pad_id: int
-    bos_id: int
+    special: dict[str, int]
     criterion: Criterion
     observers: Sequence[Observer]
     checkpoints: CheckpointFile | None
@@ -213,8 +216,7 @@ class _Loop:
         examples = self.examples(progress.epoch)
         with progress.timed():
             order = generator(config.seed, f"data/{progress.epoch}")
-            special = {"pad_id": self.pad_id, "bos_id": self.bos_id}
-            groups, count = cut_epoch(examples, config, **special, generator=order)
+            groups, count = cut_epoch(examples, config, **self.special, generator=order)
             for _ in range(progress.position):
                 next(groups, None)
         if not progress.total_steps:
@@ -267,8 +269,7 @@ class _Loop:
         state.average.validating()
         with self.replica.shown(state.average):
             epoch = progress.epoch - (progress.position == 0)  # of the last step
-            special = {"pad_id": self.pad_id, "bos_id": self.bos_id}
-            loss = validation_loss(model, self.validation, self.config, **special, processes=self.processes)
+            loss = validation_loss(model, self.validation, self.config, **self.special, processes=self.processes)
             check_finite("validation loss", loss, progress.step, epoch, progress.lr, self.config.precision)
             measures = self.criterion.measure(model, loss, self.processes)
             if self.processes.is_main:
@@ -308,7 +309,7 @@ class _Loop:
                 put_into(self.replica.model, state.best_weights)
             for observer in self.observers:
                 observer.resumed(state.progress.step, tuple(state.reports), self.replica.model)
-            state.restore_weights(restored)
+            put_into(self.replica.model, restored.part("model"))
         except (ValueError, KeyError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.checkpoints.path}: not of this training ({reason}); train again") from None
@@ -351,7 +352,7 @@ def cut_epoch(
     sizes: dict[str, Any] = {"batch_size": config.batch_size, "max_tokens": config.max_tokens}
     if not isinstance(examples, Sequence):
         return _grouped(stream_batches(examples, **sizes, **special, generator=generator), config.accumulate), None
-    places = batch_places([lengths_of(example) for example in examples], **sizes, generator=generator)
+    places = batch_places(examples, **sizes, generator=generator)
     cut = (collate([examples[place] for place in group], pad_id, bos_id, group) for group in places)
     return _grouped(cut, config.accumulate), -(-len(places) // config.accumulate)
 

@@ -31,8 +31,8 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam
     tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     decayed = [p for p in trained if p.ndim >= 2 and id(p) not in tables]
-    kept = [p for p in trained if p.ndim < 2 or id(p) in tables]
-    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": kept, "weight_decay": 0.0}]
+    spared = [p for p in trained if p.ndim < 2 or id(p) in tables]
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     # Fused: one kernel for all parameters takes a fifth of the time of a loop.
     return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
 
@@ -57,18 +57,10 @@ def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_ste
         total_steps: ``n``, at least 1.
         warmup_steps: ``w``; 0 begins at the peak.
 
-    Raises:
-        ValueError: a number is out of its range.
-
     Example:
         >>> [lr_factor("linear", step, total_steps=5, warmup_steps=2) for step in range(1, 6)]
         [0.5, 1.0, 0.75, 0.5, 0.25]
     """
-    if step < 1 or total_steps < 1 or not 0 <= warmup_steps <= total_steps:
-        raise ValueError(
-            f"lr_factor: expected step >= 1, total_steps >= 1 and 0 <= warmup_steps <= total_steps, "
-            f"got {step}, {total_steps} and {warmup_steps}"
-        )
     step = min(step, total_steps)
     if schedule == "one_cycle":
         return _one_cycle(step, total_steps, max(warmup_steps, 1))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
-from selfattn.errors import UserError
+from selfattn.errors import DivergedError, UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
@@ -138,10 +138,6 @@ class Stepper:
                 generator=self.coins,
             )
         return logits_loss(logits, batch, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
-
-
-class DivergedError(UserError):
-    """A training diverged: its loss or weights are not finite."""
 
 
 def check_finite(name: str, value: float, step: int, epoch: int, lr: float, precision: str, seen: str = "") -> None:

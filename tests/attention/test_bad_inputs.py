@@ -98,6 +98,7 @@ def test_states_of_another_form_are_refused(x: Any, project: bool) -> None:
     layer = MultiHeadAttention(8, num_heads=2, project=project)
     calls: tuple[Callable[[], object], ...] = (
         lambda: layer(x), lambda: layer.project_context(x), lambda: layer(torch.zeros(2, 5, 8), x),
+        lambda: layer(x, torch.zeros(2, 5, 8)),
     )  # fmt: skip
     for call in calls:
         with pytest.raises(

@@ -65,7 +65,9 @@ def forward_and_backward(score: Additive | Concat) -> Memory:
 
 @pytest.mark.parametrize("kind", [Additive, Concat])
 def test_the_largest_tensor_and_the_peak_stay_far_below_the_whole(kind: type[Additive | Concat]) -> None:
-    memory = forward_and_backward(kind(WIDTH, block_elements=BLOCK_ELEMENTS))
+    score = kind(WIDTH)
+    score.block_elements = BLOCK_ELEMENTS
+    memory = forward_and_backward(score)
     scores, inputs = WHOLE // WIDTH, 4 * BATCH * HEADS * (QUERIES + KEYS) * WIDTH
     assert memory.largest <= max(4 * BLOCK_ELEMENTS, scores, inputs) < WHOLE / 60
     # One block, and what attention holds anyway: a few tensors like the scores, a few like the inputs.
@@ -103,9 +105,9 @@ def test_blocks_can_be_differentiated_twice() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_gradients_of_many_blocks_are_summed_in_float32(dtype: torch.dtype) -> None:
-    # 4096 queries, each of which adds 1/16 to the gradient of one key: 256. In bfloat16 the sum would stop at 16.
-    query, key = torch.zeros(1, 1, 4096, 1, dtype=dtype), torch.zeros(1, 1, 1, 1, dtype=dtype, requires_grad=True)
-    v = torch.full((1,), 1 / 16, dtype=dtype)
+    # 1024 queries, each of which adds 1/4 to the gradient of one key: 256. In bfloat16 the sum would stop at 64.
+    query, key = torch.zeros(1, 1, 1024, 1, dtype=dtype), torch.zeros(1, 1, 1, 1, dtype=dtype, requires_grad=True)
+    v = torch.full((1,), 1 / 4, dtype=dtype)
     summed_tanh(query, key, v, block_elements=1).sum().backward()
     assert key.grad is not None
     assert key.grad.item() == 256

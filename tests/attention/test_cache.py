@@ -51,7 +51,7 @@ def test_two_that_go_on_from_one_leave_each_other_alone() -> None:
 
 @torch.no_grad()
 def test_rows_are_picked_with_their_memory() -> None:
-    parts, index = [drawn(4), drawn(1), drawn(1)], torch.tensor([1, 1, 0])
+    parts, index = [drawn(3), drawn(1), drawn(1)], torch.tensor([1, 1, 0])
     picked = [KeyValue(part.key[index], part.value[index]) for part in parts]
     for cache in (Cache(parts[0]).append(parts[1]), Cache(joined(*parts[:2]))):
         assert same(cache.reorder(index), joined(*picked[:2]))

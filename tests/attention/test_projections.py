@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, Rotary, key_mask, padding_mask
-from selfattn.convert import attention_to_torch
+from selfattn.convert.torch_modules import attention_to_torch
 from selfattn.layers import initialise
 
 Close = Callable[[Tensor, Tensor], None]

@@ -8,17 +8,21 @@ from typing import Any
 
 import pytest
 
-PAGES = ["many_models", "hostile", "rich"]
+PAGES = ["many_models", "hostile", "rates"]
 OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open = true; });"
 CURVES = "section[aria-labelledby=learning] .chart"  # against steps, tokens, seconds, FLOPs: one of them is shown
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_it_opens_from_disk_in_silence(browser: Any, name: str) -> None:
+def test_it_opens_from_disk_in_silence_and_never_scrolls_sideways(browser: Any, name: str) -> None:
     browser.open(name)
+    browser.run(OPEN_DETAILS)
     for selector in ("#next", "input[name=view][value=lines]", "input[name=lang][value=ko]", "#against-seconds"):
         for element in browser.all(selector):
             browser.run("arguments[0].click()", element)
+        for width in (320, 760, 1280):
+            browser.resize(width)
+            assert browser.run("return document.documentElement.scrollWidth") <= width
     assert browser.logs("browser") == []
     asked = browser.requests()
     assert len([url for url in asked if url.startswith("file:")]) == 1
@@ -57,17 +61,6 @@ def test_the_axis_of_the_curves_can_be_chosen_by_keyboard(browser: Any) -> None:
         assert any(tip.startswith(f"transformer · {spent} · ") for tip in tips)
         browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     assert browser.one("#against-step").is_selected()  # round again
-
-
-@pytest.mark.parametrize("width", [320, 760, 1280])
-@pytest.mark.parametrize("name", PAGES)
-def test_the_page_never_scrolls_sideways(browser: Any, name: str, width: int) -> None:
-    browser.open(name, width=width)
-    browser.run(OPEN_DETAILS)
-    for view in ("map", "lines"):
-        for selector in browser.all(f"input[name=view][value={view}]"):
-            browser.run("arguments[0].click()", selector)
-        assert browser.run("return document.documentElement.scrollWidth") <= width
 
 
 def test_the_language_can_be_switched(browser: Any) -> None:

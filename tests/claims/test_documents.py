@@ -39,9 +39,8 @@ def test_the_verdicts_are_those_of_the_rules() -> None:
 
 def test_the_record_is_a_full_run_of_the_suite() -> None:
     assert not record().quick
-    assert {result.name for result in record().claims} == set(CLAIMS)
-    assert not [name for result in record().claims for name in result.failed]
-    assert all(result.seeds == tuple(range(CLAIMS[result.name].seeds)) for result in record().claims)
+    assert [result.name for result in record().claims] == list(CLAIMS)
+    assert all(result.judgement or result.failed for result in record().claims)
 
 
 def test_the_pages_are_made_of_the_record() -> None:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import Cli
 
+from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.record import read_record
-from selfattn.claims.rules import contrast, exact, judge, share_error
+from selfattn.claims.rules import claim_ps, contrast, exact, judge, share_error
 from selfattn.claims.run import choose_claims
-from selfattn.claims.small import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream, train_for
+from selfattn.claims.small import batch_of, copies, exact_share, forced_accuracy, held_out, loss_of, stream, train
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import Contrast, Need
@@ -40,9 +41,9 @@ from selfattn.words.catalogue import LANGS
     ],
 )
 def test_a_contrast_is_met_opposed_or_neither(need: Need, bound: float, mean: float, met: bool, opposed: bool) -> None:
-    found = contrast("c", [mean + wobble for wobble in (-0.02, -0.01, 0.0, 0.01, 0.02)], need, bound)
-    assert (found.met, found.opposed) == (met, opposed)
-    assert found.mean == pytest.approx(mean)
+    result = contrast("c", [mean + wobble for wobble in (-0.02, -0.01, 0.0, 0.01, 0.02)], need, bound)
+    assert (result.met, result.opposed) == (met, opposed)
+    assert result.mean == pytest.approx(mean)
 
 
 @given(
@@ -53,17 +54,17 @@ def test_a_contrast_is_met_opposed_or_neither(need: Need, bound: float, mean: fl
 def test_p_is_below_one_in_twenty_exactly_where_the_interval_is_on_the_needed_side(
     values: list[float], need: Need, bound: float
 ) -> None:
-    found = contrast("c", values, need, bound)
-    edge = {"above": found.low - bound, "below": bound - found.high}.get(need, bound - max(-found.low, found.high))
+    result = contrast("c", values, need, bound)
+    edge = {"above": result.low - bound, "below": bound - result.high}.get(need, bound - max(-result.low, result.high))
     if abs(edge) > 1e-9:
-        assert (found.p < 0.05) == (edge > 0) == found.met
-    assert 0 <= found.p <= 1
-    assert not (found.met and found.opposed)
+        assert (result.p < 0.05) == (edge > 0) == result.met
+    assert 0 <= result.p <= 1
+    assert not (result.met and result.opposed)
 
 
 def test_the_interval_is_students() -> None:
-    found = contrast("c", [1.0, 2.0, 3.0, 4.0, 5.0], "above", 0.0)
-    assert found.high - found.mean == pytest.approx(2.776445 * math.sqrt(2.5 / 5), rel=1e-6)  # any table of t
+    result = contrast("c", [1.0, 2.0, 3.0, 4.0, 5.0], "above", 0.0)
+    assert result.high - result.mean == pytest.approx(2.776445 * math.sqrt(2.5 / 5), rel=1e-6)  # any table of t
 
 
 def test_full_marks_are_no_certainty() -> None:
@@ -82,7 +83,8 @@ def test_what_is_no_series_of_numbers_is_refused(values: list[float]) -> None:
 
 def of(met: bool, opposed: bool = False) -> Contrast:
     mean = 1.0 if met else -1.0 if opposed else 0.0
-    return Contrast("c", mean, mean - 0.5, mean + 0.5, 0.001 if met else 0.9, "above", 0.0, (mean,))
+    p, against = 0.001 if met else 0.9, 0.02 if opposed else 1.0
+    return Contrast("c", mean, mean - 0.5, mean + 0.5, p, "above", 0.0, (mean,), against)
 
 
 @pytest.mark.parametrize(
@@ -97,14 +99,20 @@ def of(met: bool, opposed: bool = False) -> Contrast:
     ],
 )
 def test_verdicts(contrasts: list[Contrast], conditions: dict[str, list[Contrast]], verdict: str) -> None:
-    found = judge(contrasts, conditions)
-    assert found.verdict == verdict
-    assert found.condition == ("long" if verdict == "conditional" else "")
+    result = judge(contrasts, conditions)
+    assert result.verdict == verdict
+    assert result.condition == ("long" if verdict == "conditional" else "")
 
 
 def test_the_correction_for_all_claims_can_take_a_verdict_away() -> None:
-    assert judge([of(True)], p_holm=0.049).verdict == "holds"
-    assert judge([of(True)], p_holm=0.05).verdict == "not shown"
+    """Of every verdict: that it holds, holds under a condition, and does not hold."""
+    none, few = [(1.0, 1.0, 1.0)] * 60, [(1.0, 1.0, 1.0)]
+    weaker = {"long": [of(True)]}
+    assert [judge([of(True)], {}, others).verdict for others in (few, none)] == ["holds", "not shown"]
+    assert [judge([of(False)], weaker, others).verdict for others in (few, none)] == ["conditional", "not shown"]
+    assert [judge([of(False, True)], {}, others).verdict for others in (few, none)] == ["does not hold", "not shown"]
+    assert judge([of(False, True), of(False), of(True)]).verdict == "not shown"  # one of three was picked: 3 x 0.02
+    assert claim_ps([of(True), of(False, True)], {}) == (0.9, 1.0, 0.04)
 
 
 def test_a_theorem_is_asserted() -> None:
@@ -122,7 +130,7 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
 
     def trained():  # type: ignore[no-untyped-def]
         model = build("rnn-attention", vocab_size=7, seed=0)
-        last = train_for(model, stream(make, seed=0), steps=60, lr=1e-2, seed=0)
+        last = train(Setup(Arm("a", {"steps": 60}), 0, 1e-2), model, stream(make, seed=0))
         test = held_out(make, seed=0)
         return last, loss_of(model, test), exact_share(model, test), forced_accuracy(model, test)
 

@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 from counted_claim import Counted, measure, page_texts
 
-from selfattn.claims.claim import Arm
+from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.page import document_of, write_pages
-from selfattn.claims.record import judge_claims, read_record
-from selfattn.claims.run import choose_claims, pinned
-from selfattn.errors import UserError
+from selfattn.claims.record import join_records, judge_claims, read_record
+from selfattn.claims.run import pinned
+from selfattn.errors import SettingError, UserError
 from selfattn.registry import CLAIMS
-from selfattn.report.blocks import Facts
-from selfattn.results.claims import ClaimsRecord
+from selfattn.report.render.markdown import markdown_of
 
 
 def tried(counted: Counted) -> list[float | None]:
@@ -52,18 +51,18 @@ def test_a_grid_widens_while_its_best_rate_is_at_its_edge(
     assert [trial.rate for trial in result.tuning] == rates
     (rate,) = result.rates
     assert (rate.chosen, list(rate.tried), rate.at_edge, rate.failed) == (chosen_rate, rates, at_edge, ())
-    assert counted.made[len(rates) :] == [(seed, chosen_rate) for seed in range(5)]
+    assert counted.made[len(rates) :] == [(seed, chosen_rate) for seed in range(1000, 1005)]
     assert result.judgement is not None
     assert result.judgement.verdict == "holds"
 
 
-@pytest.mark.parametrize(("quick", "seeds"), [(True, 2), (False, 5)])
+@pytest.mark.parametrize(("quick", "seeds"), [(True, 4), (False, 5)])
 def test_a_single_rate_and_a_quick_run_need_no_search(
     counted: Counted, tmp_path: Path, quick: bool, seeds: int
 ) -> None:
-    counted.grid = (0.1, 0.2, 0.4) if quick else (0.2,)
-    (result,) = measure([counted], tmp_path, quick=quick).claims
-    assert counted.made == [(seed, 0.2) for seed in range(seeds)]
+    counted.grid, counted.quick = (0.1, 0.2, 0.4) if quick else (0.2,), quick
+    (result,) = measure([counted], tmp_path, first_seed=40).claims
+    assert counted.made == [(40 + seed, 0.2) for seed in range(seeds)]
     assert (result.rates[0].tried, result.rates[0].at_edge) == ((0.2,), False)
 
 
@@ -103,13 +102,13 @@ def test_a_run_is_resumed(counted: Counted, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds something already"):
         measure([counted], tmp_path)
     with pytest.raises(UserError, match="holds another experiment"):
-        measure([counted], tmp_path, quick=True, resumed=True)
+        measure([counted], tmp_path, first_seed=7, resumed=True)
     for path in tmp_path.glob("trials/*"):
-        if path.name not in ("counted.a-tuning-lr0.2.json", "counted.a-tuning-lr0.8.json", "counted.a-seed3.json"):
+        if path.name not in ("counted.a-tuning-lr0.2.json", "counted.a-tuning-lr0.8.json", "counted.a-seed1003.json"):
             path.unlink()
     counted.made.clear()
     after = measure([counted], tmp_path, resumed=True)
-    assert counted.made == [(900, 0.1), (900, 0.4), (900, 1.6), (0, 0.8), (1, 0.8), (2, 0.8), (4, 0.8)]
+    assert counted.made == [(900, 0.1), (900, 0.4), (900, 1.6), (1000, 0.8), (1001, 0.8), (1002, 0.8), (1004, 0.8)]
     assert [trial.figures for trial in after.claims[0].trials] == [trial.figures for trial in before.claims[0].trials]
     assert after.claims[0].rates == before.claims[0].rates
     counted.grid = (0.1, 0.2)
@@ -119,21 +118,21 @@ def test_a_run_is_resumed(counted: Counted, tmp_path: Path) -> None:
 
 def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None:
     """A changed figure is found by its checksum; without the checksum, by the ledger."""
-    record = measure([counted], tmp_path, quick=True)
+    record = measure([counted], tmp_path)
     assert record.plan is not None
     assert record.plan.departures == ()
-    file = tmp_path / "trials" / "counted.a-seed1.json"
+    file = tmp_path / "trials" / "counted.a-seed1001.json"
     file.write_text(file.read_text().replace("1.01", "7.01"))
-    with pytest.raises(UserError, match=r"counted\.a-seed1\.json: was changed or damaged"):
-        measure([counted], tmp_path, quick=True, resumed=True)
+    with pytest.raises(UserError, match=r"counted\.a-seed1001\.json: was changed or damaged"):
+        measure([counted], tmp_path, resumed=True)
     values = json.loads(file.read_text())
     del values["checksum"]
     file.write_text(json.dumps(values))
-    changed = measure([counted], tmp_path, quick=True, resumed=True)
+    changed = measure([counted], tmp_path, resumed=True)
     assert changed.plan is not None
-    assert [(one.kind, one.what) for one in changed.plan.departures] == [("unrecorded", ("counted.a-seed1.json",))]
+    assert [(one.kind, one.what) for one in changed.plan.departures] == [("unrecorded", ("counted.a-seed1001.json",))]
     aside = [message.say("en") for message in document_of(changed).verdict.aside]
-    assert any("ledger" in text and "counted.a-seed1.json" in text for text in aside)
+    assert any("ledger" in text and "counted.a-seed1001.json" in text for text in aside)
     written = write_pages(changed, tmp_path).record
     written.write_text(written.read_text().replace("7.01", "1.01"))
     with pytest.raises(UserError, match=r"claims\.json: was changed or damaged"):
@@ -143,24 +142,17 @@ def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None
 def test_a_trial_that_fails_is_told_and_the_others_finish(
     counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Counted, "broken", (2,))
+    monkeypatch.setattr(Counted, "broken", (1002,))
     (result,) = measure([counted], tmp_path).claims
-    assert [trial.seed for trial in result.trials] == [0, 1, 3, 4]
+    assert [trial.seed for trial in result.trials] == [1000, 1001, 1003, 1004]
     assert result.judgement is None
-    assert result.failed[0] == "counted.a-seed2: out of luck"
-    assert "counted.a-seed2: failed: out of luck" in capsys.readouterr().err
+    assert result.failed[0] == "counted.a-seed1002: out of luck"
+    assert "counted.a-seed1002: failed: out of luck" in capsys.readouterr().err
     monkeypatch.setattr(Counted, "broken", ())
     counted.made.clear()
     (mended,) = measure([counted], tmp_path, resumed=True).claims
-    assert counted.made == [(2, 0.2)]
+    assert counted.made == [(1002, 0.2)]
     assert mended.judgement is not None
-
-
-@pytest.mark.slow
-def test_many_at_once_give_the_same(tmp_path: Path) -> None:
-    claims = list(choose_claims(["weighted-sum"]))
-    one, two = (measure(claims, tmp_path / str(jobs), jobs=jobs, quick=True).claims[0] for jobs in (1, 2))
-    assert [trial.figures for trial in one.trials] == [trial.figures for trial in two.trials]
 
 
 @pytest.mark.usefixtures("interrupts_arrive")
@@ -169,22 +161,22 @@ def test_an_interrupted_run_is_resumed(
 ) -> None:
     original = Counted.measure
 
-    def interrupted(self: Counted, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
-        if seed == 1:
+    def interrupted(self: Counted, setup: Setup) -> dict[str, float]:
+        if setup.seed == 1001:
             os.kill(os.getpid(), signal.SIGINT)
             while not (tmp_path / "logs" / "stop").exists():
                 time.sleep(0.01)
-        return original(self, arm, seed=seed, rate=rate, quick=quick)
+        return original(self, setup)
 
     monkeypatch.setattr(Counted, "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measure([counted], tmp_path)
     assert "stopping" in capsys.readouterr().err
-    assert [seed for seed, _ in counted.made] == [900, 900, 900, 0, 1]
+    assert [seed for seed, _ in counted.made] == [900, 900, 900, 1000, 1001]
     monkeypatch.setattr(Counted, "measure", original)
     counted.made.clear()
     record = measure([counted], tmp_path, resumed=True)
-    assert [seed for seed, _ in counted.made] == [2, 3, 4]
+    assert [seed for seed, _ in counted.made] == [1002, 1003, 1004]
     assert record.plan is not None
     assert record.plan.departures == ()
 
@@ -193,18 +185,20 @@ def test_arms_that_measure_times_wait_for_all_others(
     counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Timed(Counted):
-        name = "timed"
+        name, seeds = "timed", 2
 
-        def arms(self, quick: bool) -> tuple[Arm, ...]:
+        def arms(self) -> tuple[Arm, ...]:
             return Arm("clock", alone=True), Arm("a", {}, (0.2,))
 
-        def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
-            self.made.append((seed, rate))
+        def measure(self, setup: Setup) -> dict[str, float]:
+            self.made.append((setup.seed, setup.rate))
             return {"figure": 1.0}
 
     monkeypatch.setattr(CLAIMS, "_parts", {**dict(CLAIMS.items()), "timed": Timed})
-    record = measure([Timed(), counted], tmp_path, quick=True)
-    assert counted.made == [(0, 0.2), (1, 0.2), (0, 0.2), (1, 0.2), (0, None), (1, None)]
+    counted.grid = (0.2,)
+    record = measure([Timed(), counted], tmp_path)
+    seeds = [1000, 1001, *range(1000, 1005)]
+    assert counted.made == [*((seed, 0.2) for seed in seeds), (1000, None), (1001, None)]
     kinds = {(trial.arm, trial.pinned) for result in record.claims for trial in result.trials}
     assert kinds == {("a", None), ("clock", hasattr(os, "sched_setaffinity"))}
     assert any("kept on one core" in line for line in page_texts(record))
@@ -236,13 +230,36 @@ def test_the_page_is_made_of_the_record_alone(counted: Counted, tmp_path: Path) 
         assert first.read_bytes() == second.read_bytes()
 
 
-def test_the_page_shows_the_rule_as_it_is_and_as_it_was(counted: Counted, tmp_path: Path) -> None:
-    def rules(record: ClaimsRecord) -> list[str]:
-        facts = next(block for block in document_of(record).parts[1].blocks if isinstance(block, Facts))
-        return [text.say("en") for name, text in facts.facts if "rule" in name.say("en").lower()]  # type: ignore[union-attr]  # messages
+def test_a_rule_that_is_edited_after_the_run_is_said(counted: Counted, tmp_path: Path) -> None:
+    """By its bound and by its words; the plan has both the bound and the code."""
+    record = measure([counted], tmp_path)
+    assert record.claims[0].rule == {"c": "above 0"}
+    assert record.plan is not None
+    assert record.plan.seal.decides["claims"]["counted"]["rule"] == {"c": "above 0"}
+    assert "edited" not in markdown_of(document_of(record), "en")
+    Counted.bound = 2.0
+    try:
+        (edited,) = judge_claims(record).claims
+        page = markdown_of(document_of(replace(record, claims=(edited,))), "en")
+    finally:
+        Counted.bound = 0.0
+    assert edited.judgement is not None
+    assert edited.judgement.verdict == "does not hold"
+    assert "The rule was edited after the run" in page
+    assert "c: above 0 → above 2" in page
+    then = {**record.claims[0].words, "en": {"sentence": "x", "rule": "what it was"}}
+    assert "what it was" in markdown_of(document_of(replace(record, claims=(replace(edited, words=then),))), "en")
 
-    record = measure([counted], tmp_path, quick=True)
-    assert rules(record) == ["x"]
-    (result,) = record.claims
-    changed = {**result.words, "en": {**result.words["en"], "rule": "what it was"}}
-    assert rules(replace(record, claims=(replace(result, words=changed),))) == ["x", "what it was"]
+
+def test_a_second_block_of_seeds_replicates(counted: Counted, tmp_path: Path) -> None:
+    first, second = (measure([counted], tmp_path / str(seed), first_seed=seed) for seed in (1000, 50))
+    joined = join_records([first, second])
+    (result,) = joined.claims
+    assert (result.seeds, result.blocks) == (tuple(range(1000, 1005)), (tuple(range(50, 55)),))
+    assert result.replications == ("holds",)
+    assert result.judgement == first.claims[0].judgement
+    assert "✓ yes" in markdown_of(document_of(joined), "en")
+    with pytest.raises(UserError, match="share seeds"):
+        join_records([first, first])
+    with pytest.raises(SettingError, match="seed 900 chooses learning rates"):
+        measure([counted], tmp_path / "c", first_seed=898)

@@ -8,7 +8,6 @@ import pytest
 
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import GoldPair, Links
-from selfattn.evaluation.alignment.word_alignment import Way
 from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
 from selfattn.runs.run import Run
 
@@ -27,20 +26,17 @@ def test_every_head_of_every_layer_is_in_the_table(runs: dict[str, Run]) -> None
     assert [line.split()[2:4] for line in table[-1:]] == [["mean", "1"]]
     # (0, 0), (1, 1), (2, 2) and (0, 0), (1, 1): one of four sure links, two of five possible ones.
     assert lines[-2].split() == ["diagonal,", "no", "model", "66.7%", "40.0%", "25.0%", "5"]
-    assert lines[-1] == f"best here: {report.forward.chosen}"
+    assert lines[-1] == f"best here: {report.forward.best}"
     assert not any(line.startswith("both directions") for line in lines)
 
 
 def test_with_a_run_of_the_other_direction_both_are_joined(runs: dict[str, Run]) -> None:
-    way = Way(0, None, False)
-    report = align_against_gold(runs["transformer"], GOLD, reverse=runs["rnn-attention"], way=way, reverse_way=way)
+    report = align_against_gold(runs["transformer"], GOLD, reverse=runs["rnn-attention"])
     lines = list(gold_lines(report))
-    assert "chosen: layer 0, mean of heads, shifted by 0" in lines
     assert [line.split()[0] for line in lines[-5:]] == list(report.symmetrised)
     plain = json.loads(json.dumps(gold_json(report), allow_nan=False))
     assert plain["pairs"] == 2
-    assert plain["forward"]["chosen"] == {"layer": 0, "head": None, "shifted": False}
-    assert not plain["backward"]["chosen_by_gold"]
+    assert plain["forward"]["best"] == report.forward.best._asdict()
     assert plain["forward"]["diagonal"]["links"] == plain["backward"]["diagonal"]["links"] == 5
     assert plain["symmetrised"]["union"]["links"] >= plain["symmetrised"]["intersection"]["links"]
     assert plain["forward"]["ways"][0].keys() == {"layer", "head", "shifted", "aer", "precision", "recall", "links"}
@@ -51,5 +47,3 @@ def test_what_cannot_be_aligned_is_said_in_a_line(runs: dict[str, Run]) -> None:
         align_against_gold(runs["rnn-plain"], GOLD)
     with pytest.raises(UserError, match="no sentence pairs with gold links"):
         align_against_gold(runs["transformer"], [])
-    with pytest.raises(UserError, match="no attention at layer 9"):
-        align_against_gold(runs["transformer"], GOLD, way=Way(9, None, False))

@@ -57,7 +57,7 @@ TABLE: list[tuple[tuple[str, ...], str]] = [
     ((*TRAIN, "--epochs", "1.5"), "--epochs"),
     ((*TRAIN, "--precision", "float16"), "--precision"),
     ((*TRAIN, "--seed", "1.5"), "--seed: expected a whole number, got 1.5"),
-    ((*COMPARE, "--seeds", "0"), "--seeds: expected a whole number of at least 1, got 0"),
+    ((*COMPARE, "--seeds", "0"), "--seeds 0: expected rising numbers"),
     # models and their settings
     ((*TRAIN, "--model", "transfromer"), "model 'transfromer' is not known; did you mean transformer"),
     ((*COMPARE, "--models", "transformer,rnn-attenton"), "model 'rnn-attenton' is not known; did you mean rnn-"),

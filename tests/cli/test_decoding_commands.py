@@ -104,7 +104,7 @@ def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: 
     for flags, options in (
         ((), {}),
         (("--layer", 0, "--head", 2), {"layer": 0, "head": 2}),
-        (("--layer", -1, "--head", "mean", "--shift", 1), {"shifted": True}),
+        (("--layer", -1, "--shift", 1), {"shifted": True}),
     ):
         lines = cli("align", run.path, "--data", pairs_file, *flags).out.splitlines()
         links = run.align(PAIRS, **options)
@@ -127,14 +127,17 @@ def test_what_is_aligned_is_the_attention_of_what_was_written(runs: dict[str, Ru
 BAD = [
     (("predict", "--n-best", "2"), "n_best: 2 outputs need a beam of at least 2, got 1"),
     (("predict", "--length-penalty", "1"), "length_penalty: ranks the outputs of a beam"),
-    (("predict", "--beam", "2", "--length-penalty", "nan"), "length_penalty: expected a finite number"),
+    (
+        ("predict", "--beam", "2", "--length-penalty", "1e30"),
+        "length_penalty: expected a number from -10 to 10, got 1e+30",
+    ),
     (("predict", "--sample", "--beam", "2"), "sample: draws one output"),
     (("predict", "--temperature", "0.5"), "temperature: says how to draw; it needs sample"),
     (("score",), "--data"),
     (("align", "--data", "pairs.tsv", "--layer", "9"), "layer must be from"),
     (("align", "--data", "pairs.tsv", "--head", "9"), "head must be from 0 to 3, got 9"),
-    (("align", "--data", "pairs.tsv", "--head", "all"), "--head: expected a whole number from 0, or mean; got all"),
-    (("align", "--data", "pairs.tsv", "--shift", "2"), "--shift: expected 0 or 1, got 2"),
+    (("align", "--data", "pairs.tsv", "--head", "all"), "--head: expected a whole number, got all"),
+    (("align", "--data", "pairs.tsv", "--shift", "2"), "--shift"),
 ]
 
 

@@ -47,12 +47,13 @@ def compared(
 
 
 def _compare_small(out: Path, tiny: dict[str, Any], settings: tuple[str, ...]) -> None:
-    compare("dates", models=MODELS, seeds=2, out=out, set=settings, test_items=TEST_ITEMS, apart=True, **tiny)
+    settings_of_all: dict[str, Any] = {"seeds": 2, "test_items": TEST_ITEMS, "apart": True, "tune": False}
+    compare("dates", models=MODELS, out=out, set=settings, **settings_of_all, **tiny)
 
 
 def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
     out, results = compared
-    reports = ["demo.html", "report.html", "report.md", "results.json"]
+    reports = ["demo.html", "outputs.jsonl.gz", "report.html", "report.md", "results.json"]
     plans = [".ledger.jsonl.lock", ".lock", "plan.json", "costs.json", "ledger.jsonl", "logs", "runs"]
     assert {path.name for path in out.iterdir()} == {*plans, *reports}
     expected = [f"{model}-seed{seed}" for seed in ("0", "1") for model in MODELS]
@@ -97,15 +98,14 @@ def test_the_results_follow_their_schema(compared: tuple[Path, dict[str, Any]]) 
         assert set(model["metrics"]["exact_match"]) == {"mean", "low", "high", "runs"}
         assert model["attention"] == PRESETS[model["name"]].attention
         assert set(model["timing"]) == {"train_seconds", "tokens_per_second", "predict_ms", "predict_batch_ms"}
-        costs = [json.loads((out / "costs.json").read_text())["runs"][Path(run).name] for run in model["run_dirs"]]
+        cost = json.loads((out / "costs.json").read_text())["models"][model["name"]]
         steps = [curve["points"][-1]["step"] for curve in model["curves"]]
-        alone = [one["step_seconds"] * count for one, count in zip(costs, steps, strict=True)]
-        assert model["timing"]["train_seconds"]["runs"] == alone
-        assert model["timing"]["predict_ms"]["runs"] == [one["predict_ms"] for one in costs]
-        assert model["timing"]["predict_batch_ms"]["runs"] == [one["predict_batch_ms"] for one in costs]
-        assert model["cost"]["peak_share"] == costs[0]["peak_share"] > 0
-        assert model["cost"]["decoding"] == costs[0]["decoding"]
-        assert len(costs[0]["decoding"]) == 8
+        assert model["timing"]["train_seconds"]["runs"] == [cost["step_seconds"] * count for count in steps]
+        assert model["timing"]["predict_ms"]["runs"] == 2 * [cost["predict_ms"]]
+        assert model["timing"]["predict_batch_ms"]["runs"] == 2 * [cost["predict_batch_ms"]]
+        assert model["cost"]["peak_share"] == cost["peak_share"] > 0
+        assert model["cost"]["decoding"] == cost["decoding"]
+        assert len(cost["decoding"]) == 8
         assert all(len(timing["runs"]) == 2 for timing in model["timing"].values())
         assert [len(curve["points"]) for curve in model["curves"]] == [2, 2]
     parts = {group["name"]: group["buckets"] for group in results["buckets"]}
@@ -207,7 +207,7 @@ def test_a_file_is_compared_on_its_own_test_part(tmp_path: Path) -> None:
     path.write_text("".join(f"day {n}\t{n:04}\n" for n in range(200)))
     training = {"epochs": 1, "validation_items": 5}
     models = ("rnn-plain", "rnn-peeky")
-    record, _ = compare("dates", models=models, data=(path,), out=tmp_path / "out", seeds=1, **training)
+    record, _ = compare("dates", models=models, data=(path,), out=tmp_path / "out", seeds=1, tune=False, **training)
     assert record.test_items == 20
     assert record.settings["path"] == str(path)
     assert record.attention.examples == ()

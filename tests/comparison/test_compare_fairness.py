@@ -104,18 +104,6 @@ def test_models_are_sized_for_one_budget(tmp_path: Path, what: Any) -> None:
         assert counts == {model.name: model.parameters_non_embedding for model in record.models}
 
 
-def test_tuning_is_the_same_for_all_and_on_validation_alone(tmp_path: Path) -> None:
-    record, _ = compare_small(tmp_path / "out", tune=3)
-    for model in record.models:
-        assert len(model.tuning) == 3
-        assert sum(trial.chosen for trial in model.tuning) == 1
-        chosen = next(trial for trial in model.tuning if trial.chosen)
-        assert chosen.valid == max(trial.valid for trial in model.tuning)
-    settings = [[trial.settings for trial in model.tuning] for model in record.models]
-    assert settings[0] == settings[1]
-    assert record.settings["tuning_space"]
-
-
 def test_a_causal_mask_that_is_off_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honest: set[str]) -> None:
     """The Transformer's decoder reads the future; nothing else is changed."""
     from selfattn.attention import layer

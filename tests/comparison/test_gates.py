@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from selfattn.comparison import diagnostics
 from selfattn.comparison.gates import make_gates
-from selfattn.comparison.plan import PlannedModel
+from selfattn.comparison.plan import Plan
+from selfattn.evaluation.gates.output_gates import variety
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body
 from selfattn.results.gates import Baseline, Gate
 from selfattn.results.record import UNMATCHED, Matching, TuningTrial
+from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
 
 MODEL = PRESETS["rnn-attention"].config
@@ -38,27 +41,24 @@ class Run:
         data: str = "dates",
         decoding: str = "greedy",
         score: float = 0.5,
+        threads: int = 1,
         model: Any = MODEL,
         **training: Any,
     ) -> None:
         self.seed, self.failed, self.path = seed, failed, Path("runs", f"{name}-seed{seed}")
         self.metrics = [SimpleNamespace(step=1, tokens=7), SimpleNamespace(step=steps, tokens=tokens)]
-        self.record = SimpleNamespace(parameters_non_embedding=parameters)
+        machine = {"threads": threads, "cpu": "Xeon"}
+        self.record = SimpleNamespace(
+            parameters_non_embedding=parameters, versions={"torch": "2.13.0"}, machine=machine
+        )
         self.config = SimpleNamespace(data={"kind": data}, training=TrainingConfig(**training), model=model)
         self.result = SimpleNamespace(decoding=decoding, gates=tuple(gates), scores={"exact_match": score})
 
 
 def plan(**changes: Any) -> Any:
-    usual = {
-        "main": MAIN,
-        "baseline": None,
-        "matching": UNMATCHED,
-        "declared": (),
-        "space": {},
-        "models": {},
-        "budget_of": lambda variant: None,
-    }
-    return SimpleNamespace(**usual | changes)
+    usual = {"main": MAIN, "baseline": None, "matching": UNMATCHED, "declared": (), "space": {}, "trials": {}}
+    real = Plan("dates", "", quick=True, seeds=1, models={}, trials=changes.get("trials", {}))
+    return SimpleNamespace(**usual | changes, chosen=lambda name, _: real.chosen(name, real.main))
 
 
 def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]:
@@ -74,12 +74,19 @@ def only(name: str, *runs: Run, **given: Any) -> Gate:
     return found
 
 
+def test_runs_of_different_machines_are_noted() -> None:
+    gate = only("same machine", Run("a"), Run("b", threads=2))
+    assert (gate.passed, gate.note, gate.reason) == (False, True, "threads: 1, 2")
+    assert only("same machine", Run("a"), Run("b")).passed
+
+
 def test_runs_that_differ_in_nothing_pass() -> None:
     found = gates_of(Run("a"), Run("a", 1), Run("b"), Run("b", 1))
     assert [(gate.name, gate.passed, gate.value, gate.limit) for gate in found] == [
         ("same data", True, 0.0, 0.0),
         ("same training", True, 0.0, 0.0),
         ("matched budgets", True, 0.0, 0.02),
+        ("same machine", True, 0.0, 0.0),
     ]
     assert found[1].reason == (
         "all runs had the same settings of the training, and each the steps and tokens of the others of its seed"
@@ -111,7 +118,7 @@ def test_each_gate_of_a_model_that_did_not_pass_is_listed_and_of_those_that_did_
         Run("b", gates=(PASSED, overlap)),
         Run("b", 1, gates=(PASSED, overlap)),
         Run("b", 2, gates=(PASSED, overlap)),
-    )[3:]
+    )[4:]
     assert [(gate.name, gate.model, gate.seed, gate.passed) for gate in found] == [
         ("overfitting", "a", 1, False),
         ("overfitting", "a", 2, False),
@@ -130,10 +137,10 @@ def test_every_run_is_held_against_the_baseline() -> None:
 
 def test_of_smaller_budgets_only_what_is_wrong_is_told() -> None:
     runs = (Run("a"), Run("b"))
-    assert len(gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=5, gates=(FAILED,))])) == 3
-    (found,) = gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=6)])[3:]
+    assert len(gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=5, gates=(FAILED,))])) == 4
+    (found,) = gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=6)])[4:]
     assert (found.name, found.reason) == ("same training", "6 steps of b-seed0, 5 of a-seed0")
-    (found,) = gates_of(*runs, half=[Run("a"), Run("b", data="names")])[3:]
+    (found,) = gates_of(*runs, half=[Run("a"), Run("b", data="names")])[4:]
     assert found.name == "same data"
 
 
@@ -227,63 +234,78 @@ def test_what_was_declared_to_differ_is_said() -> None:
     assert found.reason == "all runs had the same settings of the training; epochs differs as declared"
 
 
-def model_of(*settings: tuple[dict[str, float], bool]) -> Any:
-    """A model of the plan, with its trials."""
-    return PlannedModel("", {}, trials=tuple(TuningTrial(own, 0.0, chosen=chosen) for own, chosen in settings))
+def trials_of(chosen: int, *rates: float | None) -> tuple[TuningTrial, ...]:
+    settings: list[dict[str, object]] = [{} if rate is None else {"lr": rate} for rate in rates]
+    return tuple(TuningTrial(tried, 0, 0.0, chosen=place == chosen) for place, tried in enumerate(settings))
 
 
-TRIALS = {
-    "a": model_of(({"lr": 0.1}, True), ({"lr": 0.3}, False)),
-    "b": model_of(({"lr": 0.1}, False), ({"lr": 0.2}, True)),
-}
+TRIALS = {"a": trials_of(0, 0.1, 0.2, 0.3), "b": trials_of(1, 0.1, 0.2, 0.3)}
 
 
-def tuned(*runs: Run, models: dict[str, Any], **given: Any) -> Gate:
-    return only("same training", *runs, models=models, space={"lr": ()}, **given)
+def tuned(*runs: Run, trials: dict[str, Any], **given: Any) -> Gate:
+    return only("same training", *runs, trials=trials, space={"lr": ()}, **given)
 
 
 def test_a_model_may_have_what_was_chosen_for_it() -> None:
-    found = tuned(Run("a", lr=0.1), Run("b", lr=0.2), models=TRIALS)
+    found = tuned(Run("a", lr=0.1), Run("b", lr=0.2), trials=TRIALS)
     assert found.passed
     assert found.reason.endswith("of its seed; lr was tuned for")
-    found = tuned(Run("a", lr=0.1), Run("b", lr=0.2), models=TRIALS, declared=("lr",))
+    beyond = TRIALS | {"b": trials_of(3, 0.1, 0.2, 0.3, 0.6)}  # its best lay at the edge
+    assert tuned(Run("a", lr=0.1), Run("b", lr=0.6), trials=beyond).passed
+    found = tuned(Run("a", lr=0.1), Run("b", lr=0.2), trials=TRIALS, declared=("lr",))
     assert found.reason.endswith("of its seed; lr differs as declared")
 
 
 @pytest.mark.parametrize(
-    ("rates", "models"),
+    ("rates", "trials"),
     [
         ((0.3, 0.2), TRIALS),  # tried, and not chosen
         ((0.1, 0.4), TRIALS),  # never tried
-        ((0.1, 0.2), TRIALS | {"b": model_of(({"lr": 0.2}, True))}),  # with fewer trials
-        ((0.1, 0.2), TRIALS | {"b": model_of(({"lr": 0.2}, True), ({}, False), ({}, False))}),  # with more
-        ((0.1, 0.2), {name: model_of(({"lr": rate}, True)) for name, rate in (("a", 0.1), ("b", 0.2))}),  # with one
+        ((0.1, 0.2), {"a": trials_of(0, 0.1, 0.15, 0.2), "b": trials_of(1, 0.1, 0.2)}),  # with fewer trials
+        ((0.1, 0.2), TRIALS | {"b": trials_of(1, 0.1, 0.2, 0.25, 0.3)}),  # with more
+        ((0.1, 0.2), {"a": trials_of(0, 0.1, 0.1), "b": trials_of(0, 0.2, 0.2)}),  # with one
         ((0.1, 0.2), {"a": TRIALS["a"]}),  # one was not tuned
-        ((0.1, 0.2), {name: model_of(({}, True), ({"lr": 0.5}, False)) for name in "ab"}),  # both have the recipe's
+        ((0.1, 0.2), {name: trials_of(0, None, 0.5) for name in "ab"}),  # both have the recipe's
     ],
 )
 def test_a_rate_that_was_not_found_by_the_same_search_is_none(
-    rates: tuple[float, float], models: dict[str, Any]
+    rates: tuple[float, float], trials: dict[str, Any]
 ) -> None:
-    found = tuned(Run("a", lr=rates[0]), Run("b", lr=rates[1]), models=models)
+    found = tuned(Run("a", lr=rates[0]), Run("b", lr=rates[1]), trials=trials)
     assert not found.passed
     assert found.reason == f"lr: {rates[0]} of a-seed0, {rates[1]} of b-seed0"
 
 
 def test_what_was_tuned_for_excuses_nothing_else() -> None:
-    found = tuned(Run("a", lr=0.1, weight_decay=0.0), Run("b", lr=0.2, weight_decay=0.5), models=TRIALS)
+    found = tuned(Run("a", lr=0.1, weight_decay=0.0), Run("b", lr=0.2, weight_decay=0.5), trials=TRIALS)
     assert found.reason == "weight_decay: 0.0 of a-seed0, 0.5 of b-seed0; lr was tuned for"
 
 
 def test_where_the_recipe_was_chosen_for_one_model_it_has_one_value() -> None:
-    models = {"a": model_of(({}, True), ({"lr": 0.3}, False)), "b": TRIALS["b"]}
-    assert tuned(Run("a", lr=0.5), Run("a", 1, lr=0.5), Run("b", lr=0.2), Run("b", 1, lr=0.2), models=models).passed
-    assert not tuned(Run("a", lr=0.5), Run("a", 1, lr=0.6), Run("b", lr=0.2), Run("b", 1, lr=0.2), models=models).passed
+    trials = {"a": trials_of(0, None, 0.2), "b": trials_of(1, None, 0.2)}
+    assert tuned(Run("a", lr=0.5), Run("a", 1, lr=0.5), Run("b", lr=0.2), Run("b", 1, lr=0.2), trials=trials).passed
+    assert not tuned(Run("a", lr=0.5), Run("a", 1, lr=0.6), Run("b", lr=0.2), Run("b", 1, lr=0.2), trials=trials).passed
 
 
 def test_warm_up_goes_with_what_was_tuned_for() -> None:
     runs = (Run("a", warmup_steps=5), Run("b", warmup_steps=9))
     assert not only("same training", *runs).passed
-    found = tuned(*runs, models={})
+    found = tuned(*runs, trials={})
     assert found.passed
     assert found.reason.endswith("; warmup_steps was tuned for")
+
+
+@pytest.mark.parametrize(
+    ("valid", "right", "is_fault"), [(0.4, 0, True), (0.04, 0, False), (0.4, 2, True), (0.4, 3, False)]
+)
+def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
+    valid: float, right: int, is_fault: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = [SimpleNamespace(measures={"exact_match": value}) for value in (0.0, valid, 0.01)]
+    monkeypatch.setattr(diagnostics, "RunDirectory", lambda _: SimpleNamespace(metrics=lambda: reports))
+    targets = [str(number) for number in range(10)]
+    outputs = targets[:right] + ["x"] * (10 - right)
+    learned = diagnostics._has_learned(SimpleNamespace(path=Path()), Dates(), outputs, targets)  # type: ignore[arg-type]
+    assert learned == is_fault
+    gate = variety(["x"] * 20, targets * 2, learned=learned, limit=0.2)
+    assert (gate.passed, gate.note) == (False, not is_fault)

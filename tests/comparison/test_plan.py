@@ -16,13 +16,15 @@ import pytest
 from small_runs import accept_changes
 from third_party import isolated_registries
 
-from selfattn.codec import encode, fingerprint
+from selfattn.codec import encode, fingerprint, line_of
+from selfattn.comparison import compare as compare_module
 from selfattn.comparison import costs, testing, trainings
 from selfattn.comparison.again import report
-from selfattn.comparison.compare import _prepare, compare, make_plan, write_comparison
+from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan, write_comparison
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan, run_name
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.crossings import locate
+from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, write_plan
 from selfattn.registry import load_plugin
 from selfattn.report.blocks import Paragraph
@@ -30,7 +32,7 @@ from selfattn.report.sections.budgets import BudgetsSection
 from selfattn.report.verdict.conditions import budget_outcomes
 from selfattn.report.verdict.verdict import limits, verdict
 from selfattn.results.budgets import BudgetDifference
-from selfattn.results.plan import AtBudget, Budgets, Departure, LedgerEntry
+from selfattn.results.plan import AtBudget, Budgets, Departure, Interim, LedgerEntry
 from selfattn.results.reading import read_record, record_from_dict
 from selfattn.results.record import Record
 from selfattn.runs.directory import WEIGHTS, RunDirectory
@@ -132,6 +134,16 @@ def test_a_ledger_without_its_first_line_or_gone_is_told(copy: Path, lines: slic
     text = ledger.read_text().splitlines(keepends=True)
     ledger.unlink() if lines is None else ledger.write_text("".join(text[lines]))
     assert departures(copy)["ledger"] == ("ledger.jsonl",)
+
+
+def test_lines_of_the_ledger_that_were_edited_or_moved_are_told(copy: Path) -> None:
+    lines = (copy / LEDGER).read_text().splitlines(keepends=True)
+    entry = json.loads(lines[3])
+    del entry["checksum"]
+    edited = line_of(entry | {"when": "2100-01-01T00:00:00+00:00"}, checksum=True)
+    for text in ([*lines[:3], edited, *lines[4:]], [*lines[:3], lines[4], lines[3], *lines[5:]]):
+        (copy / LEDGER).write_text("".join(text))
+        assert departures(copy) == {"ledger": ("ledger.jsonl",)}
 
 
 def test_a_line_that_is_gone_from_the_ledger_is_told(copy: Path) -> None:
@@ -250,6 +262,35 @@ def test_a_finished_comparison_is_resumed_with_a_word(
         compare("dates", out=copy, **settings)
 
 
+def test_a_planned_look_ends_a_comparison_that_is_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    looks = settings | {"seeds": (1, 2, 3), "budgets": (1.0,), "epochs": 1, "out": tmp_path / "out"}
+    monkeypatch.setattr(compare_module, "is_decided", lambda out, plan: plan.ended == 2)
+    record, _ = compare("dates", **looks)
+    assert record.interim == Interim((1, 2, 3), obrien_fleming((1, 2, 3)), 2)
+    assert [model.seeds for model in record.models] == [(5, 6), (5, 6)]
+    (pair,) = [pair for pair in record.pairs if pair.primary]
+    assert pair.alpha == record.interim.bounds[1]
+    assert record.plan is not None
+    assert [departure.what for departure in record.plan.departures] == [("end before a decision",)]
+    assert record.plan.seal is not None
+    assert record.plan.seal.decides["looks"] == [1, 2, 3]
+    monkeypatch.setattr(trainings, "fit", None)  # nothing is trained
+    assert compare("dates", resume=True, **looks)[0] == record
+    out, plan = tmp_path / "out", read_plan(tmp_path / "out")
+    monkeypatch.undo()
+    assert is_decided(out, replace(plan, bounds=(1.0, 1.0, 1.0)))
+    assert not is_decided(out, replace(plan, bounds=(0.0, 0.0, 0.0)))
+    write_plan(out, replace(plan, ended=1, looks=(2, 3)))
+    told = departures(out)
+    assert (told["plan"][0], len(told["missing"])) == ("looks", 2)
+    with pytest.raises(SettingError, match="`seeds`: which difference"):
+        compare("dates", **looks | {"models": (*MODELS, "rnn-peeky"), "out": tmp_path / "three"})
+    with pytest.raises(SettingError, match="`seeds` 3,2: expected rising numbers"):
+        compare("dates", **looks | {"seeds": (3, 2), "out": tmp_path / "falling"})
+
+
 def test_models_of_a_new_task_are_sized_alike_by_default(tmp_path: Path) -> None:
     plugin = Path(__file__).parents[1] / "plugins" / "reversal_task.py"
     with isolated_registries():
@@ -337,12 +378,14 @@ def test_a_diverged_training_counts_as_a_failed_run(
 
 
 def test_a_pilot_says_so_and_is_reported_alone(copy: Path, finished: Path, tmp_path: Path) -> None:
+    run = RunDirectory(copy / "runs" / "rnn-plain-seed5")
+    run.write_record(replace(run.record(), command="selfattn compare dates --pilot"))
     write_plan(copy, replace(read_plan(copy), pilot=True))
     _, files = write_comparison(copy, tmp_path / "report")
     assert "pilot: explores, confirms nothing" in files.markdown.read_text()
     assert "예비 실험" in files.html.read_text()
-    for runs in ([copy, finished / "runs" / "rnn-plain-seed5"], [copy / "runs" / "rnn-plain-seed5"]):
-        with pytest.raises(UserError, match="a pilot only explores; name it alone"):
+    for runs in ([copy, finished / "runs" / "rnn-plain-seed5"], [run.path]):
+        with pytest.raises(UserError, match="of a pilot, which only explores"):
             report(runs, tmp_path / "pooled")
 
 
@@ -365,12 +408,12 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     def lines(*more: object) -> list[str]:
         return cli("compare", "dates", *given, *more, "--out", tmp_path / "out").out.splitlines()
 
-    assert lines()[0] == "rnn-plain: 6 trainings of 3 to 12 steps, 500.0 ms a step"
+    assert lines("--no-tune")[0] == "rnn-plain: 6 trainings of 3 to 12 steps, 500.0 ms a step"
     # twice 3, 6 and 12 steps, of two models, half a second each, two at once
-    assert lines()[2].startswith("12 trainings, 2 side by side: about 21 seconds")
-    assert lines()[3].endswith(" MB of disk")
-    assert lines("--tune", 3)[2].startswith("30 trainings")  # of each model three trials with each budget
-    assert lines("--tune", 1)[2].startswith("14 trainings")
+    assert lines("--no-tune")[2].startswith("12 trainings, 2 side by side: about 21 seconds")
+    assert lines("--no-tune")[3].endswith(" MB of disk")
+    assert lines("--trials", 3)[2].startswith("48 trainings")  # of each model three settings, two seeds, three budgets
+    assert lines("--rates", "1e-3,2e-3", "--tuning-seeds", 1)[2].startswith("24 trainings")
     assert not (tmp_path / "out").exists()
 
 
@@ -402,8 +445,6 @@ def test_a_share_of_the_steps_keeps_the_share_of_the_warm_up() -> None:
     recipe = TrainingConfig(warmup_steps=101)
     assert Variant(share=0.5).applied_to(recipe, 7) == TrainingConfig(max_steps=4, warmup_steps=50)
     assert Variant(300).applied_to(recipe, 7) == recipe
-    averaged = TrainingConfig(average="last", average_last=10)
-    assert Variant(share=0.125).applied_to(averaged, 80) == replace(averaged, max_steps=10, average_last=1)
     assert run_name("a", 3, Variant(share=0.125)) == "runs/a-seed3-budget0.125"
 
 
@@ -424,14 +465,14 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> No
         plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
         return plan.budgets, plan.command.partition(str(tmp_path))[2]
 
-    assert planned() == ((0.2, 0.4), "")
+    assert planned() == ((0.15,), "")
     assert planned(budgets=(1.0,)) == ((1.0,), " --budgets 1.0")
     assert planned(epochs=3) == ((1.0,), " --epochs 3")
     assert planned(quick=True)[0] == (1.0,)
     corpus = tmp_path / "pairs.tsv"
     corpus.write_text("".join(f"a word {k}\t낱말 {k}\n" for k in range(100)), "utf-8")
     usual = Translation().usual_comparison(), Translation(data=(corpus,)).usual_comparison()
-    assert [one["budgets"] for one in usual] == [(0.4, 1.0), (1.0,)]
+    assert [one["budgets"] for one in usual] == [(0.4,), (1.0,)]
 
 
 def with_differences(record: Record, *rows: tuple[float, float, float]) -> Record:
@@ -446,18 +487,14 @@ def with_differences(record: Record, *rows: tuple[float, float, float]) -> Recor
 def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Path) -> None:
     record = read_record(finished / "results.json")
 
-    def said(*rows: tuple[float, float, float]) -> str:
-        sentences = budget_outcomes(with_differences(record, *rows))
-        return " ".join(one.say("en") for one in sentences).replace("\u00a0", " ")
+    def keys(*rows: tuple[float, float, float]) -> list[str]:
+        return [sentence.key for sentence in budget_outcomes(with_differences(record, *rows))]
 
-    crossing = said((0.25, -0.1, 0.2), (0.5, 0.05, 0.2), (1.0, 0.1, 0.2))
-    assert "the order changes is not decided" in crossing
-    assert "better" not in crossing
-    assert "the order changes is not decided" in said((0.25, -0.3, 0.2), (0.5, -0.05, 0.2), (1.0, 0.1, 0.2))
-    located = said((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, -0.3, 0.1))
-    assert "With 25 % of the training rnn-plain is better." in located
-    assert "With 100 % of the training rnn-attention is better." in located
-    assert "The order of the two changes between 25 % and 100 % of the training." in located
+    undecided = ["budgets.same", "budgets.same", "budgets.not located"]
+    assert keys((0.25, -0.1, 0.2), (0.5, 0.05, 0.2), (1.0, 0.1, 0.2)) == undecided
+    assert keys((0.25, -0.3, 0.2), (0.5, -0.05, 0.2), (1.0, 0.1, 0.2)) == ["budgets.better", *undecided[1:]]
+    located = ["budgets.better", "budgets.same", "budgets.located"]
+    assert keys((0.25, 0.3, 0.2), (0.5, 0.1, 0.2), (1.0, -0.3, 0.1)) == located
     assert [one.key for one in budget_outcomes(record)] == ["budgets.few"]  # two seeds
 
 
@@ -490,29 +527,31 @@ def test_of_many_runs_that_departed_the_first_are_named(finished: Path) -> None:
 
 def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: Path, settings: dict[str, Any]) -> None:
     out = tmp_path / "out"
-    record, files = compare("dates", **settings | {"tune": 2, "seeds": 1, "budgets": (0.25, 0.5, 1.0), "out": out})
+    tuned = {"rates": (0.002, 0.004, 0.008), "seeds": 1, "budgets": (0.25, 0.5, 1.0)}
+    record, files = compare("dates", **settings | tuned | {"out": out})
     plan = read_plan(out)
     ends = ("", "-budget0.5", "-budget0.25")
-    names = {path.name for path in (out / "tuning").iterdir()}
-    assert names == {f"{name}{end}-trial{k}" for name in MODELS for end in ends for k in (0, 1)}
     for name in MODELS:
         for end, budget, steps in zip(ends, (None, 0.5, 0.25), (16, 8, 4), strict=True):
-            trials = [trial for trial in plan.models[name].trials if trial.budget == budget]
-            (chosen,) = (trial for trial in trials if trial.chosen)
-            assert chosen.loss == min(trial.loss or 0.0 for trial in trials)
+            chosen, same = (trial for trial in plan.trials[name] if trial.chosen and trial.budget == budget)
+            assert chosen.settings == same.settings
+            assert (chosen.seed, same.seed) == (10_000, 10_001)
             config = RunDirectory(out / "runs" / f"{name}-seed5{end}").config()
-            assert config.training.lr == chosen.settings.get("lr", config.training.lr)
-            assert RunDirectory(out / "tuning" / f"{name}{end}-trial0").metrics()[-1].step == steps
+            assert config.training.lr == chosen.settings["lr"]
+            assert RunDirectory(out / "tuning" / f"{name}{end}-trial0-seed10000").metrics()[-1].step == steps
     (gate,) = [gate for gate in record.gates if gate.name == "same training"]
     assert gate.passed
     assert record.plan is not None
     assert record.plan.departures == ()
-    assert [len(model.tuning) for model in record.models] == [6, 6]
+    assert [model.trials for model in record.models] == list(plan.trials.values())
+    assert len({len(model.trials) for model in record.models}) == 1
     assert record_from_dict(encode(record)) == record
     said = files.markdown.read_text().replace("\u00a0", " ")
-    assert re.search(r"\| [^|]+; 25 %: lr 0\.00[^|]+; 50 %: lr 0\.00", said)
+    assert re.search(r"50 %: lr 0\.", said)
     # A rate that was not chosen in a trial is a departure.
-    model = plan.models["rnn-plain"]
-    turned = tuple(replace(trial, chosen=trial.chosen != (trial.budget == 0.5)) for trial in model.trials)
-    write_plan(out, replace(plan, models={**plan.models, "rnn-plain": replace(model, trials=turned)}))
+    turned = tuple(
+        replace(trial, settings={"lr": 0.5}) if trial.chosen and trial.budget == 0.5 else trial
+        for trial in plan.trials["rnn-plain"]
+    )
+    write_plan(out, replace(plan, trials={**plan.trials, "rnn-plain": turned}))
     assert departures(out) == {"settings": ("rnn-plain-seed5-budget0.5",)}

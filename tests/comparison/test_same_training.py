@@ -35,10 +35,9 @@ def gate(record: Record) -> Gate:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("runs")
-    rnn = compared(home / "rnn", "rnn-attention") / "rnn-attention-seed0"
-    found = {"alike": {}, "starved": {"epochs": 1, "lr": 1e-5}, "slow": {"lr": 1e-5}}
-    made = {name: compared(home / name, "transformer", **c) / "transformer-seed0" for name, c in found.items()}
-    return made | {"rnn": rnn}
+    alike = compared(home / "alike", "rnn-attention", "transformer")
+    starved = compared(home / "starved", "transformer", epochs=1, lr=1e-5) / "transformer-seed0"
+    return {"rnn": alike / "rnn-attention-seed0", "alike": alike / "transformer-seed0", "starved": starved}
 
 
 def test_a_model_that_was_trained_less_is_no_evidence(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -75,46 +74,6 @@ def test_what_is_declared_may_differ_and_is_said(runs: dict[str, Path], tmp_path
         report([runs["rnn"].parents[1]], tmp_path / "none", declared=("lr",))
 
 
-def test_what_was_tuned_for_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is what the trial that was chosen had: a rate that was never tried was not found by trying."""
-    from selfattn.comparison import tuning
-
-    rates, tried = {"rnn-attention": 0.01, "transformer": 0.001}, dict[str, float]()
-
-    def chosen(plan: Any, jobs: Any) -> Any:
-        from dataclasses import replace
-
-        real, models = tuning.tune(plan, jobs), {}
-        for name, model in real.models.items():
-            trials = (replace(model.trials[0], settings={"lr": tried[name]}, chosen=True), *model.trials[1:])
-            trials = (trials[0], *(replace(trial, chosen=False) for trial in trials[1:]))
-            models[name] = replace(model, training={"lr": rates[name]}, trials=trials)
-        return replace(real, models=models)
-
-    from selfattn.comparison import compare as module
-
-    monkeypatch.setattr(module, "tune", chosen)
-    names = tuple(rates)
-    tried |= rates | {"transformer": 0.004}
-    compared(tmp_path / "cheat", *names, tune=2)
-    record, _ = report([tmp_path / "cheat"], tmp_path / "seen")
-    assert not gate(record).passed
-    assert "lr: 0.01 of rnn-attention-seed0, 0.001 of transformer-seed0" in gate(record).reason
-    tried |= rates
-    where = compared(tmp_path / "tuned", *names, tune=2)
-    record, _ = report([tmp_path / "tuned"], tmp_path / "again")
-    assert gate(record).passed
-    assert gate(record).reason.endswith("; lr was tuned for")
-    paths = [where / f"{name}-seed0" for name in names]
-    record, _ = report(paths, tmp_path / "single")
-    assert gate(record).passed
-    assert [len(model.tuning) for model in record.models] == [2, 2]
-    where = compared(tmp_path / "once", *names, tune=1)  # the recipe alone: nothing was searched for
-    record, _ = report([tmp_path / "once"], tmp_path / "once again")
-    assert not gate(record).passed
-    assert "lr: 0.01 of rnn-attention-seed0, 0.001 of transformer-seed0" in gate(record).reason
-
-
 def test_dates_of_one_day_are_one_item(runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that is short of days gives no narrow intervals, and says so."""
     from selfattn.tasks.dates import Dates
@@ -130,3 +89,15 @@ def test_dates_of_one_day_are_one_item(runs: dict[str, Path], tmp_path: Path, mo
         assert (one.high or 0) - (one.low or 0) > 2 * ((other.high or 0) - (other.low or 0))
     assert "18 items repeat another" in files.markdown.read_text()
     assert "겹치는 18개 항목" in interval_note(record).say("ko")
+
+
+def test_what_was_tuned_for_may_differ(tmp_path: Path) -> None:
+    """Runs of the comparison may be reported alone."""
+    names, out = ("rnn-attention", "transformer"), tmp_path / "tuned"
+    where = compared(out, *names, trials=3, tuning_seeds=1)
+    record, _ = report([out], tmp_path / "again")
+    assert gate(record).passed
+    record, _ = report([where / f"{name}-seed0" for name in names], tmp_path / "single")
+    assert gate(record).passed
+    assert [len(model.trials) for model in record.models] == [3, 3]
+    assert record.models[0].trials[0].seed == 10_000

@@ -1,8 +1,8 @@
-"""Tuning gives every model the same chance: wide rates, wider at an edge, and seeds that no comparison has."""
+"""Tuning gives every model the same chance: one grid of rates for all, wider at an edge, with seeds of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import log
@@ -13,20 +13,24 @@ from typing import Any
 import pytest
 
 from selfattn.comparison import tuning
+from selfattn.comparison.compare import _prepare, make_plan
 from selfattn.comparison.options import MOST_SEEDS, CompareOptions
 from selfattn.comparison.plan import Plan, PlannedModel
+from selfattn.errors import SettingError
 from selfattn.models.config import config_to_dict
 from selfattn.models.presets import PRESETS
-from selfattn.results.quality import Better, Headline
+from selfattn.results.quality import Headline
+from selfattn.results.record import TuningTrial
+from selfattn.tasks.dates import RATES, Dates
 from selfattn.training.config import TrainingConfig
-from selfattn.training.validation import Criterion
 
 RECIPE = TrainingConfig(lr=0.004)
+Measure = Callable[[Any], tuple[float | None, float]]
 
 
 @pytest.mark.parametrize("count", [8, 16])
-def test_rates_are_searched_over_a_factor_of_thirty_evenly(count: int) -> None:
-    rates = sorted(choice.training.get("lr", RECIPE.lr) for choice in tuning.choices(count, RECIPE))
+def test_rates_of_a_random_search_cover_a_factor_of_thirty_evenly(count: int) -> None:
+    rates = sorted(settings.get("lr", RECIPE.lr) for settings in tuning.draw_settings(count, RECIPE))
     low, high = (factor * RECIPE.lr for factor in tuning.LR_FACTORS)
     assert high / low >= 30
     assert low <= rates[0]
@@ -37,116 +41,145 @@ def test_rates_are_searched_over_a_factor_of_thirty_evenly(count: int) -> None:
 
 
 def tuned(
-    best: Mapping[str, float | tuple[float, ...]],
-    monkeypatch: pytest.MonkeyPatch,
-    count: int = 8,
-    better: Better = "higher",
-    budgets: tuple[float, ...] = (1.0,),
+    monkeypatch: pytest.MonkeyPatch, measure: Mapping[str, Measure], better: Any = "higher", **options: Any
 ) -> tuple[Plan, list[Any]]:
-    """Tune two models, of each of which a trial is the better the nearer its rate is to the best."""
-    models = {name: PlannedModel(name, config_to_dict(PRESETS[name].config)) for name in best}
-    headline = Headline(better=better)
-    plan = Plan("dates", "", quick=False, seeds=3, models=models, tuned=False, headline=headline)
-    plan = replace(plan, budgets=budgets, steps=800)
-    asked: list[Any] = []
+    """Tune models whose trials are measured by functions: the score (None: diverged) and the loss of a training."""
+    jobs: list[Any] = []
 
     def directory(path: Path) -> Any:
-        job = next(job for job in asked if path == Path("out") / job.path)
-        name = next(name for name in best if job.label.startswith(name))
-        rates = best[name]
-        rate = rates[budgets.index(job.variant.share)] if isinstance(rates, tuple) else rates
-        apart = abs(log(job.model.training.get("lr", RECIPE.lr) / rate))
-        # Of several budgets the loss judges, and what the metric says is the opposite of it.
-        figure = max(0.0, 1 - apart / 10) if better == "higher" and len(budgets) == 1 else apart / 10
-        report = SimpleNamespace(measures={"exact_match": figure}, valid_loss=apart)
-        return SimpleNamespace(metrics=lambda: [report], record=lambda: SimpleNamespace(train_seconds=1.0))
+        job = next(job for job in jobs if path == Path("out") / job.path)
+        valid, loss = next(same for name, same in measure.items() if job.label.startswith(name))(job)
+        record = SimpleNamespace(train_seconds=1.0, status="diverged" if valid is None else "finished")
+        report = SimpleNamespace(measures={"exact_match": valid}, valid_loss=loss)
+        return SimpleNamespace(metrics=lambda: [report], record=lambda: record)
 
     monkeypatch.setattr(tuning, "RunDirectory", directory)
-    monkeypatch.setattr(tuning, "run_all", lambda jobs, some: asked.extend(job for job in some if job not in asked))
-    criterion = Criterion(lambda *_: {}, "exact_match", higher_is_better=better == "higher")
-    options = CompareOptions(models=tuple(best), out=Path("out"), tune=count)
-    jobs: Any = SimpleNamespace(
-        options=options,
-        recipe=RECIPE,
-        training_set=lambda seed: SimpleNamespace(criterion=criterion),
-        check=lambda failed, count: None,
-    )
-    return tuning.tune(plan, jobs), asked
+    monkeypatch.setattr(tuning, "run_all", lambda _, more: jobs.extend(job for job in more if job not in jobs))
+    settings = CompareOptions(models=tuple(measure), out=Path("out"), tune=True, **options)
+    plan = Plan(
+        "dates", "", quick=False, seeds=3, tuned=False, headline=Headline(better=better), steps=800,
+        models={name: PlannedModel(name, config_to_dict(PRESETS[name].config)) for name in measure},
+        budgets=settings.budgets, space=tuning.space(settings, RECIPE),
+        tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + settings.tuning_seeds)),
+    )  # fmt: skip
+    runner: Any = SimpleNamespace(options=settings, recipe=RECIPE, check=lambda failed, count: None)
+    return tuning.tune(plan, runner), jobs
 
 
-def test_a_best_rate_at_the_edge_widens_the_search_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def near(best: float) -> Measure:
+    """A model with this best rate; its score says little, its loss nothing."""
+    return lambda job: (1 - abs(log(job.model.training.get("lr", RECIPE.lr) / best)) / 10, 1.0)
+
+
+def rates_of(plan: Plan, name: str, budget: float | None = None) -> list[Any]:
+    return [trial.settings["lr"] for trial in plan.trials[name] if trial.budget == budget]
+
+
+def test_all_models_try_the_same_grid_with_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, jobs = tuned(monkeypatch, {"rnn-attention": near(0.008), "transformer": near(0.002)})
+    grid = [0.001, 0.002, 0.004, 0.008, 0.016]
+    for name, best in (("rnn-attention", 0.008), ("transformer", 0.002)):
+        assert rates_of(plan, name) == 2 * grid
+        assert [trial.settings for trial in plan.trials[name] if trial.chosen] == 2 * [{"lr": best}]
+        assert plan.planned(name, plan.main).training == {"lr": best}
+    assert {job.seed for job in jobs} == {trial.seed for trial in plan.trials["transformer"]} == {10_000, 10_001}
+    assert not {job.seed for job in jobs} & {seed for _, seed, _ in plan.runs()}
+    assert not any(job.tested for job in jobs)
+    assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)  # a worker keeps the data of a seed
+    assert plan.tuned
+
+
+def test_a_model_goes_on_beyond_the_grid_while_its_best_rate_lies_at_an_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Around the rate that one family likes, the other's lies outside."""
-    plan, _ = tuned({"rnn-attention": 0.004, "transformer": 0.1}, monkeypatch)
-    found = plan.models["transformer"].training["lr"]
-    assert found > 4 * RECIPE.lr
-    assert found == pytest.approx(0.1, rel=0.5)
-    trials = [[trial.settings for trial in model.trials] for model in plan.models.values()]
-    assert trials[0] == trials[1]
-    assert len(trials[0]) > 8
-    low, _ = tuned({"rnn-attention": 0.004, "transformer": 1e-4}, monkeypatch)
-    assert low.models["transformer"].training["lr"] < RECIPE.lr / 8
-    inside, _ = tuned({"rnn-attention": 0.004, "transformer": 0.003}, monkeypatch)
-    assert [len(model.trials) for model in inside.models.values()] == [8, 8]
-    assert inside.tuned
+    models = {"rnn-attention": near(0.1), "transformer": near(0.0005)}
+    plan, _ = tuned(monkeypatch, models, rates=(0.002, 0.004, 0.008), tuning_seeds=1)
+    assert rates_of(plan, "transformer") == [0.002, 0.004, 0.008, 0.001, 0.0005, 0.00025]
+    assert rates_of(plan, "rnn-attention") == [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128]
+    assert [plan.chosen(name, plan.main)["lr"] for name in plan.models] == [0.128, 0.0005]
+    far, _ = tuned(monkeypatch, {"transformer": near(1e-9)}, rates=(0.002, 0.004), tuning_seeds=1)
+    assert len(rates_of(far, "transformer")) == 2 + 4  # after four times the best may lie at an edge
 
 
-def test_trials_have_a_seed_that_no_comparison_trains_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, asked = tuned({"rnn-attention": 0.004, "transformer": 0.1}, monkeypatch)
-    seeds = {job.seed for job in asked}
-    assert len(seeds) == 1
-    assert min(seeds) >= MOST_SEEDS
-    assert not seeds & {seed for _, seed, _ in plan.runs()}
-    assert not any(job.tested for job in asked)
+def test_the_mean_over_tuning_seeds_decides_then_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = {0.001: (0.9, 0.1), 0.002: (0.6, 0.6), 0.004: (0.5, 0.7), 0.008: (0.0, 0.0), 0.016: (0.0, 0.0)}
+
+    def measure(job: Any) -> tuple[float, float]:
+        rate = job.model.training["lr"]
+        return scores[rate][job.seed - MOST_SEEDS], rate  # of equals the lower loss
+
+    plan, _ = tuned(monkeypatch, {"transformer": measure})
+    assert plan.chosen("transformer", plan.main) == {"lr": 0.002}
+    fewest, _ = tuned(monkeypatch, {"transformer": measure}, better="lower", rates=(0.002, 0.004, 0.008, 0.016))
+    assert fewest.chosen("transformer", fewest.main) == {"lr": 0.008}
 
 
-def test_of_equals_the_lower_loss_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all trials answer everything, the first of them would always be the recipe."""
-    real = tuning.TuningTrial
-    monkeypatch.setattr(
-        tuning, "TuningTrial", lambda settings, _, seconds, loss: real(settings, 1.0, seconds, loss=loss)
-    )
-    plan, _ = tuned({"rnn-attention": 0.0015, "transformer": 0.01}, monkeypatch)
-    rates = [model.training.get("lr", RECIPE.lr) for model in plan.models.values()]
-    assert rates[0] < RECIPE.lr < rates[1]
+def test_a_trial_that_diverged_is_the_worst_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(job: Any) -> tuple[float | None, float]:
+        rate, is_second = job.model.training["lr"], job.seed > MOST_SEEDS
+        return (None if rate > 0.004 and is_second else rate), 1.0
+
+    plan, _ = tuned(monkeypatch, {"transformer": measure})
+    assert plan.chosen("transformer", plan.main) == {"lr": 0.004}
+    assert [trial.valid for trial in plan.trials["transformer"]][-2:] == [None, None]
 
 
-def test_of_a_rate_of_errors_the_lowest_is_chosen_and_recorded_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, _ = tuned({"rnn-attention": 0.004, "transformer": 0.003}, monkeypatch, better="lower")
-    for model in plan.models.values():
-        assert min(trial.valid for trial in model.trials) >= 0
-        assert [trial.chosen for trial in model.trials].index(True) == min(
-            range(8), key=lambda k: model.trials[k].valid
-        )
+def test_every_budget_has_a_grid_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(job: Any) -> tuple[float, float]:
+        return near({1.0: 0.002, 0.5: 0.004, 0.125: 0.008}[job.variant.share])(job)  # type: ignore[return-value]
+
+    plan, jobs = tuned(monkeypatch, {"transformer": measure}, budgets=(0.125, 0.5, 1.0))
+    assert {(job.variant.share, job.steps) for job in jobs} == {(0.125, 800), (0.5, 800), (1.0, 800)}
+    assert len({job.path for job in jobs}) == len(jobs) == 30
+    for budget, rate in ((0.125, 0.008), (0.5, 0.004), (1.0, 0.002)):
+        variant = plan.variants[budget]
+        assert plan.planned("transformer", variant).training == plan.chosen("transformer", variant) == {"lr": rate}
+        assert len(rates_of(plan, "transformer", None if budget == 1 else budget)) == 10
 
 
-def test_every_budget_has_a_search_of_its_own_for_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    best = {"rnn-attention": (0.008, 0.003, 0.002), "transformer": (0.001, 0.003, 0.004)}  # smallest budget first
-    plan, asked = tuned(best, monkeypatch, count=16, budgets=(0.125, 0.25, 0.5))
-    assert {(job.variant.share, job.steps) for job in asked} == {(0.125, 800), (0.25, 800), (0.5, 800)}
-    assert len({job.path for job in asked}) == len(asked)
-    for name, rates in best.items():
-        model = plan.models[name]
-        assert plan.planned(name, plan.main) == model
-        for budget, rate in zip(plan.budgets, rates, strict=True):
-            trials = [trial for trial in model.trials if trial.budget == (None if budget == 0.5 else budget)]
-            (chosen,) = (trial for trial in trials if trial.chosen)
-            assert chosen.loss == min(trial.loss or 0.0 for trial in trials)
-            training = plan.planned(name, plan.variants[budget]).training
-            assert log(training.get("lr", RECIPE.lr) / rate) == pytest.approx(0, abs=0.2)
-            assert training.get("lr", RECIPE.lr) == chosen.settings.get("lr", RECIPE.lr)
-        # The dropout that was chosen with the largest budget, at the smallest, too.
-        settings = [job.model for job in asked if job.label.startswith(f"{name}-budget")]
-        assert all(one.config == model.config for one in settings)
-    assert [len(model.trials) for model in plan.models.values()] == [48, 48]
+def test_a_random_search_draws_all_settings_once_for_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = {"rnn-attention": near(0.1), "transformer": near(0.001)}
+    plan, _ = tuned(monkeypatch, models, trials=6, tuning_seeds=1)
+    settings = [[trial.settings for trial in trials] for trials in plan.trials.values()]
+    assert settings[0] == settings[1] == tuning.draw_settings(6, RECIPE)
+    chosen = plan.chosen("transformer", plan.main)
+    planned = plan.planned("transformer", plan.main)
+    assert planned.config["encoder"]["dropout"] == chosen["dropout"]  # type: ignore[index]
+    assert set(planned.training) == {"lr", "warmup", "label_smoothing"}
+    assert plan.models["transformer"].training == {}  # what is sealed does not change
 
 
-def test_the_recipe_alone_is_no_search_with_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, asked = tuned({"rnn-attention": 0.1, "transformer": 0.1}, monkeypatch, count=1, budgets=(0.25, 1.0))
-    assert [len(model.trials) for model in plan.models.values()] == [1, 1]
-    assert len(asked) == 2
+def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_path: Path) -> None:
+    def planned(**changes: Any) -> tuple[bool, str, Mapping[str, str]]:
+        names = ("rnn-attention",)
+        plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": names, "validation_items": 5} | changes))
+        return not plan.tuned, plan.command, plan.space
+
+    usual = ", ".join(f"{rate:g}" for rate in RATES)
+    assert planned()[2] == {"lr": f"{usual}; beyond if best at an edge"}
+    assert planned(quick=True, tune=True)[2] == {"lr": "0.001, 0.002, 0.004, 0.008, 0.016; beyond if best at an edge"}
+    assert planned(quick=True, rates=(0.1, 0.2))[2] == {"lr": "0.1, 0.2; beyond if best at an edge"}
+    for changes, written in (({"tune": False}, "--no-tune"), ({"quick": True}, "--quick"), ({"lr": 0.01}, "--lr 0.01")):
+        is_tuned, command, space = planned(**changes)
+        assert not is_tuned
+        assert not space
+        assert written in command
+    assert "tune" not in planned()[1]
+    assert planned(trials=4)[2]["dropout"]
+    for wrong, problem in (
+        ({"lr": 0.01, "rates": (0.1, 0.2)}, "`lr` is one rate for all models"),
+        ({"lr": 0.01, "tune": True}, "`lr` is one rate for all models"),
+        ({"tune": False, "rates": (0.1, 0.2)}, "`rates` are tried by tuning"),
+        ({"tune": False, "trials": 4}, "`trials` is tuning"),
+        ({"rates": (0.1,)}, "`rates` 0.1: expected two or more"),
+        ({"rates": (0.1, -1.0)}, "`rates` 0.1,-1: expected two or more"),
+    ):
+        with pytest.raises(SettingError, match=problem):
+            planned(**wrong)
+    assert Dates().usual_comparison()["first_seed"] + Dates().usual_comparison()["seeds"][0] < 900  # of the pilot
 
 
-def test_few_trials_have_no_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, _ = tuned({"rnn-attention": 0.1, "transformer": 0.1}, monkeypatch, count=3)
-    assert [len(model.trials) for model in plan.models.values()] == [3, 3]
-    assert replace(plan, tuned=True) == plan
+def test_trials_that_are_chosen_have_the_same_settings() -> None:
+    trial = TuningTrial({"lr": 0.1}, 10_000, 0.5, chosen=True)
+    plan = Plan("dates", "", quick=True, seeds=1, models={"a": PlannedModel("a", {})}, trials={"a": (trial,)})
+    assert replace(plan, trials={}).chosen("a", plan.main) == {}
+    assert plan.chosen("a", plan.main) == {"lr": 0.1}

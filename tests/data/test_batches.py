@@ -101,5 +101,3 @@ def test_the_order_depends_on_the_seed_alone() -> None:
 def test_bad_bounds_are_refused_at_once(bounds: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"batch_size|max_tokens"):
         deal(lengths((1, 1)), **bounds)
-    with pytest.raises(ValueError, match="window must be at least 1"):
-        batches([], batch_size=1, max_tokens=None, pad_id=PAD, bos_id=BOS, generator=None, window=0)

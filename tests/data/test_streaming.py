@@ -2,13 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
 import torch
 
 from selfattn.data.batches import Batch, batches, padding_of, stream_batches
 from selfattn.data.examples import Example
-from selfattn.data.pairs import Pair
-from selfattn.data.shuffling import permuted, shuffled
+from selfattn.data.splits import repeated
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -46,27 +44,17 @@ def test_every_example_comes_once_and_no_batch_exceeds_its_bounds() -> None:
         assert max(batch.indices) // 211 == min(batch.indices) // 211  # of one window
 
 
-def test_without_a_generator_the_batches_are_those_of_a_list() -> None:
-    for bounds in ((7, None), (None, 200), (5, 150)):
-        options = {"batch_size": bounds[0], "max_tokens": bounds[1], "pad_id": PAD, "bos_id": BOS, "generator": None}
-        whole = order(batches(list(examples(307)), **options))  # type: ignore[arg-type]  # options of several types
-        for buffer in (13, 100, 1000):
-            assert order(stream_batches(examples(307), buffer=buffer, **options)) == whole  # type: ignore[arg-type]  # options of several types
-
-
-@pytest.mark.parametrize("seed", [None, 0])
-def test_no_more_than_the_window_is_read_ahead(seed: int | None) -> None:
+def test_no_more_than_the_window_is_read_ahead() -> None:
     read = 0
 
     def counted() -> Iterator[Example]:
         nonlocal read
-        for one in examples(10**9):  # without end, as far as memory and patience go
+        for item in examples(10**9):  # without end, as far as memory and patience go
             read += 1
-            yield one
+            yield item
 
-    generator = None if seed is None else chance(seed)
     dealt = 0
-    stream = stream_batches(counted(), max_tokens=400, buffer=101, pad_id=PAD, bos_id=BOS, generator=generator)
+    stream = stream_batches(counted(), max_tokens=400, buffer=101, pad_id=PAD, bos_id=BOS, generator=chance())
     for batch in stream:
         assert read - dealt <= 101
         dealt += len(batch.indices)
@@ -83,37 +71,17 @@ def test_sorting_within_windows_saves_padding() -> None:
     # Targets are about as long as their sources, as in real text.
     lengths = [(2 + number * 7919 % 31, number * 104_729 % 3) for number in range(5003)]
     like_text = [Example([5] * length, [6] * (length + more)) for length, more in lengths]
-    shares = [
-        padding_share(stream_batches(like_text, max_tokens=2000, pad_id=PAD, bos_id=BOS, generator=generator))
-        for generator in (None, chance())
-    ]
-    assert shares[0] > 0.4
-    assert shares[1] < 0.06
+    bounds = {"batch_size": None, "max_tokens": 2000, "pad_id": PAD, "bos_id": BOS}
+    assert padding_share(batches(like_text, **bounds, generator=None)) > 0.4  # type: ignore[arg-type]  # options of several types
+    assert padding_share(stream_batches(like_text, **bounds, generator=chance())) < 0.06  # type: ignore[arg-type]  # options of several types
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "batch_size, max_tokens or both"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"max_tokens": 9, "buffer": 0}, "buffer"),
-    ],
-)
-def test_bad_bounds(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        stream_batches([], pad_id=PAD, bos_id=BOS, generator=None, **options)  # type: ignore[arg-type]  # options of several types
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 65, 1009])
-def test_a_permutation_has_every_place_once(size: int) -> None:
-    for seed in (0, 1, 2**62):
-        assert sorted(permuted(place, size, seed) for place in range(size)) == list(range(size))
-
-
-def test_shuffling_goes_on_where_it_was_left() -> None:
-    pairs = [Pair(str(number), "") for number in range(53)]
-    whole = list(shuffled(pairs, seed=3))
-    assert sorted(whole, key=lambda pair: int(pair.source)) == pairs
-    assert list(shuffled(pairs, seed=3, start=17)) == whole[17:]
-    assert list(shuffled(pairs, seed=4)) != whole != pairs
-    assert list(shuffled([], seed=0)) == []
+def test_passes_have_every_item_once_and_go_on_where_they_were_left() -> None:
+    items = range(53)
+    passes = repeated(items, 106, start=0, seed=3)
+    assert sorted(passes[:53]) == sorted(passes[53:]) == [*items]
+    assert passes[:53] != passes[53:]
+    assert [number for start in range(0, 106, 17) for number in repeated(items, 17, start=start, seed=3)][
+        :106
+    ] == passes
+    assert repeated(items, 53, start=0, seed=4) != passes[:53]

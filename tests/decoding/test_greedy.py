@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
+from selfattn.decoding.sampling import sample
+from selfattn.errors import DivergedError
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import DecoderState, Memory, Seq2Seq
@@ -54,7 +59,7 @@ def test_it_equals_the_loop_whichever_token_ends_a_sentence(preset: str) -> None
         for parameter in model.parameters():
             parameter.mul_(1.7)
     source, mask = sources()
-    for eos in range(VOCAB):
+    for eos in range(2, VOCAB, 3):
         ids, scores, finished = one_by_one(model, source, mask, eos)
         found = greedy(model, source, mask, bos_id=BOS, eos_id=eos, max_length=MAX_LENGTH)
         assert [one.ids for one in found] == ids
@@ -122,3 +127,14 @@ def test_the_mode_of_the_model_is_as_before_and_dropout_is_off(training: bool) -
     first, second = (greedy(model, source, mask, bos_id=1, eos_id=2, max_length=5) for _ in range(2))
     assert first == second
     assert model.training is training
+
+
+@pytest.mark.parametrize(
+    "decode", [greedy, partial(beam_search, beam_size=3), partial(sample, generator=torch.Generator())]
+)
+def test_weights_that_overflow_on_an_input_are_named(decode: Any) -> None:
+    model = build("transformer", vocab_size=VOCAB)
+    torch.nn.init.constant_(model.decoder.output.bias, torch.inf)  # type: ignore[union-attr]  # an encoder-decoder
+    source, mask = sources()
+    with pytest.raises(DivergedError, match="the weights of this model overflow on this input"):
+        decode(model, source, mask, bos_id=BOS, eos_id=2, max_length=3)

@@ -106,7 +106,7 @@ def test_the_distribution_by_hand(settings: dict[str, Any], expected: list[float
     assert ((found > 0) == (row > 0)).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**16),
     temperature=st.sampled_from((1e-310, 1e-3, 0.5, 1.0, 3.0, 1e300)),
@@ -158,7 +158,7 @@ logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0), dtype=to
 sentences = st.lists(st.integers(0, 4), min_size=1, max_size=5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(order=sentences, seed=st.integers(0, 2**16), data=st.data())
 def test_one_stream_gives_the_same_in_batches_of_any_size(order: list[int], seed: int, data: st.DataObject) -> None:
     longest = data.draw(st.lists(st.sampled_from((1, 2, 5, 7)), min_size=len(order), max_size=len(order)))
@@ -168,7 +168,7 @@ def test_one_stream_gives_the_same_in_batches_of_any_size(order: list[int], seed
     assert together == alone
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(order=st.permutations(range(5)), seed=st.integers(0, 2**16))
 def test_with_a_stream_for_each_the_order_does_not_matter(order: list[int], seed: int) -> None:
     def streams(numbers: list[int]) -> list[torch.Generator]:

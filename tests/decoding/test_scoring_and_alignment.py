@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from selfattn.data.batches import Batch
 from selfattn.decoding.alignment import alignments, to_pharaoh
 from selfattn.decoding.scoring import TargetScore, score_targets
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
@@ -46,13 +47,12 @@ TARGET_OUT = torch.tensor([[8, 9, EOS], [8, EOS, 0]])
 
 
 def score_of(model: Seq2Seq, target_out: Tensor = TARGET_OUT, mask: Tensor = TARGET_OUT != 0) -> Any:
-    return score_targets(model, SOURCE, SOURCE != 0, TARGET_IN, target_out, mask)
+    return score_targets(model, Batch(SOURCE, SOURCE != 0, TARGET_IN, target_out, mask, [0, 1]))
 
 
 def links_of(model: Seq2Seq, target_out: Tensor = TARGET_OUT, **settings: Any) -> list[list[tuple[int, int]]]:
-    return alignments(
-        model, SOURCE, SOURCE != 0, TARGET_IN, target_out, target_out != 0, **({"eos_id": EOS} | settings)
-    )
+    batch = Batch(SOURCE, SOURCE != 0, TARGET_IN, target_out, target_out != 0, [0, 1])
+    return alignments(model, batch, **({"eos_id": EOS} | settings))
 
 
 def probabilities() -> Tensor:
@@ -74,11 +74,6 @@ def test_scores_by_hand() -> None:
 
 def test_the_mean_of_a_token() -> None:
     assert TargetScore(log_probability=-6.0, tokens=4).per_token == -1.5
-
-
-def test_a_bad_source_is_named() -> None:
-    with pytest.raises(ValueError, match=r"source_mask .* of torch.bool .*, got torch.int64"):
-        score_targets(ByHand(probabilities()), SOURCE, SOURCE, TARGET_IN, TARGET_OUT, TARGET_OUT != 0)
 
 
 def test_what_stands_at_padding_is_not_read() -> None:
@@ -170,20 +165,3 @@ def test_layers_and_heads_that_there_are_not(settings: dict[str, Any], message: 
 def test_a_model_without_attention_says_so() -> None:
     with pytest.raises(ValueError, match="ByHand has no attention to its source"):
         links_of(ByHand(probabilities()))
-
-
-@pytest.mark.parametrize(
-    ("target_in", "target_out", "mask", "message"),
-    [
-        (TARGET_IN[:, :2], TARGET_OUT, TARGET_OUT != 0, r"target_in .* shape \(2, 3\), got .*\(2, 2\)"),
-        (TARGET_IN, TARGET_OUT.float(), TARGET_OUT != 0, "target_out .* of torch.int64 .*, got torch.float32"),
-        (TARGET_IN, TARGET_OUT, TARGET_OUT, "target_mask .* of torch.bool .*, got torch.int64"),
-        (TARGET_IN[:1], TARGET_OUT[:1], TARGET_OUT[:1] != 0, r"target_mask .* with 2 rows, got .*\(1, 3\)"),
-    ],
-)
-def test_bad_targets_are_named(target_in: Tensor, target_out: Tensor, mask: Tensor, message: str) -> None:
-    model = ByHand(probabilities(), (FIRST,))
-    with pytest.raises(ValueError, match=message):
-        score_targets(model, SOURCE, SOURCE != 0, target_in, target_out, mask)
-    with pytest.raises(ValueError, match=message):
-        alignments(model, SOURCE, SOURCE != 0, target_in, target_out, mask, eos_id=EOS)

@@ -23,9 +23,12 @@ TEXTS = ["abc", "", "g" * 23, "a", "   ", "0123456789", "abc", "de fg"]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
-def test_order_is_kept_empty_lines_stay_and_batches_change_nothing(batch_size: int) -> None:
+def test_order_is_kept_empty_lines_stay_and_batches_change_nothing(
+    batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = build(PRESETS["rnn-attention"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
-    found = predict(model, TOKENIZER, TEXTS, max_length=6, batch_size=batch_size)
+    monkeypatch.setattr(decode_module, "BATCH_SIZE", batch_size)
+    found = predict(model, TOKENIZER, TEXTS, max_length=6)
     alone = [predict(model, TOKENIZER, [text], max_length=6)[0] for text in TEXTS]
     assert found == alone
     assert found[1] == found[4] == ""

@@ -23,6 +23,7 @@ from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.transformer_config import TransformerConfig
+from selfattn.report.drawing.palette import Signs
 from selfattn.runs.directory import RunConfig
 from selfattn.runs.run import Run, load
 from selfattn.tokenizers.char import CharTokenizer
@@ -39,6 +40,7 @@ CONFIGS = {
     ),
     "decoder-only": DecoderOnlyConfig(stack=replace(STACK, position="alibi")),
     "<b>hostile</b>": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
+    "constructor": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
 }
 TEXT = "May 13, 2008"
 FIRST = "#models [data-model=transformer]"
@@ -163,7 +165,8 @@ def test_its_policy_lets_nothing_in_from_outside(open_page: Open) -> None:
 
 
 def test_texts_of_others_stand_there_and_do_nothing(open_page: Open) -> None:
-    page = open_page("<b>hostile</b>", "transformer")
+    page = open_page("<b>hostile</b>", "constructor")  # the second is a property of every object
+    assert page.all("#models [data-model=constructor] .map td")
     page.set("#text", "<img src=x onerror=alert(1)></script>")
     page.set("#right", "<b>")
     assert page.all("main img, main script, #models b b") == []
@@ -361,3 +364,12 @@ def test_trained_models_write_500_dates_as_torch_does(tmp_path: Path, open_page:
         texts,
     )
     assert [list(column) for column in zip(*answers, strict=True)] == [one.predict(texts) for one in runs]
+
+
+def test_a_renamed_model_has_the_name_and_the_colour_of_the_report() -> None:
+    mine = run("rnn-attention")
+    page = render_demo([mine], names=["other", "third", "far"], labels={mine.path: "far"})
+    sign = Signs(["other", "third", "far"])["far"]
+    assert '"name":"far"' in page
+    assert f'"colour":{sign.colour}' in page
+    assert sign.colour != Signs(["rnn-attention"])["rnn-attention"].colour

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics.exact import ExactMatch, words_of
+from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.metrics.fields import score_fields, span_fields
 from selfattn.evaluation.metrics.translation import Bleu
 from selfattn.evaluation.statistics.buckets import (
@@ -57,10 +57,6 @@ def test_tags_of_dates() -> None:
     assert sum(map(len, found.values())) == len(DATES)
     assert all(DATES[place].tag == name for name, some in found.items() for place in some)
     assert by_tag([Pair("a", "b")]) == []
-
-
-def test_words_by_hand() -> None:
-    assert words_of("don't U-Bahn 2") == ["don", "t", "u", "bahn", "2"]
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------

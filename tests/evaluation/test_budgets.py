@@ -13,9 +13,15 @@ from scipy import stats
 from selfattn.codec import decode, encode
 from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.statistics.crossings import budget_differences, locate
-from selfattn.evaluation.statistics.design import expected_best, most_failing, seeds_needed, smallest_detectable
+from selfattn.evaluation.statistics.design import (
+    Design,
+    expected_best,
+    most_failing,
+    obrien_fleming,
+)
 from selfattn.evaluation.statistics.significance import compare_scores, score_runs
 from selfattn.results.budgets import BudgetDifference, Crossing
+from selfattn.results.pairs import LogOdds, PairTest
 
 CLEAR = {
     "-": (-3.0, -4.0, -2.0),
@@ -63,23 +69,8 @@ def test_a_crossing_is_claimed_of_clear_signs_alone(signs: str, crossing: Crossi
 
 
 def test_an_interval_that_touches_zero_is_not_clear() -> None:
-    found = [BudgetDifference(1, -1.0, -2.0, 0.0), BudgetDifference(2, 1.0, 0.0, 2.0)]
-    assert locate(found).kind == "not located"
-
-
-@pytest.mark.parametrize(
-    ("found", "fault"),
-    [
-        ([BudgetDifference(1, 0.0, 0.0, 0.0)], "two budgets"),
-        ([BudgetDifference(1, 0.0, 0.0, 0.0)] * 2, "different"),
-        ([BudgetDifference(0, 0.0, 0.0, 0.0), BudgetDifference(1, 0.0, 0.0, 0.0)], "above 0"),
-        ([BudgetDifference(1, 5.0, 0.0, 1.0), BudgetDifference(2, 0.0, 0.0, 0.0)], "not within"),
-        ([BudgetDifference(1, math.nan, 0.0, 1.0), BudgetDifference(2, 0.0, 0.0, 0.0)], "not within"),
-    ],
-)
-def test_what_is_no_row_of_budgets_is_refused(found: list[BudgetDifference], fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        locate(found)
+    cells = [BudgetDifference(1, -1.0, -2.0, 0.0), BudgetDifference(2, 1.0, 0.0, 2.0)]
+    assert locate(cells).kind == "not located"
 
 
 def test_differences_are_those_of_a_comparison_at_a_stricter_level() -> None:
@@ -95,11 +86,35 @@ def test_differences_are_those_of_a_comparison_at_a_stricter_level() -> None:
         usual = compare_scores(scores).between("b", "a")
         assert (cell.budget, cell.difference) == (budget, usual.difference)
         assert (cell.low, cell.high) == pytest.approx((usual.low, usual.high))  # 90 % of two is 95 % of each
-        _, low, high = score_runs(scores).difference("b", "a", 0.99)
-        assert low < cell.low < cell.high < high
+        strict = score_runs(scores).pair("b", "a", 0.01)
+        assert strict.low < cell.low < cell.high < strict.high
 
 
 # Designs
+
+
+@pytest.mark.parametrize(("analyses", "constant"), [(1, 1.960), (2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040)])
+def test_the_levels_of_interim_analyses_are_the_published_ones(analyses: int, constant: float) -> None:
+    """Jennison and Turnbull 2000, table 2.3."""
+    looks = range(3, 3 * analyses + 1, 3)
+    bounds = stats.norm.isf(np.array(obrien_fleming(looks)) / 2) * np.sqrt(np.array(looks) / looks[-1])
+    assert bounds == pytest.approx([constant] * analyses, abs=6e-4)
+
+
+def test_interim_analyses_of_any_spacing_keep_the_level_together() -> None:
+    looks = [3, 5, 8]
+    sums = np.random.default_rng(0).normal(size=(100_000, 8)).cumsum(axis=1)
+    p = stats.norm.sf(abs(sums[:, [look - 1 for look in looks]]) / np.sqrt(looks)) * 2
+    assert (p < obrien_fleming(looks)).any(axis=1).mean() == pytest.approx(0.05, abs=0.002)
+    for wrong in ([], [0, 3], [3, 3], [5, 3]):
+        with pytest.raises(ValueError, match="increasing numbers of seeds"):
+            obrien_fleming(wrong)
+
+
+def designed(first: npt.ArrayLike, second: npt.ArrayLike, half: float, odds: LogOdds | None = None) -> Design:
+    runs = np.asarray(first), np.asarray(second)
+    test = PairTest("a", "b", "m", 0.0, -half, half, 0.5, 0.5, "no difference seen", odds=odds)
+    return Design.of(test, *runs, items=1000)
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
@@ -108,37 +123,39 @@ def test_the_smallest_difference_is_found_with_its_power(seeds: int) -> None:
     runs = np.linspace(-1.0, 1.0, seeds)
     error = math.sqrt(2 * runs.var(ddof=1) / seeds)
     t = stats.t.ppf(0.975, 2 * seeds - 2)
-    found = smallest_detectable(runs, runs, t * error)
-    assert stats.nct.sf(t, 2 * seeds - 2, found / error) == pytest.approx(0.8, abs=0.02)
+    smallest = designed(runs, runs, t * error).smallest()
+    assert stats.nct.sf(t, 2 * seeds - 2, smallest / error) == pytest.approx(0.8, abs=0.02)
 
 
 def test_of_more_items_than_one_the_variance_is_what_seeds_do_not_explain() -> None:
     runs = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
     t, z = 2.306004, 1.959964
-    found = smallest_detectable(runs, runs, math.sqrt(t**2 * 1.0 + z**2 * 0.25))
-    assert found == pytest.approx(math.sqrt(t**2 + z**2 / 4) + math.sqrt(0.888890**2 + 0.841621**2 / 4), rel=1e-5)
+    smallest = designed(runs, runs, math.sqrt(t**2 * 1.0 + z**2 * 0.25)).smallest()
+    assert smallest == pytest.approx(math.sqrt(t**2 + z**2 / 4) + math.sqrt(0.888890**2 + 0.841621**2 / 4), rel=1e-5)
+
+
+def test_shares_are_designed_on_log_odds() -> None:
+    first, second = np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.0, 3.0])  # log-odds of 1,000 items
+    shares = [(1001 / (1 + np.exp(-y)) - 0.5) / 1000 for y in (first, second)]
+    half = 2.776445 * math.sqrt(2 / 3)
+    design = designed(*shares, 0.1, LogOdds(1.0, 1 - half, 1 + half))
+    assert design.smallest() == pytest.approx(designed(first, second, half).smallest(), rel=1e-5)
+    assert design.in_score(1.0) == pytest.approx(1 / (1 + math.exp(-3)) - 1 / (1 + math.exp(-2)))
+    assert designed(first, second, half).in_score(1.0) == 1.0
 
 
 def test_seeds_do_what_is_asked_of_them_and_one_less_does_not() -> None:
-    runs = np.array([0.0, 1.0, 2.0])
-    half = 2.776 * math.sqrt(2 / 3)
-    for difference in (3.0, 1.0, 0.3):
-        seeds = seeds_needed(difference, runs, runs, half)
+    design = designed([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], 2.776 * math.sqrt(2 / 3))
+    for difference in (3.0, -1.0, 0.3):
+        seeds = design.seeds_needed(difference)
         assert seeds is not None
-        assert smallest_detectable(runs, runs, half, seeds=seeds) <= difference
-        assert seeds == 3 or smallest_detectable(runs, runs, half, seeds=seeds - 1) > difference
-
-
-def test_no_seeds_make_up_for_items() -> None:
-    runs = np.array([0.0, 0.001, 0.002])
-    assert seeds_needed(0.1, runs, runs, 0.5) is None
-
-
-def test_few_runs_say_nothing_of_a_design() -> None:
+        assert design.smallest(seeds) <= abs(difference)
+        assert seeds == 3 or design.smallest(seeds - 1) > abs(difference)
+    few = [0.0, 0.001, 0.002]
+    assert designed(few, few, 0.5).seeds_needed(0.1) is None  # no seeds make up for items
+    assert designed([0.0, 1.0], [0.0, 1.0], 9.0).seeds == 2
     with pytest.raises(ValueError, match="two runs"):
-        smallest_detectable([1.0], [1.0, 2.0], 1.0)
-    with pytest.raises(ValueError, match="above 0"):
-        seeds_needed(0.0, [1.0, 2.0], [1.0, 2.0], 1.0)
+        designed([1.0], [1.0, 2.0], 1.0)
 
 
 @pytest.mark.parametrize("seeds", [1, 3, 10])

@@ -19,15 +19,21 @@ from selfattn.evaluation.metrics.metric import Array, Metric, of_each
 from selfattn.evaluation.metrics.translation import Chrf
 from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_tail
 from selfattn.evaluation.statistics.significance import (
-    RunScores,
     choose_word,
     compare_outputs,
     compare_scores,
     estimate,
     score_counts,
+    score_runs,
     wilson,
 )
-from selfattn.evaluation.statistics.variances import Variances, average_covariance, corpus_covariance, variances
+from selfattn.evaluation.statistics.variances import (
+    Variances,
+    average_covariance,
+    corpus_covariance,
+    to_log_odds,
+    variances,
+)
 from selfattn.results.pairs import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
@@ -138,8 +144,8 @@ def test_a_hierarchical_bootstrap_converges_to_it() -> None:
     """Draw seeds and items again, with n / (n - 1) for the few seeds: the variance is the sum of the closed forms."""
     runs = simulated(0.8, seeds=4, items=301)["a"].astype(float)
     generator = np.random.default_rng(1)
-    by_seeds = runs.mean(axis=1)[generator.integers(4, size=(100_000, 4))].mean(axis=1) * math.sqrt(4 / 3)
-    by_items = np.array([runs[:, generator.integers(301, size=301)].mean() for _ in range(5_000)])
+    by_seeds = runs.mean(axis=1)[generator.integers(4, size=(40_000, 4))].mean(axis=1) * math.sqrt(4 / 3)
+    by_items = np.array([runs[:, generator.integers(301, size=301)].mean() for _ in range(2_500)])
     parts = variances([runs.mean(axis=1)], np.cov(runs) / 301, 301)
     assert parts.seeds == pytest.approx(by_seeds.var(), rel=0.05)
     assert parts.items == pytest.approx(by_items.var(), rel=0.05)
@@ -242,15 +248,6 @@ def test_p_is_the_level_at_which_the_interval_touches_zero(tail: float) -> None:
     assert parts.p_seeds(touching) == pytest.approx(tail, rel=1e-6)
 
 
-def test_p_is_never_below_that_of_the_items() -> None:
-    for seed in range(10):
-        scores = simulated(0.9, 0.93, seeds=3, items=101, seed=seed)
-        pair = compare_scores(scores).between("a", "b")
-        sums = scores["a"].sum(axis=0, dtype=int) - scores["b"].sum(axis=0, dtype=int)
-        assert pair.p_items == pytest.approx(sign_flip_p(sums))
-        assert pair.p >= pair.p_items
-
-
 def test_runs_without_spread_leave_the_items_to_decide() -> None:
     parts = Variances(seeds=0.0, seed_df=math.inf, common=0.01, items=0.02, item_df=100)
     assert parts.p_seeds(0.2) == pytest.approx(0.0455, abs=1e-4)  # two standard deviations
@@ -260,13 +257,78 @@ def test_runs_without_spread_leave_the_items_to_decide() -> None:
     assert both.p_seeds(0.4) == pytest.approx(0.0455, abs=1e-4)
 
 
+# Shares on log-odds
+
+
+def test_log_odds_by_hand() -> None:
+    # 1 of 2 and 2 of 2 right, half an item added to each cell: 1.5 to 1.5 and 2.5 to 0.5; the slopes are 4 and 36 / 5.
+    (first, second), covariance = to_log_odds([np.array([0.5]), np.array([1.0])], np.array([[0.25, 0.1], [0.1, 0]]), 2)
+    assert (first[0], second[0]) == (0, pytest.approx(math.log(5)))
+    assert covariance == pytest.approx(np.array([[16 * (0.25 + 1 / 8), 4 * 7.2 * 0.1], [4 * 7.2 * 0.1, 7.2**2 / 8]]))
+
+
+def test_shares_are_tested_on_the_log_odds_of_their_runs() -> None:
+    """Items that all runs of both models answer alike are no luck: Welch's test of the runs' log-odds is left."""
+    right = [[600, 720, 650], [800, 870, 850, 900]]
+    scores = {name: np.arange(1000) < np.array([counts]).T for name, counts in zip("ab", right, strict=True)}
+    pair = score_runs(scores)
+    pair = dataclasses.replace(pair, covariance=np.zeros((7, 7))).pair("a", "b")
+    logits = [np.log((np.array(counts) + 0.5) / (1000.5 - np.array(counts))) for counts in right]
+    expected = stats.ttest_ind(*logits, equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    assert pair.odds is not None
+    assert (pair.p, pair.odds.difference) == pytest.approx((expected.pvalue, logits[0].mean() - logits[1].mean()))
+    assert (pair.odds.low, pair.odds.high) == pytest.approx((interval.low, interval.high), rel=1e-6)
+    # In points: both models' runs moved in log-odds until they are as far apart as the ends say.
+    moved = (interval.high - pair.odds.difference) / 2
+    ends = [1 / (1 + np.exp(-y - move)) for y, move in zip(logits, (moved, -moved), strict=True)]
+    assert pair.high == pytest.approx(ends[0].mean() - ends[1].mean(), abs=1e-3)
+    assert pair.low < pair.difference < pair.high < 0
+
+
+def test_near_the_ceiling_log_odds_see_what_shares_do_not() -> None:
+    runs = {"a": [0.9994, 0.9996, 0.9998], "b": [0.986, 0.996, 0.997]}
+    scores = {name: np.arange(5000) < 5000 * np.array([shares]).T for name, shares in runs.items()}
+    plain = dataclasses.replace(score_runs(scores), right=None).comparison().pairs[0]
+    pair = compare_scores(scores).pairs[0]
+    assert (plain.word, pair.word) == ("too few seeds to tell", "better")
+    assert plain.p > 0.15 > 0.05 > pair.p
+    assert 0 < pair.low < pair.difference < pair.high
+
+
+def test_a_mean_that_disagrees_with_the_log_odds_decides_nothing() -> None:
+    """One run that fails moves the mean share; all the other runs speak for the same model in log-odds."""
+    shares = {"a": [0.9999] * 7 + [0.8], "b": [0.99, 0.991, 0.992, 0.989, 0.99, 0.99, 0.991, 0.99]}
+    scores = {name: np.arange(20_000) < 20_000 * np.array([runs]).T for name, runs in shares.items()}
+    pair = compare_scores(scores).pairs[0]
+    assert pair.odds is not None
+    assert pair.difference < 0 < pair.odds.low
+    assert pair.p < 0.05
+    assert pair.word == "no difference seen"
+
+
+def test_an_undecided_interval_covers_a_mean_in_which_a_run_fails() -> None:
+    shares = {"a": [0.999, 0.999, 0.999, 0.7], "b": [0.999, 0.998, 0.999, 0.999]}
+    scores = {name: np.arange(2000) < 2000 * np.array([runs]).T for name, runs in shares.items()}
+    raw = dataclasses.replace(score_runs(scores), right=None).comparison().pairs[0]
+    pair = compare_scores(scores).pairs[0]
+    assert pair.p > 0.05
+    assert pair.low <= raw.low < 0 < raw.high <= pair.high
+
+
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_no_disagreement_is_no_proof_of_equality(seeds: int) -> None:
-    run = np.arange(200) % 5 > 0
-    pair = compare_scores({"a": [run] * seeds, "b": [run] * seeds}).between("a", "b")
+@pytest.mark.parametrize("right", [0, 1])
+def test_all_right_and_all_wrong_runs_are_no_certainty(seeds: int, right: int) -> None:
+    same = np.full((seeds, 200), right)
+    pair = compare_scores({"a": same, "b": same}).between("a", "b")
     assert (pair.difference, pair.p, pair.word == "no difference seen") == (0.0, 1.0, seeds == 3)
-    # Half an item in each of the four cells: one disagreement in 200.
-    assert pair.high == -pair.low == pytest.approx(1.971957 / 200, abs=1e-6)
+    # Each run has 1 / 200.5 + 1 / 0.5, about, of variance (Gart and Zweifel 1967).
+    assert pair.odds is not None
+    assert pair.odds.high == -pair.odds.low == pytest.approx(1.971957 * math.sqrt(2 * 2 / seeds), rel=0.01)
+    assert 0.002 < pair.high == -pair.low < 0.05
+    far = compare_scores({"a": same, "b": 1 - same}).pairs[0]
+    assert (far.difference, far.p < 1e-9) == (1.0 if right else -1.0, True)
+    assert far.word == ("too few seeds to tell" if seeds == 1 else "better" if right else "worse")
 
 
 def test_rounding_is_no_difference() -> None:
@@ -282,8 +344,10 @@ def test_models_may_have_different_numbers_of_runs() -> None:
     few = compare_scores({"a": scores["a"][:3], "b": scores["b"]})
     assert few.between("a", "b").word == "worse"
     assert few.estimates["b"] == compare_scores(scores).estimates["b"]
-    pair = few.between("a", "b")
+    scores = simulated(0.6, 0.61)
+    pair = compare_scores({"a": scores["a"][:3], "b": scores["b"]}).between("a", "b")
     sums = 5 * scores["a"][:3].sum(axis=0, dtype=int) - 3 * scores["b"].sum(axis=0, dtype=int)
+    assert sign_flip_p(sums) > 1e-6
     assert pair.p_items == pytest.approx(sign_flip_p(sums))
 
 
@@ -338,15 +402,12 @@ def test_a_pair_reads_both_ways_and_travels_as_json() -> None:
     ],
 )
 def test_the_rule(low: float, high: float, p: float, seeds: int, apart: bool, word: Word) -> None:
-    assert choose_word(low, high, p, seeds=seeds, apart=apart) == word
+    pair = PairTest("a", "b", "m", (low + high) / 2, low, high, p, p, "better", separated=apart)
+    assert choose_word(pair, seeds) == word
     turned = {"better": "worse", "worse": "better"}
-    assert choose_word(low, high, p, seeds=seeds, apart=apart, better="lower") == turned.get(word, word)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_two_trainings_of_a_model_under_two_names(seed: int) -> None:
-    scores = simulated(0.95, 0.95, seed=seed)
-    assert compare_scores(scores).between("a", "b").word == "no difference seen"
+    assert choose_word(dataclasses.replace(pair, better="lower"), seeds) == turned.get(word, word)
+    stricter = choose_word(dataclasses.replace(pair, alpha=1e-12), seeds)
+    assert stricter == ("too few seeds to tell" if apart or seeds < 3 else "no difference seen")
 
 
 def test_a_lucky_run_is_not_a_better_model() -> None:
@@ -361,44 +422,48 @@ def test_a_lucky_run_is_not_a_better_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "p_items", "word"),
+    ("first", "second", "separated"),
+    [([5, 6, 7], [2, 3, 4], True), ([2, 3, 4], [5, 6, 7], True), ([5, 6, 7], [2, 3, 5], False)],
+)
+def test_separated_runs_are_never_called_alike(first: list[int], second: list[int], separated: bool) -> None:
+    noise = np.random.default_rng(0).normal(0, 500, (2, 3, 400))
+    noise -= noise.mean(axis=2, keepdims=True)
+    pair = compare_scores({"a": noise[0] + np.array([first]).T, "b": noise[1] + np.array([second]).T}).pairs[0]
+    assert (pair.separated, pair.p > 0.05) == (separated, True)
+    assert pair.word == ("too few seeds to tell" if separated else "no difference seen")
+
+
+def test_an_interim_analysis_has_the_interval_and_the_word_of_its_level() -> None:
+    scores = simulated(0.9, 0.87, 0.5)
+    usual, strict = (compare_scores(scores, primary=("a", "b"), alpha=alpha) for alpha in (0.05, 1e-9))
+    (pair, *others), (narrow, *same) = strict.pairs, usual.pairs
+    assert (narrow.word, pair.word) == ("better", "too few seeds to tell")
+    assert (pair.p, pair.alpha, others) == (narrow.p, 1e-9, same)
+    assert pair.low < 0 < narrow.low < narrow.difference < narrow.high < pair.high
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word", "said"),
     [
-        ([0.5, 0.6, 0.7], [0.2, 0.3, 0.4], 0.04, "too few seeds to tell"),  # apart, and not by the luck of the items
-        ([0.2, 0.3, 0.4], [0.5, 0.6, 0.7], 0.04, "too few seeds to tell"),
-        ([0.5, 0.6, 0.7], [0.2, 0.3, 0.4], 0.05, "no difference seen"),  # perhaps by luck
-        ([0.5, 0.6, 0.7], [0.2, 0.3, 0.5], 0.04, "no difference seen"),  # they touch
-        ([0.2, 0.3, 0.5], [0.5, 0.6, 0.7], 0.04, "no difference seen"),
+        (-0.5, 0.9, "no difference seen", "equivalent"),
+        (0.1, 0.9, "better", "equivalent"),
+        (-0.5, 1.1, "no difference seen", "cannot tell"),
+        (0.1, 0.9, "too few seeds to tell", "cannot tell"),
+        (0.5, 1.5, "better", "perhaps less"),
+        (1.1, 1.5, "better", "more"),
     ],
 )
-def test_runs_are_apart_where_all_of_one_lie_above_all_of_the_other(
-    first: list[float], second: list[float], p_items: float, word: Word
-) -> None:
-    scores = RunScores({"a": np.array(first), "b": np.array(second)}, np.zeros((6, 6)), 100)
-    pair = PairTest("a", "b", "mean", 0.0, -0.1, 0.1, 0.2, 0.2, "better", p_items)
-    assert scores._with_word(pair, 0.6) == dataclasses.replace(pair, p_holm=0.6, word=word)
-
-
-def test_a_difference_of_the_margin_is_seldom_said_to_be_within_it_or_beyond() -> None:
-    """Either is wrong in at most 2.5 % of comparisons, and runs of one model vary; of 200 so many by chance."""
-    chance = np.random.default_rng(0)
-    said = []
-    for _ in range(200):
-        ease = chance.normal(0.95, 0.02, 500).clip(0, 1)
-        lead = np.array([0.02, 0.0])[:, None] - 0.02 + chance.normal(0, 0.004, (2, 5))
-        first, second = chance.random((2, 5, 500)) < ease + lead[..., None]
-        said.append(compare_scores({"first": first, "second": second}).pairs[0].beside(0.02))
-    assert said.count("equivalent") <= 10
-    assert said.count("more") <= 10
-    assert said.count("perhaps less") > 50
+def test_a_difference_beside_a_margin(low: float, high: float, word: Word, said: str) -> None:
+    pair = PairTest("a", "b", "m", (low + high) / 2, low, high, 0.01, 0.01, word)
+    assert pair.beside(1.0) == pair.turned().beside(1.0) == said
 
 
 # Other metrics
 
 
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_an_average_as_a_corpus_score_gives_the_same(seeds: int) -> None:
-    scores = {name: values + 0.5 for name, values in simulated(0.7, 0.72, seeds=seeds, items=307).items()}
-    drawn = score_counts(with_ones(scores), CharacterErrorRate(), resamples=20_000).comparison().between("a", "b")
+def test_an_average_as_a_corpus_score_gives_the_same() -> None:
+    scores = {name: values + 0.5 for name, values in simulated(0.7, 0.72, seeds=3, items=307).items()}
+    drawn = score_counts(with_ones(scores), CharacterErrorRate(), resamples=8_000).comparison().between("a", "b")
     plain = compare_scores(scores).between("a", "b")
     assert drawn.difference == pytest.approx(plain.difference, rel=1e-12)
     assert (drawn.low, drawn.high) == pytest.approx((plain.low, plain.high), abs=0.02 * (plain.high - plain.low))
@@ -492,9 +557,9 @@ def test_copies_add_nothing_to_a_corpus_score() -> None:
     ("scores", "message"),
     [
         ({}, "at least one model"),
-        ({"a": [1, 0]}, r"a: expected \[seeds, items\], at least one of each, got shape \(2,\)"),
+        ({"a": [1, 0]}, r"a: expected \[seeds, items\] of finite numbers, got shape \(2,\)"),
         ({"a": np.ones((3, 0))}, r"got shape \(3, 0\)"),
-        ({"a": [[1.0, math.nan]]}, "a: expected finite scores"),
+        ({"a": [[1.0, math.nan]]}, "a: expected .* finite numbers"),
         ({"a": [[1, 0]], "b": [[1, 0, 1]]}, r"same items for every model, got \{'a': 2, 'b': 3\}"),
     ],
 )

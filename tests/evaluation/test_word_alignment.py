@@ -137,8 +137,7 @@ def test_a_report_by_hand() -> None:
     assert (unshifted.links, unshifted.in_sure, unshifted.in_possible) == (3, 1, 2)
     assert unshifted.aer == pytest.approx(1 - 3 / 6)
     assert shifted.aer == 0
-    assert report.forward.chosen == Way(0, 0, True)
-    assert report.forward.by_gold
+    assert report.forward.best == Way(0, 0, True)
     assert report.backward is not None
     assert report.backward.counts[Way(0, 0, False)].aer == 0  # turned round: (0, 0) and (0, 1), (1, 0)
     assert {method: counts.aer for method, counts in report.symmetrised.items()} == dict.fromkeys(

@@ -108,7 +108,16 @@ def read(tensor: Tensor, inputs: dict[str, Tensor], axis: int) -> Tensor:
     return tensor.movedim(axis, 1)[LEFT_PADDED.bool()]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+USUAL = ["Llama", "Gemma2", "GptOss", "GPT2", "Bert", "ModernBert", "Marian", "T5", "ViT", "Whisper", "Wav2Vec2"]
+
+
+def families(*kinds: str) -> list[Any]:
+    """The families of these kinds; one of several that share their attention layer is tested by default."""
+    names = [name for name, (kind, *_) in FAMILIES.items() if kind in kinds]
+    return [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("family", families("decoder", "encoder", "pair", "image", "speech", "speech pair"))
 def test_outputs_weights_and_gradients_are_those_of_eager(family: str, close: Callable[[Tensor, Tensor], None]) -> None:
     register()
     model, inputs = made(family)
@@ -132,7 +141,7 @@ def test_outputs_weights_and_gradients_are_those_of_eager(family: str, close: Ca
         close(map_, expected_map)
 
 
-@pytest.mark.parametrize("family", [name for name, (kind, *_) in FAMILIES.items() if kind in ("decoder", "pair")])
+@pytest.mark.parametrize("family", families("decoder", "pair"))
 def test_it_generates_the_same_tokens(family: str) -> None:
     register()
     model, inputs = made(family)

@@ -140,7 +140,7 @@ def test_an_output_before_its_embedding_is_still_an_embedding() -> None:
     check_embedding(model["table"], "weight", model["table"].weight.detach())
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", ["t5", "learned", "bahdanau", "luong", "location"])
 def test_a_seed_decides_everything_and_nothing_else_does(name: str) -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
@@ -185,7 +185,7 @@ def test_a_rule_of_its_own_is_for_its_own_parameters() -> None:
     assert (module.inner.bias == 0).all()
 
 
-@pytest.mark.parametrize("module", [nn.LayerNorm(3), nn.RMSNorm(3), nn.GRU(3, 4), nn.LSTM(3, 4), nn.Embedding(5, 3)])
+@pytest.mark.parametrize("module", [nn.Linear(3, 4), nn.RMSNorm(3), nn.GRU(3, 4), nn.LSTM(3, 4), nn.Embedding(5, 3)])
 def test_what_was_there_before_and_the_global_generator_are_not_felt(module: nn.Module) -> None:
     values = []
     for seed in range(2):

@@ -19,7 +19,7 @@ Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
 LENGTHS = [5, 7, 2]
 MASK = torch.arange(7) < torch.tensor(LENGTHS)[:, None]
-few = settings(max_examples=25)
+few = settings(max_examples=10)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

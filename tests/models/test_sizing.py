@@ -20,7 +20,7 @@ from selfattn.models.sizing import SizeRange, check_matched, match, parameters, 
 from selfattn.models.transformer_config import TransformerConfig
 
 VOCAB = 47
-BUDGETS = (60_000, 182_000, 500_000, 2_000_000)
+BUDGETS = (60_000, 2_000_000)
 
 
 def count(config: ModelConfig) -> float:

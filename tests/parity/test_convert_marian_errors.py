@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from selfattn.convert import Marian, MarianIds, load_marian, save_marian
+from selfattn.convert.marian import Marian, load_marian, save_marian
+from selfattn.convert.marian_config import MarianIds
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
@@ -51,11 +52,11 @@ ONES = torch.ones(13, 6)
 WEIGHTS: dict[str, tuple[dict[str, Any], str]] = {
     "missing": (
         {"model__encoder__layers__0__fc1__weight": None},
-        "weights: missing: model.encoder.layers.0.fc1.weight; nothing unused",
+        "weights: missing or not of this model: model.encoder.layers.0.fc1.weight",
     ),
     "unused": (
         {"model__encoder__layers__1__fc1__weight": ONES},
-        "weights: nothing missing; unused: model.encoder.layers.1.fc1.weight",
+        "weights: missing or not of this model: model.encoder.layers.1.fc1.weight",
     ),
     "shape": (
         {"model__shared__weight": torch.ones(11, 6)},

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from selfattn.convert import load_marian, never_write, save_marian
+from selfattn.convert.marian import load_marian, never_write, save_marian
 from selfattn.decoding.greedy import greedy
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")

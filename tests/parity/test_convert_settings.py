@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from selfattn.convert import Marian, MarianIds, config_to_marian, never_write, to_marian
+from selfattn.convert.marian import Marian, never_write, to_marian
+from selfattn.convert.marian_config import MarianIds, config_to_marian
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig

@@ -12,13 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import key_mask
-from selfattn.convert import (
+from selfattn.convert.torch_modules import (
     attention_from_torch,
     attention_to_torch,
-    decoder_layer_from_torch,
-    decoder_layer_to_torch,
-    encoder_layer_from_torch,
-    encoder_layer_to_torch,
+    block_from_torch,
+    block_to_torch,
     transformer_from_torch,
     transformer_to_torch,
 )
@@ -129,24 +127,24 @@ def test_attention(bias: bool, context_dim: int | None) -> None:
 @layers
 def test_encoder_layer(norm_first: bool, activation: Any, bias: bool) -> None:
     theirs = randomised(nn.TransformerEncoderLayer(**settings(norm_first, activation, bias)))
-    ours = encoder_layer_from_torch(theirs)
+    ours = block_from_torch(theirs)
     x, their_x = draw(2, 7, DIM), draw(2, 7, DIM)
     actual = ours(x, mask=key_mask(PADDING)).x[PADDING]
     expected = theirs(their_x, src_key_padding_mask=~PADDING)[PADDING]
     close(actual, expected)
     backward(actual, expected)
     close(x.grad, their_x.grad)
-    assert_same_gradients(ours, theirs, encoder_layer_to_torch)
-    back = encoder_layer_to_torch(ours)
+    assert_same_gradients(ours, theirs, block_to_torch)
+    back = block_to_torch(ours)
     assert_same_state(back, theirs)
-    assert_same_state(encoder_layer_from_torch(back), ours)
+    assert_same_state(block_from_torch(back), ours)
     close(back(their_x, src_key_padding_mask=~PADDING)[PADDING], expected)
 
 
 @layers
 def test_decoder_layer(norm_first: bool, activation: Any, bias: bool) -> None:
     theirs = randomised(nn.TransformerDecoderLayer(**settings(norm_first, activation, bias)))
-    ours = decoder_layer_from_torch(theirs)
+    ours = block_from_torch(theirs)
     x, their_x = draw(2, 3, DIM), draw(2, 3, DIM)
     memory, their_memory = draw(2, 7, DIM, seed=2), draw(2, 7, DIM, seed=2)
     actual = ours(x, causal=True, memory=ours.project_memory(memory), memory_mask=key_mask(PADDING)).x
@@ -159,10 +157,10 @@ def test_decoder_layer(norm_first: bool, activation: Any, bias: bool) -> None:
     backward(actual, expected)
     close(x.grad, their_x.grad)
     close(memory.grad, their_memory.grad)
-    assert_same_gradients(ours, theirs, decoder_layer_to_torch)
-    back = decoder_layer_to_torch(ours)
+    assert_same_gradients(ours, theirs, block_to_torch)
+    back = block_to_torch(ours)
     assert_same_state(back, theirs)
-    assert_same_state(decoder_layer_from_torch(back), ours)
+    assert_same_state(block_from_torch(back), ours)
     close(back(their_x, their_memory, **masks), expected)
 
 
@@ -238,8 +236,8 @@ def test_what_is_no_weight_comes_along() -> None:
     theirs = nn.TransformerDecoderLayer(DIM, HEADS, FFN, dropout=0.25, layer_norm_eps=0.5, dtype=torch.bfloat16).eval()
     theirs.self_attn.dropout, theirs.dropout.p = 0.125, 0.375
     state = torch.get_rng_state()
-    block = decoder_layer_from_torch(theirs)
-    back = decoder_layer_to_torch(block)
+    block = block_from_torch(theirs)
+    back = block_to_torch(block)
     assert torch.equal(torch.get_rng_state(), state)
     assert block.self_attn.dropout == back.self_attn.dropout == 0.125
     assert block.cross_attn is not None
@@ -259,4 +257,4 @@ def test_what_is_no_weight_comes_along() -> None:
 )
 def test_activations_by_their_other_names(module: Any, name: str) -> None:
     layer = nn.TransformerEncoderLayer(DIM, HEADS, FFN, activation=module)
-    assert encoder_layer_from_torch(layer).feed_forward.activation == name
+    assert block_from_torch(layer).feed_forward.activation == name

@@ -10,12 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from selfattn.attention import Alibi, MultiHeadAttention
-from selfattn.convert import (
+from selfattn.convert.torch_modules import (
     attention_from_torch,
     attention_to_torch,
-    decoder_layer_to_torch,
-    encoder_layer_from_torch,
-    encoder_layer_to_torch,
+    block_from_torch,
+    block_to_torch,
     transformer_from_torch,
     transformer_to_torch,
 )
@@ -58,7 +57,7 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)),
         ValueError,
-        "attention_from_torch: add_bias_kv=True has no counterpart",
+        "attention_from_torch: add_bias_kv and add_zero_attn have no counterpart",
     ),
     (
         lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)),
@@ -71,14 +70,14 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "attention_from_torch: expected MultiheadAttention itself, got OtherAttention",
     ),
     (
-        lambda: encoder_layer_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=F.elu)),
+        lambda: block_from_torch(nn.TransformerEncoderLayer(DIM, HEADS, activation=F.elu)),
         ValueError,
-        "encoder_layer_from_torch: the activation <function elu.* known: relu, gelu, silu",
+        "the activation <function elu.* known: relu, gelu, silu",
     ),
     (
-        lambda: encoder_layer_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))),
+        lambda: block_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))),
         ValueError,
-        r"encoder_layer_from_torch: .* with one probability, got \[0.1, 0.5\]",
+        r"block_from_torch: .* with one probability, got \[0.1, 0.5\]",
     ),
     (
         lambda: between(nn.Transformer(2 * DIM, 2, 1, 1, 5)),
@@ -113,14 +112,13 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
     (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
     (lambda: attention_to_torch(attention(position=Alibi(2))), r"cannot hold positions \(Alibi\)"),
-    (lambda: encoder_layer_to_torch(block(cross_attn=attention())), "has cross-attention; use decoder_layer_to_torch"),
     (
-        lambda: decoder_layer_to_torch(block(cross_attn=attention(context_dim=5))),
+        lambda: block_to_torch(block(cross_attn=attention(context_dim=5))),
         "has one width, but the block is 6 wide and its memory 5",
     ),
     (
-        lambda: encoder_layer_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))),
-        "nn.TransformerEncoderLayer has no gate",
+        lambda: block_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))),
+        "PyTorch's layer has no gate",
     ),
     (
         lambda: transformer_to_torch(model(RNNDecoderConfig(initial_state="project", attention="none"))),
@@ -141,4 +139,4 @@ def test_what_cannot_go_to_torch(call: Callable[[], Any], message: str) -> None:
 
 def test_a_norm_that_is_no_layer_norm_cannot_go_to_torch() -> None:
     with pytest.raises(TypeError, match="self_attn_norm: expected LayerNorm itself, got RMSNorm"):
-        encoder_layer_to_torch(block(norm="rms"))
+        block_to_torch(block(norm="rms"))

@@ -185,16 +185,7 @@ def test_what_moses_cannot_cut_has_no_old_score(monkeypatch: pytest.MonkeyPatch)
 
 
 # Of the tokenised files of Multi30k (https://github.com/multi30k/dataset, README): words by part and language.
-MULTI30K_WORDS = {
-    ("test_2016_flickr", "en"): 12968,
-    ("test_2016_flickr", "de"): 12103,
-    ("test_2016_flickr", "fr"): 13988,
-    ("test_2017_flickr", "de"): 10758,
-    ("test_2017_flickr", "fr"): 12596,
-    ("test_2017_mscoco", "de"): 5158,
-    ("test_2017_mscoco", "fr"): 5710,
-    ("val", "de"): 12828,
-}
+MULTI30K_WORDS = {("test_2016_flickr", "en"): 12968, ("test_2017_mscoco", "de"): 5158, ("test_2017_mscoco", "fr"): 5710}
 
 
 def multi30k(shared_data: Callable[[str], Path], part: str, language: str) -> list[str]:
@@ -235,33 +226,9 @@ def test_a_clear_difference_is_one_for_us_and_for_sacrebleu(metric: SacrebleuMet
     assert paired_sacrebleu(better, worse, references, metric, test="bootstrap") < 0.01
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
-def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric: SacrebleuMetric, seed: int) -> None:
-    references = corpus(seed)
-    one, other = noisy(references, 0.2, seed=10 + seed), noisy(references, 0.2, seed=20 + seed)
-    ours = compare_outputs({"a": [one], "b": [other]}, references, metric).between("a", "b").p
-    assert ours == pytest.approx(paired_sacrebleu(one, other, references, metric, samples=2000), abs=0.05)
-
-
-def test_the_bootstrap_of_sacrebleu_finds_more_than_there_is() -> None:
-    """Equal systems: p should be spread evenly over 0 to 1; the mean of its p lies near a quarter, ours near a half."""
-    ours, theirs = [], []
-    for seed in range(12):
-        references = corpus(seed, size=31)
-        one, other = noisy(references, 0.2, seed=100 + seed), noisy(references, 0.2, seed=200 + seed)
-        ours.append(compare_outputs({"a": [one], "b": [other]}, references, Chrf()).between("a", "b").p)
-        theirs.append(paired_sacrebleu(one, other, references, Chrf(), test="bootstrap", samples=200))
-    assert np.mean(theirs) < 0.35 < np.mean(ours)
-
-
-def test_fewer_edits_are_better() -> None:
-    references = corpus(4)
-    runs = {
-        "a": [noisy(references, 0.1, seed=s) for s in range(3)],
-        "b": [noisy(references, 0.3, seed=s) for s in (3, 4, 5)],
-    }
-    found = compare_outputs(runs, references, Ter())
-    assert found.between("a", "b").word == "better"
-    assert 0 < found.estimates["a"].mean < found.estimates["b"].mean
-    assert found.between("a", "b").difference < 0
+def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric: SacrebleuMetric) -> None:
+    references = corpus(0)
+    first, second = noisy(references, 0.2, seed=10), noisy(references, 0.2, seed=20)
+    ours = compare_outputs({"a": [first], "b": [second]}, references, metric).between("a", "b").p
+    assert ours == pytest.approx(paired_sacrebleu(first, second, references, metric, samples=2000), abs=0.05)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
-from selfattn.convert import encoder_layer_to_torch
+from selfattn.convert.torch_modules import block_to_torch
 from selfattn.layers import FeedForward, TransformerBlock, make_norm
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
@@ -80,7 +80,7 @@ def test_decoder_only_is_an_encoder_with_a_mask(norm_first: bool, activation: st
     """One sentence at a time, joined by hand and without padding, through ``nn.TransformerEncoder``."""
     config = DecoderOnlyConfig(stack=stack(norm_first, activation), bidirectional_prefix=prefix)
     model = randomised(build(config, vocab_size=VOCAB, pad_id=0, seed=0).double())
-    layers = [encoder_layer_to_torch(block).double().eval() for block in model.layers]
+    layers = [block_to_torch(block).double().eval() for block in model.layers]
     source, target = words()
     logits = model(source, target, source_mask=PADDING)
     for row, length in enumerate(PADDING.sum(dim=1).tolist()):

@@ -1,15 +1,22 @@
 """A family of one's own: gated convolutions with attention between them (Gehring et al. 2017, section 3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor, cat, nn
 from torch.nn.functional import glu, pad
 
-from selfattn.attention import MultiHeadAttention, key_mask
-from selfattn.models.config import ModelConfig
-from selfattn.models.presets import Preset
-from selfattn.models.protocol import Decoded, DecoderState, Memory, Seq2Seq
-from selfattn.registry import register
+from selfattn.plugin import (
+    OF_SOURCE,
+    Decoded,
+    DecoderState,
+    Memory,
+    ModelConfig,
+    MultiHeadAttention,
+    Preset,
+    Seq2Seq,
+    key_mask,
+    register,
+)
 
 
 @register.family("convolutional")
@@ -27,8 +34,8 @@ class ConvolutionalConfig(ModelConfig):
 @dataclass(frozen=True)
 class State(Memory, DecoderState):
     last: tuple[Tensor, ...]  # two inputs of each layer, [b 2 d]
-    keys: tuple
-    source_mask: Tensor
+    keys: tuple = field(metadata=OF_SOURCE)
+    source_mask: Tensor = field(metadata=OF_SOURCE)
 
 
 class Convolutional(Seq2Seq):
@@ -51,8 +58,8 @@ class Convolutional(Seq2Seq):
         x, last, maps = self.enter(self.tokens(tokens)), [], []
         for layer, cross, before, keys in zip(self.write, self.cross, state.last, state.keys, strict=True):
             x = self.convolved(layer, seen := cat([before, x], dim=1), x)
-            asked, weights = cross(x, keys, mask=key_mask(state.source_mask), need_weights=need_weights)
-            x, last, maps = x + asked, [*last, seen[:, -2:]], [*maps, weights]
+            context, weights = cross(x, keys, mask=key_mask(state.source_mask), need_weights=need_weights)
+            x, last, maps = x + context, [*last, seen[:, -2:]], [*maps, weights]
         return Decoded(x, self.output, cross_weights=tuple(maps)), State(tuple(last), state.keys, state.source_mask)
 
     def convolved(self, layer, seen, x):  # [b t+2 d] -> [b t d]

@@ -7,8 +7,7 @@ Turing Machines", equations 5 and 6).
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import Score
-from selfattn.registry import register
+from selfattn.plugin import Score, register
 
 
 @register.score("cosine")

@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from selfattn.evaluation.metrics.metric import Array, Metric, of_each, ratio
-from selfattn.registry import register
+from selfattn.plugin import Array, Metric, of_each, register
 
 
 @register.metric("edit_similarity")
 class EditSimilarity(Metric):
     """Twice the matching characters over the characters of both (Ratcliff and Metzener 1988)."""
 
-    name, signature, is_mean = "edit_similarity", "ratcliff-obershelp", True
+    signature, is_mean = "ratcliff-obershelp", True
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Return the likeness of each output and its reference, beside a 1."""
         pairs = zip(outputs, references, strict=True)
-        return of_each([SequenceMatcher(None, one, right, autojunk=False).ratio() for one, right in pairs])
-
-    def score(self, sums: Array) -> Array:
-        """Return the mean."""
-        return ratio(sums)
+        return of_each([SequenceMatcher(None, output, right, autojunk=False).ratio() for output, right in pairs])

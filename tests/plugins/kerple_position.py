@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfattn.attention import AttentionPosition
-from selfattn.registry import register
+from selfattn.plugin import AttentionPosition, register
 
 
 @register.position("kerple")

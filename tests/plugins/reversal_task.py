@@ -5,11 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from selfattn.data.pairs import Pair, Span
-from selfattn.errors import SettingError
-from selfattn.registry import register
-from selfattn.runs.task import RECIPE, Task
-from selfattn.training.config import TrainingConfig
+from selfattn.plugin import RECIPE, Pair, SettingError, Span, Task, TrainingConfig, register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +31,6 @@ class ReversalOptions:
 class Reversal(Task):
     """Write words backwards."""
 
-    name = "reversal"
     Options = ReversalOptions
 
     def pair(self, chance: random.Random) -> Pair:

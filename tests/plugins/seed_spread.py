@@ -1,10 +1,22 @@
 """A report section as a plugin: how far the runs of a model lie apart, as a table and a chart."""
 
-from selfattn.registry import register
-from selfattn.report.blocks import Chart, ChartLine, Column, Paragraph, Row, Spot, Strip, Table, quality_cell
-from selfattn.report.drawing.numbers import value_text
-from selfattn.report.verdict.ranking import quality, ranked, record_scale
-from selfattn.words.messages import phrase
+from selfattn.plugin import (
+    Chart,
+    ChartLine,
+    Column,
+    Paragraph,
+    Row,
+    Spot,
+    Strip,
+    Table,
+    phrase,
+    quality,
+    quality_cell,
+    ranked,
+    record_scale,
+    register,
+    value_text,
+)
 
 
 @register.section("seed spread")
@@ -16,7 +28,9 @@ class SeedSpread:
 
     def blocks(self, record):
         kind, scale = record.headline.kind, record_scale(record)
-        measured = [(model, found) for model in ranked(record) if (found := quality(record, model)) and found.runs]
+        measured = [
+            (model, estimate) for model in ranked(record) if (estimate := quality(record, model)) and estimate.runs
+        ]
         if not measured:
             return ()
         columns = (
@@ -29,17 +43,17 @@ class SeedSpread:
             Row(
                 (
                     model.name,
-                    quality_cell(found, kind),
-                    Strip(((model.name, found),)),
-                    value_text(max(found.runs) - min(found.runs), kind),
+                    quality_cell(estimate, kind),
+                    Strip(((model.name, estimate),)),
+                    value_text(max(estimate.runs) - min(estimate.runs), kind),
                 ),
                 model.name,
             )
-            for model, found in measured
+            for model, estimate in measured
         )
         lines = tuple(
-            ChartLine(model.name, tuple(Spot(seed, run) for seed, run in zip(model.seeds, found.runs, strict=True)))
-            for model, found in measured
+            ChartLine(model.name, tuple(Spot(seed, run) for seed, run in zip(model.seeds, estimate.runs, strict=True)))
+            for model, estimate in measured
         )
         return (
             Paragraph(phrase(en="What one seed would have said.", ko="시드 하나만 썼다면 나왔을 결과입니다.")),

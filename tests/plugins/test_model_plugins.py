@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,24 @@ from third_party import MODELS, Plugins, laws
 from torch import Tensor
 from zoo import Zoo
 
-from selfattn.attention import EmbeddingPosition, MultiHeadAttention, Score, attend, make_position, make_score
+from selfattn.attention import (
+    EmbeddingPosition,
+    MultiHeadAttention,
+    Position,
+    Score,
+    attend,
+    make_position,
+    make_score,
+)
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
+from selfattn.evaluation.alignment.dependence import by_blocking
 from selfattn.evaluation.cost.flops import BatchShape, training_flops
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import Limits, ModelConfig, config_from_dict, config_to_dict, override
 from selfattn.models.presets import get_preset
-from selfattn.models.protocol import Seq2Seq
+from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.models.sizing import match, parameters
 from selfattn.registry import POSITIONS, SCORES, register
 from selfattn.runs.directory import RunDirectory
@@ -65,7 +76,7 @@ def test_a_name_that_is_not_there_is_told_with_its_neighbours() -> None:
     with pytest.raises(UserError, match=r"position 'kerpel' is not known; did you mean kerple\?"):
         override(get_preset("transformer").config, {"encoder.position": "kerpel"})
     with pytest.raises(UserError, match="the name is taken"):
-        register.score("cosine")(object)
+        register.score("cosine")(Headless)
 
 
 def test_a_score_says_whether_it_needs_equal_widths() -> None:
@@ -181,6 +192,56 @@ def test_a_constructor_is_handed_what_it_names_and_told_what_there_is() -> None:
     assert make_score("wide", 3, 5, max_length=7).sizes == (5, 7, 2)
     with pytest.raises(UserError, match=r"score 'odd': its constructor asks for colour without a default; "):
         make_score("odd", 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("register_it", "part", "problem"),
+    [
+        (register.score("x"), lambda query, key: query @ key.mT, "score 'x': expected a subclass of Score, got"),
+        (register.score("x"), type("Mute", (Score,), {}), "score 'x': Mute has no forward"),
+        (register.position("x"), Position, "position 'x': expected a subclass of EmbeddingPosition or AttentionPos"),
+        (register.position("x"), type("Mute", (EmbeddingPosition,), {}), "position 'x': Mute has no forward"),
+        (register.family("x"), Seq2Seq, "model family 'x': expected a subclass of ModelConfig, got"),
+        (register.family("x"), type("Bare", (ModelConfig,), {}), "model family 'x': Bare is no dataclass; put @data"),
+        (register.family("x"), dataclass(type("Bare", (ModelConfig,), {})), "model family 'x': Bare has no build"),
+        (register.preset("x"), ModelConfig, "model 'x': expected a Preset, got type"),
+    ],
+)
+def test_what_is_no_such_part_is_refused_when_it_is_registered(register_it: Any, part: Any, problem: str) -> None:
+    with pytest.raises(UserError, match=re.escape(problem)):
+        register_it(part)
+
+
+class Unfinished(Seq2Seq):
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        return Memory()
+
+
+def test_a_family_whose_model_does_not_follow_the_protocol_is_refused_when_it_is_built() -> None:
+    class Config(ModelConfig):
+        def __init__(self, model: Any) -> None:
+            self.build = lambda **sizes: model  # type: ignore[method-assign]  # for this object
+
+    with pytest.raises(UserError, match=r"Config\.build: expected a Seq2Seq, got Linear"):
+        build(Config(torch.nn.Linear(2, 3)), vocab_size=5)
+    with pytest.raises(UserError, match="Unfinished: has neither a method advance nor step"):
+        build(Config(Unfinished()), vocab_size=5)
+    with pytest.raises(UserError, match="Unfinished: has no method start, and its memory Memory is no DecoderState"):
+        Unfinished().start(Memory())
+
+
+def test_a_parameter_without_axes_is_measured() -> None:
+    class Sharpened(Score):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sharpness = torch.nn.Parameter(torch.ones(()))
+
+        def forward(self, query: Tensor, key: Tensor) -> Tensor:
+            return self.sharpness * (query @ key.transpose(-2, -1))
+
+    register.score("sharpened")(Sharpened)
+    model = build(override(get_preset("rnn-attention").config, {"decoder.score": "sharpened"}), vocab_size=11).eval()
+    assert by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape == (2, 3)
 
 
 def test_parts_come_and_go_with_the_test(plugins: Plugins) -> None:

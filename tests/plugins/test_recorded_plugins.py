@@ -58,7 +58,7 @@ def test_without_the_plugin_the_message_names_it(tmp_path: Path) -> None:
     selfattn.load_plugin(str(tmp_path / "my_score.py"))
     trained(tmp_path)
     registry._loaded.clear()
-    with pytest.raises(UserError, match=r"needs plugins that are not loaded .*; give --plugin .*my_score\.py$"):
+    with pytest.raises(UserError, match=r"needs plugins that are not loaded .*; give `plugin` .*my_score\.py$"):
         selfattn.load(tmp_path / "run")
 
 

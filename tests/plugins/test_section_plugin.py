@@ -14,7 +14,7 @@ from rich.console import Console
 from third_party import isolated_registries
 
 from selfattn.errors import UserError
-from selfattn.registry import load_plugin, register
+from selfattn.registry import SECTIONS, load_plugin, register
 from selfattn.report.blocks import HeatMap, Outputs
 from selfattn.report.contents import contents
 from selfattn.report.render.html import render_html
@@ -130,14 +130,23 @@ def test_a_section_may_ask_for_the_outputs_and_draw_a_heat_map(
 
         def blocks(self, record: Record, outputs: Outputs) -> tuple[HeatMap]:
             values = tuple(tuple(len(text) / 10 for text in runs[0]) for runs in outputs.by_model.values())
-            return (HeatMap("lengths", "Length of outputs", tuple(outputs.by_model), outputs.sources, values),)
+            return (
+                HeatMap("lengths", phrase(en="Length of outputs"), tuple(outputs.by_model), outputs.sources, values),
+            )
 
     outputs = Outputs(("one", "two"), ("1", "2"), {"transformer": (("12345", "1"),)})
     files = write_report(record, tmp_path, outputs=outputs)
     assert "transformer ← one: 0.5000" in files.html.read_text(encoding="utf-8")
     assert "| transformer | 0.50 | 0.10 |" in files.markdown.read_text(encoding="utf-8")
-    assert "section 'lengths': has no title in ko" in "".join(capsys.readouterr())
+    expected = "section 'lengths': not in ko: Lengths; Length of outputs; the page shows another language there"
+    assert expected in "".join(capsys.readouterr())
     assert "lengths" not in [part.key for part in contents(record)]
+
+
+def test_the_page_on_plugins_lists_the_sections() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
+    builtin = [key for key in SECTIONS if SECTIONS[key].__module__.startswith("selfattn.")]
+    assert [key for key in builtin if f"`{key}`" not in page] == []
 
 
 def test_a_key_is_taken_once() -> None:

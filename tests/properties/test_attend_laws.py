@@ -409,7 +409,7 @@ class TestPermutation:
 
 
 class TestDropoutInExpectation:
-    @settings(max_examples=20)
+    @settings(max_examples=5)
     @both_paths
     @given(call=calls(dtypes=[torch.float32]), dropout_p=st.sampled_from([0.1, 0.5]))
     def test_the_mean_of_many_draws_is_the_output_without(

@@ -24,7 +24,7 @@ Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
 PRIMES = (1, 2, 3, 5, 7)
 lengths_of_rows = st.lists(st.sampled_from(PRIMES), min_size=1, max_size=3)
-few = settings(max_examples=3)
+few = settings(max_examples=2)
 
 
 def heads_by_layer(part: Any) -> list[int]:

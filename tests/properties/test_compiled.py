@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from zoo import shrink
 
 from selfattn.attention import MultiHeadAttention, make_position
 from selfattn.models.build import build
-from selfattn.models.config import override
 from selfattn.models.presets import get_preset
 
 POSITIONS = ["none", "rotary", "alibi", "t5"]
 SLOW = [
+    *("rnn-attention", "rnn-bidirectional", "luong-input-feeding", "bahdanau-gru"),
     "decoder-only",
     "transformer-post-norm",
     "transformer-gqa",
@@ -60,11 +61,10 @@ def test_a_layer_is_exported_for_any_length(position: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["transformer", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@torch._dynamo.config.patch(allow_rnn=True)  # pytest's monkeypatch would leave this option hidden afterwards
 def test_a_model_compiles_to_one_graph(name: str) -> None:
     torch.compiler.reset()
-    config = get_preset(name).config
-    groups = ("stack",) if name.startswith("decoder-only") else ("encoder", "decoder")
-    model = build(override(config, {f"{group}.ffn_dim": 8 for group in groups}), vocab_size=11).eval()
+    model = build(shrink(get_preset(name).config), vocab_size=11).eval()
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     for s, t in ((3, 2), (5, 4)):
         source, target = torch.randint(3, 11, (2, s)), torch.randint(3, 11, (2, t))
@@ -93,6 +93,20 @@ def test_torch_func(position: str) -> None:
     gradients = torch.func.grad(loss)(weights)
     expected = torch.autograd.grad(loss(weights), list(weights.values()), allow_unused=True)
     for gradient, other in zip(gradients.values(), expected, strict=True):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient) if other is None else other)
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnn-attention", "bahdanau-gru"])
+def test_gradients_of_a_model_by_torch_func(name: str) -> None:
+    model = build(shrink(get_preset(name).config), vocab_size=11)
+    source, target, weights = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]]), dict(model.named_parameters())
+
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        logits: Tensor = torch.func.functional_call(model, weights, (source, target), {"source_mask": source > 0})
+        return logits.square().sum()
+
+    expected = torch.autograd.grad(loss(weights), list(weights.values()), allow_unused=True)
+    for gradient, other in zip(torch.func.grad(loss)(weights).values(), expected, strict=True):
         torch.testing.assert_close(gradient, torch.zeros_like(gradient) if other is None else other)
 
 

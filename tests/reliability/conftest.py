@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import shutil
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from selfattn.comparison.compare import compare
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +31,20 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(whole: Path, tmp_path: Path) -> Path:
     """A copy of the comparison, to be changed."""
     return Path(shutil.copytree(whole, tmp_path / "comparison"))
+
+
+@pytest.fixture(scope="session")
+def processes(request: pytest.FixtureRequest) -> ForkServerContext:
+    """Start processes that have the program loaded."""
+    if sys.platform == "win32":
+        pytest.skip("Windows has no server that forks")
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    is_thorough = "reliability" in request.config.option.markexpr
+    context.set_forkserver_preload(["training_parts", *(["selfattn.comparison.compare"] if is_thorough else [])])
+    with pytest.MonkeyPatch.context() as patch:  # the server of Python 3.11 is not told of this process's paths
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        forkserver.ensure_running()
+    return context

@@ -19,6 +19,7 @@ from small_runs import Cli, accept_changes
 
 from selfattn.codec import encode
 from selfattn.comparison import testing
+from selfattn.comparison.archive import ARCHIVE, read_archive
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
 from selfattn.errors import UserError
@@ -48,7 +49,15 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     if not any(entry["run"] == tested.path.name for entry in entries):
         raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
     plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), entries]
-    return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint]
+    return [
+        *plan,
+        encode(run.config),
+        weights,
+        run.predict(TEXTS),
+        of_test,
+        checkpoint,
+        read_archive(comparison / ARCHIVE)[0],
+    ]
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:

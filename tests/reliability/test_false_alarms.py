@@ -37,21 +37,25 @@ def budgets(repository: None) -> Any:
     return importlib.import_module("benchmarks.budgets")
 
 
-def stated(table: int) -> list[list[str]]:
-    """The rows of a table of docs/statistics.md that was made by the benchmark, as text, without its head."""
+ALARMS, COVERED, PLANTED, MARGINS, NO_CROSSING, CROSSING, DESIGNS, CEILINGS = range(8)  # tables of the page
+
+
+def stated(table: int) -> dict[str, list[str]]:
+    """The cells of a table of docs/statistics.md that was made by the benchmark, by label; the last of equal labels."""
     text = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
-    made = text[text.index("<!-- made by benchmarks/significance.py -->") :]
-    found = re.findall(r"(?:^\|.*\n)+", made, flags=re.MULTILINE)[table]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in found.splitlines()[2:]]
+    simulated = text[text.index("<!-- made by benchmarks/significance.py -->") :]
+    lines = re.findall(r"(?:^\|.*\n)+", simulated, flags=re.MULTILINE)[table].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {label: cells for label, *cells in rows}
 
 
 def share(cell: str) -> float:
     return float(cell.removesuffix(" %")) / 100
 
 
-def room(rate: float, repeats: int) -> float:
-    """Four standard errors of the difference between 200 comparisons and as many as the page rests on."""
-    return 4 * math.sqrt(max(rate * (1 - rate), 0.01) * (1 / 200 + 1 / repeats))
+def tolerance(rate: float, repeats: int) -> float:
+    """Four standard errors of the difference between so many comparisons and the 1,000 that the page rests on."""
+    return 4 * math.sqrt(max(rate * (1 - rate), 0.01) * (1 / repeats + 1 / 1000))
 
 
 def test_the_simulation_is_true_to_what_it_says(simulation: Any) -> None:
@@ -59,100 +63,60 @@ def test_the_simulation_is_true_to_what_it_says(simulation: Any) -> None:
         scores = world.draw(simulation.np.random.default_rng(0))
         for model, runs in enumerate(scores.values()):
             assert runs.mean() == pytest.approx(world.truth(model), abs=0.02)
-    assert world.truth(0) == pytest.approx(0.7, abs=1e-9)
-    assert world.truth(1) == pytest.approx(0.5, abs=1e-9)
+    assert (world.truth(0), world.truth(1)) == pytest.approx((0.7, 0.5), abs=1e-9)
 
 
 @pytest.mark.parametrize(("seeds", "accuracy", "luck"), [(5, 0.95, 0.3), (3, 0.5, 0.3), (3, 0.999, 1.0)])
 def test_equals_are_seldom_called_different(simulation: Any, seeds: int, accuracy: float, luck: float) -> None:
-    world = simulation.World(accuracy, seeds, luck, items=500)
-    rates = simulation.measure(world, repeats=200, seed=1)
-    assert rates.called <= 0.05
-    assert rates.mean_covered >= 0.9
+    rates = simulation.measure(simulation.World(accuracy, seeds, luck, items=500), repeats=100, seed=1)
+    assert max(rates.called) <= 0.06
+    assert min(rates.mean_covered) >= 0.9
 
 
-def test_a_large_difference_is_found(simulation: Any) -> None:
-    rates = simulation.measure(simulation.World(0.8, 5, 0.1, lead=0.1, items=500), repeats=50, seed=1)
-    assert rates.right >= 0.95
-    assert rates.difference_covered >= 0.85
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", range(18))
-def test_false_alarms_are_as_rare_as_the_page_says(simulation: Any, row: int) -> None:
-    world, cells = simulation.EQUALS[row], stated(0)[row]
-    assert (int(cells[0]), share(cells[1])) == (world.seeds, pytest.approx(world.accuracy))
-    rates = simulation.measure(world, repeats=200, seed=(3, row))
-    assert rates.called == pytest.approx(share(cells[3]), abs=room(share(cells[3]), 10_000))
-    assert rates.mean_covered >= 0.9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", [3, 5])
-@pytest.mark.parametrize("accuracy", [0.5, 0.95, 0.999])
-def test_equals_give_at_most_five_percent_of_false_alarms(simulation: Any, seeds: int, accuracy: float) -> None:
-    """However much runs vary: 200 comparisons for each of the three."""
-    worlds = [world for world in simulation.EQUALS if (world.seeds, world.accuracy) == (seeds, accuracy)]
-    called = [simulation.measure(world, repeats=200, seed=(4, row)).called for row, world in enumerate(worlds)]
-    assert len(called) == 3
-    assert sum(called) / 3 <= 0.05
-
-
-@pytest.mark.slow
-def test_four_equal_models_raise_no_more_alarms_than_two(simulation: Any) -> None:
-    for seeds in (3, 5):
-        rates = simulation.measure(simulation.World(0.95, seeds, models=4), repeats=200, seed=0)
-        assert rates.called <= 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", range(18))
-def test_planted_differences_are_found_as_often_as_the_page_says(simulation: Any, row: int) -> None:
-    world, cells = simulation.PLANTED[row], stated(3)[row]
-    assert int(cells[0]) == world.seeds
-    assert [share(cell) for cell in cells[1].split(" and ")] == pytest.approx(
-        [world.accuracy, world.accuracy + world.lead]
-    )
-    rates = simulation.measure(world, repeats=200, seed=(5, row))
-    assert rates.right == pytest.approx(share(cells[3]), abs=room(share(cells[3]), 2000))
-    assert rates.difference_covered >= 0.9
-
-
-def test_the_page_promises_no_more_than_five_percent() -> None:
-    rows = stated(0)
-    assert len(rows) == 18
-    assert all(share(cells[3]) <= 0.05 for cells in rows)
-    assert all(share(cells[6]) >= 0.9 for cells in rows)
+def test_a_large_difference_is_found_and_ends_the_comparison_early(simulation: Any) -> None:
+    rates = simulation.measure(simulation.World(0.8, 8, 0.1, lead=0.1, items=500), repeats=25, seed=1)
+    assert rates.better[-1] == rates.looks_better == 1
+    assert rates.stopped < 6
+    assert rates.covered[-1] >= 0.85
 
 
 def test_items_that_repeat_one_another_raise_no_alarms(simulation: Any) -> None:
     """Where it is told that they do; taken for different ones they would."""
     world = simulation.World(0.8, 5, 0.0, items=500, copies=5)
     told, blind = (
-        simulation.measure(simulation.replace(world, blind=one), repeats=200, seed=2) for one in (False, True)
+        simulation.measure(simulation.replace(world, blind=is_blind), repeats=100, seed=2) for is_blind in (False, True)
     )
-    assert told.called <= 0.05 < blind.called
-    assert told.mean_covered >= 0.9 > blind.mean_covered
+    assert told.called[-1] <= 0.05 < blind.called[-1]
+    assert told.mean_covered[-1] >= 0.9 > blind.mean_covered[-1]
 
 
-def test_the_page_states_coverage_in_the_hard_cases_too(simulation: Any) -> None:
-    """Also where it is bad: trainings that fail are in no interval."""
-    rows = {cells[0]: [share(cell) for cell in cells[1:]] for cells in stated(1)}
-    assert list(rows) == list(simulation.HARD)
-    for label, (*_, few, more) in rows.items():
-        assert (min(few, more) >= 0.9) == (simulation.HARD[label].failing == 0 and not simulation.HARD[label].blind)
+def test_the_page_states_false_alarms_of_at_most_five_percent(simulation: Any) -> None:
+    """But for 1,000 comparisons' chance (0.7 points), and for what the page names."""
+    weak = {"95 %, the runs of one model vary 10 times as much", simulation.BLIND}
+    rows = stated(ALARMS)
+    assert list(rows) == [*simulation.EQUALS, *simulation.HARD] == list(stated(COVERED))
+    assert all(share(cell) <= 0.064 for label in {*rows} - weak for cell in rows[label][4:8])
+    assert list(stated(PLANTED)) == list(simulation.PLANTED)
 
 
-# Budgets: short forms of the simulations; those of 2,000 made the page, and 200 of each row are held against it.
+@pytest.mark.slow
+@pytest.mark.parametrize("row", range(21))
+def test_false_alarms_are_as_rare_as_the_page_says(simulation: Any, row: int) -> None:
+    worlds = {**simulation.EQUALS, **simulation.HARD}
+    label = list(worlds)[row]
+    rates = simulation.measure(worlds[label], repeats=200, seed=(3, row))
+    for rate, cell in zip([*rates.raw_called, *rates.called, rates.looks], stated(ALARMS)[label][1:], strict=False):
+        assert rate == pytest.approx(share(cell), abs=tolerance(share(cell), 200))
 
-NONE_THERE, ONE_THERE, DESIGNED, CEILING = range(4, 8)  # tables of the page
+
+# Budgets
 
 
 def test_crossings_are_seldom_claimed_where_there_is_none(budgets: Any) -> None:
     """Though the means cross: the hardest world of the page, on fewer items."""
     world = budgets.replace(budgets.NO_CROSSING["one leads by 6 points at the smallest, then equal"], items=500)
-    located, rightly, _, _, cross, hold = budgets.crossing_rates(world, 100, (1, 0))
-    assert located <= 0.01
+    located, rightly, _, _, cross, hold = budgets.crossing_rates(world, 60, (1, 0))
+    assert located <= 0.02
     assert rightly == 0
     assert cross > 0.8
     assert hold >= 0.95
@@ -161,9 +125,8 @@ def test_crossings_are_seldom_claimed_where_there_is_none(budgets: Any) -> None:
 def test_a_clear_crossing_is_found_where_it_is(budgets: Any) -> None:
     world = budgets.replace(budgets.CROSSING["leads of -6, -3, 2, 2, 1 points"], items=4000)
     assert world.changes == [(2.0, 4.0)]
-    located, rightly, *_ = budgets.crossing_rates(world, 30, (1, 1))
-    assert rightly >= 0.9
-    assert located == rightly
+    located, rightly, *_ = budgets.crossing_rates(world, 20, (1, 1))
+    assert located == rightly >= 0.9
 
 
 def test_failures_that_no_run_shows_stay_within_the_bound(budgets: Any) -> None:
@@ -173,23 +136,19 @@ def test_failures_that_no_run_shows_stay_within_the_bound(budgets: Any) -> None:
         assert all_good == pytest.approx((1 - failing) ** 3, abs=0.12)
 
 
-def test_the_page_promises_what_was_asked_of_budgets(budgets: Any) -> None:
-    """Crossings where there is none: 1 % at most; what intervals hold: 95 %, but for trainings that fail."""
-    assert [cells[0] for cells in stated(NONE_THERE)] == [label for label in budgets.NO_CROSSING for _ in range(2)]
-    assert all(share(cells[2]) <= 0.01 and share(cells[7]) >= 0.95 for cells in stated(NONE_THERE))
-    assert [cells[0] for cells in stated(ONE_THERE)] == [label for label in budgets.CROSSING for _ in range(2)]
-    assert all(share(cells[2]) - share(cells[3]) <= 0.01 and share(cells[7]) >= 0.95 for cells in stated(ONE_THERE))
-    assert all(share(cells[4]) <= 0.05 for cells in stated(CEILING))
+def test_the_page_states_crossings_of_at_most_one_percent_where_there_is_none(budgets: Any) -> None:
+    none_there, crossing = stated(NO_CROSSING), stated(CROSSING)
+    assert (list(none_there), list(crossing)) == (list(budgets.NO_CROSSING), list(budgets.CROSSING))
+    assert all(share(cells[1]) <= 0.01 for cells in none_there.values())
+    assert all(share(cells[1]) - share(cells[2]) <= 0.01 for cells in crossing.values())
+    assert all(share(cells[-1]) <= 0.05 for cells in stated(CEILINGS).values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", range(20))
+@pytest.mark.parametrize("row", range(10))
 def test_crossings_are_as_the_page_says(budgets: Any, row: int) -> None:
-    table, worlds, place = (
-        (NONE_THERE, budgets.NO_CROSSING, row) if row < 14 else (ONE_THERE, budgets.CROSSING, row - 14)
-    )
-    cells = stated(table)[place]
-    grid = budgets.replace(worlds[cells[0]], seeds=int(cells[1]))
-    found = budgets.crossing_rates(grid, 200, (6, row))
-    for rate, cell in zip(found, cells[2:], strict=True):
-        assert rate == pytest.approx(share(cell), abs=room(share(cell), 2000))
+    label, grid = list({**budgets.NO_CROSSING, **budgets.CROSSING}.items())[row]
+    cells = {**stated(NO_CROSSING), **stated(CROSSING)}[label]
+    rates = budgets.crossing_rates(budgets.replace(grid, seeds=int(cells[0])), 200, (6, row))
+    for rate, cell in zip(rates, cells[1:], strict=True):
+        assert rate == pytest.approx(share(cell), abs=tolerance(share(cell), 200))

@@ -19,7 +19,7 @@ from small_runs import Cli
 
 from selfattn.comparison.plan import read_plan
 from selfattn.data.readers.lines import read_texts
-from selfattn.data.readers.pair_files import read_pairs
+from selfattn.data.readers.records import read_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import parse_links, read_gold
 from selfattn.results.reading import read_record
@@ -177,7 +177,7 @@ def memory() -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(6000, marks=pytest.mark.reliability)])
+@pytest.mark.parametrize("count", [25, pytest.param(6000, marks=pytest.mark.reliability)])
 def test_what_comes_in_is_read_or_refused_in_one_line(entries: dict[str, Entry], count: int) -> None:
     refused = dict.fromkeys(entries, 0)
     bad: dict[str, int] = {}
@@ -204,7 +204,7 @@ def test_what_comes_in_is_read_or_refused_in_one_line(entries: dict[str, Entry],
 
 OPTIONS = {
     "predict": "--beam --length-penalty --n-best --sample --temperature --top-k --top-p --seed --max-length --check",
-    "attention": "--layer --head --all-heads --format --too-long",
+    "attention": "--layer --head --all-heads --target --too-long",
     "score": "--data --data --columns --json",
     "align": "--data --data --layer --head --shift --gold --base --reverse --json",
     "report": "--lang --declared --tables",
@@ -214,7 +214,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(5000, marks=pytest.mark.reliability)])
+@pytest.mark.parametrize("count", [40, pytest.param(5000, marks=pytest.mark.reliability)])
 def test_no_command_line_ends_in_a_traceback(
     cli: Cli, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import training_parts as parts
@@ -35,11 +36,21 @@ class Asks(Observer):
 pytestmark = pytest.mark.usefixtures("interrupts_arrive")
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("step", [1, 5, 6, 7, 18])  # an epoch has six steps
-def test_stopped_at_a_step_it_goes_on_from_there(tmp_path: Path, config: TrainingConfig, step: int) -> None:
-    parts.fit_small(tmp_path / "whole", config)
-    stop = StopAtStep()
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the trainings come to undisturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    for name, config in CONFIGS.items():
+        parts.fit_small(folder / name, config)
+    return {name: parts.outcome(folder / name) for name in CONFIGS}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("step", [1, 5, 6, 18])  # an epoch has six steps
+def test_stopped_at_a_step_it_goes_on_from_there(
+    tmp_path: Path, outcomes: dict[str, Any], name: str, step: int
+) -> None:
+    config, stop = CONFIGS[name], StopAtStep()
     with (
         first_interrupt(stop.request),
         pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on"),
@@ -49,7 +60,7 @@ def test_stopped_at_a_step_it_goes_on_from_there(tmp_path: Path, config: Trainin
     assert checkpoints.parse(checkpoints.read() or b"").progress.step == step
     assert RunDirectory(tmp_path / "run").record().status == "interrupted"
     parts.fit_small(tmp_path / "run", config, resume=True)
-    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
+    assert parts.outcome(tmp_path / "run") == outcomes[name]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

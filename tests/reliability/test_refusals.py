@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from selfattn import files
+from selfattn.cli.main import main
 from selfattn.data.readers.lines import lines_of
 from selfattn.errors import UserError
+from selfattn.runs.directory import RunDirectory
 
 RUN = "runs/plain-seed0"
 Cli = Callable[..., Any]
@@ -73,10 +78,64 @@ def test_a_disk_that_is_full_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_p
         train("rnn-plain", tmp_path / "run")
 
 
+PRINTING = (
+    "--help", "--version", "models", "train dates --help-all", "compare dates --help", "claims",
+    "predict RUN", "evaluate RUN --data PAIRS", "evaluate RUN --data PAIRS --json", "score RUN --data PAIRS",
+    "align RUN --data PAIRS", "attention RUN 1.May", "report WHOLE --out OUT", "verify WHOLE",
+    "tokenizer inspect RUN --text a",
+    "tokenizer train PAIRS --kind characters --out OUT", "compare dates --quick --plan-only --out OUT",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("line", PRINTING)
+def test_an_output_that_is_full_or_closed_ends_every_command_in_one_line(
+    line: str, runs: dict[str, Any], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "pairs.tsv").write_text("May 1, 2001\t2001-05-01\n")
+    places = {"RUN": runs["rnn-attention"].path, "WHOLE": whole, "PAIRS": tmp_path / "pairs.tsv", "OUT": tmp_path / "o"}
+    arguments = [str(places.get(word, word)) for word in line.split()]
+    for reason in ("full", "closed"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"May 1, 2001\n")))
+        with monkeypatch.context() as patch, open("/dev/full", "w") as full:
+            patch.setattr(sys, "stdout", full if reason == "full" else None)
+            with pytest.raises(SystemExit) as ended:
+                main(arguments)
+        message = capsys.readouterr().err
+        expected = "standard output: .*no space left" if reason == "full" else "standard output is closed"
+        assert (ended.value.code, message.count("error:")) == (2, 1), message
+        assert re.match(f"error: {expected}", message.splitlines()[-1], re.I), message
+
+
+@pytest.mark.parametrize("command", [
+    "train dates", "compare dates", "report RUN", "demo RUN", "export RUN --to onnx", "claims run order",
+    "tokenizer train PAIRS",
+])  # fmt: skip
+def test_an_empty_out_is_not_the_current_directory(cli: Cli, command: str) -> None:
+    done = cli(*command.split(), "--out", "")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "--out: expected a path, got an empty text" in done.err
+
+
+def test_a_comparison_whose_versions_are_unknown_is_reported(cli: Cli, copy: Path) -> None:
+    directory = RunDirectory(copy / RUN)
+    directory.write_record(replace(directory.record(), versions={}))
+    assert cli("report", copy, "--out", copy.parent / "report").code == 0
+
+
+@pytest.mark.parametrize("option", ["--model", "--set", "--locales", "--device", "--epochs", "--data", "--unknown"])
+def test_an_option_of_any_length_gives_a_short_message(cli: Cli, tmp_path: Path, option: str) -> None:
+    done = cli("train", "dates", "--out", tmp_path / "new", option, "9x" * 2500)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert len(done.err) < 1100
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         (("predict", "RUN", "--beam", "1000000"), "beam: expected at most 1000, got 1000000"),
+        (("predict", "RUN", "--beam", "2", "--length-penalty", "1e30"), "length"),
         (("train", "dates", "--out", "x" * 300), "file name too long"),
         (("compare", "dates", "--models", "x" * 300 + "=rnn-plain", "--out", "OUT"), "at most 100 letters"),
         (
@@ -143,10 +202,15 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    "moment",
-    ["listens to 2", "imports torch", pytest.param("imports selfattn.runs.fit", marks=pytest.mark.reliability)],
+    ("number", "moment"),
+    [
+        (signal.SIGINT, "listens to 2"),
+        (signal.SIGTERM, "imports torch"),
+        pytest.param(signal.SIGTERM, "listens to 2", marks=pytest.mark.reliability),
+        pytest.param(signal.SIGINT, "imports torch", marks=pytest.mark.reliability),
+        pytest.param(signal.SIGINT, "imports selfattn.runs.fit", marks=pytest.mark.reliability),
+    ],
 )
 def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, moment: str) -> None:
     command = [sys.executable, "-c", TOLD, "train", "dates", "--out", str(tmp_path / "run")]
@@ -161,7 +225,7 @@ def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, mo
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.reliability)])
 def test_an_interrupt_that_an_import_swallows_is_not_lost(tmp_path: Path, number: int) -> None:
     plugin = tmp_path / "swallows.py"
     swallows = f"try:\n    os.kill(os.getpid(), {int(number)})\n    time.sleep(0.1)\nexcept BaseException:\n    pass\n"

@@ -7,15 +7,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import parallel_program as program
 import pytest
 import torch
+from training_parts import free_port
 from two_hosts import ADDRESSES, HOSTS, hosts
 
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.distributed.processes import Processes
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
 
 __all__ = ["hosts"]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -62,18 +66,16 @@ def check_validations(first: dict[str, Any], second: dict[str, Any]) -> None:
         torch.testing.assert_close(torch.tensor(two), torch.tensor(one), rtol=1e-6, atol=1e-7)  # in float64
 
 
-def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*launch, str(PROGRAM), "all", str(tmp_path)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
+def test_two_processes_do_what_one_does(processes: ForkServerContext, tmp_path: Path) -> None:
+    port = free_port()
+    both = [processes.Process(target=program.as_one_of_two, args=(rank, port, tmp_path)) for rank in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(300)
+    said = "".join((tmp_path / f"said{rank}").read_text() for rank in range(2))
+    assert [process.exitcode for process in both] == [0, 0], said
+    assert "Warning" not in said
     first, second = results(tmp_path)
     check_curve(first, tmp_path)
     check_validations(first, second)
@@ -86,7 +88,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         ".lock", "config.json", "last", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
     ]  # fmt: skip
     # Each said what it had to say once.
-    assert [done.stderr.count(f"{model} 3/3") for model in ("transformer", "no-dropout")] == [2, 1]
+    assert [said.count(f"{model} 3/3") for model in ("transformer", "no-dropout")] == [2, 1]
 
 
 def test_one_process_decides_and_adds_up_alone() -> None:

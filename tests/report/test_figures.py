@@ -13,13 +13,13 @@ import pytest
 from selfattn.report.render.figures import write_figures, write_tables
 from selfattn.results.reading import record_from_dict
 
-RECORD = record_from_dict(runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))["rich"]())
+RECORD = record_from_dict(runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))["rates"]())
 
 
 def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path) -> None:
     files = write_figures(RECORD, tmp_path / "new" / "folder", "ko")
     assert [path.suffix for path in files] == [".svg", ".png", ".pdf"] * (len(files) // 3)
-    assert {"step", "expected-best"} <= {path.stem for path in files}
+    assert {"step", "rates"} <= {path.stem for path in files}
     for path in files:
         if path.suffix == ".svg":
             text = path.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from selfattn.results.record import Subject
 from selfattn.words.catalogue import LANGS, SOURCE, catalogue, read_words
 from selfattn.words.messages import Message, message, phrase
 
-NAMES = {"BLEU", "chrF", "TER", "AER"}  # the same in every language
+NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
 PACKAGE = Path(str(resources.files("selfattn")))
 REPORT = PACKAGE / "report"
 CATALOGUES = sorted(PACKAGE.rglob("*.po"))
@@ -122,8 +122,9 @@ def test_tasks_bring_words_of_their_own(task: str) -> None:
 def test_values_may_be_messages() -> None:
     own = {lang: texts["items"] for lang, texts in read_words(PACKAGE / "tasks" / "words", "dates").items()}
     items = Message("items", {"count": "5,000"}, own)
-    text = message("condition.items", items=items)
-    assert (text.say("en"), text.say("ko")) == ("on 5,000 unseen dates", "처음 보는 날짜 5,000개")
+    text = message("condition.rates", training=items)
+    assert text.say("en") == "After 5,000 unseen dates, each at its best learning rate"
+    assert text.say("ko").startswith("처음 보는 날짜 5,000개를 ")
 
 
 def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> None:

@@ -22,7 +22,7 @@ from selfattn.results.record import Record
 RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_rich.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"
 BASE = RECORDS["rich"]()
-TRIAL = {"settings": {}, "valid": 1, "chosen": True}
+TRIAL = {"settings": {}, "seed": 7, "valid": 1, "chosen": True}
 
 
 def changed(path: str, value: Any = ...) -> dict[str, Any]:
@@ -52,7 +52,9 @@ def held(part: Any, whole: Any) -> None:
         assert part == whole
 
 
-@pytest.mark.parametrize("name", ["dates", "three_seeds", "one_model", "many_models", "hostile", "rich", "translation"])
+@pytest.mark.parametrize(
+    "name", ["dates", "three_seeds", "one_model", "many_models", "hostile", "rich", "rates", "translation"]
+)
 def test_a_record_survives_reading_and_writing(name: str) -> None:
     data = RECORDS[name]()
     record = record_from_dict(data)
@@ -90,7 +92,12 @@ def test_a_record_survives_reading_and_writing(name: str) -> None:
         ("gates/0/model", "ghost", "gates[0].model", "not the name of a model"),
         ("matching/counts/ghost", 3.0, "matching.counts.ghost", "not the name of a model"),
         ("models/3/alignment/best", [7, 7], "models[3].alignment.best", "not among the heads"),
-        ("models/3/tuning", 2 * [TRIAL], "models[3].tuning", "more than one trial"),
+        (
+            "models/3/trials",
+            [TRIAL, TRIAL | {"settings": {"lr": 1}}],
+            "models[3].trials",
+            "different settings are chosen",
+        ),
         ("models/0/curves/0/seed", 9, "models[0].curves[0].seed", "not among"),
         ("models/0/curves/0/points/3/step", 1, "models[0].curves[0].points", "backwards"),
         ("models/0/curves/0/points/3/valid", 3.0, "points[3].valid", "outside 0 to 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import socket
 from pathlib import Path
 
@@ -122,3 +123,24 @@ def test_without_a_hub_the_cache_serves(runs: dict[str, Run], hub: Hub, monkeypa
         load("hf://other/run")
     with pytest.raises(UserError, match="cannot be reached; nothing was published"):
         run.push(NAME, test=False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (404, r"there is no such run, or you may not do this there \(404\)"),
+        (429, "the Hub answers 429"),
+        (503, "the Hub answers 503"),
+        ("cut", "the Hub's answer cannot be used"),
+        ("malformed", "the Hub's answer cannot be used"),
+    ],
+)
+def test_a_bad_answer_of_the_hub_is_one_line(
+    runs: dict[str, Run], hub: Hub, cli: Cli, monkeypatch: pytest.MonkeyPatch, fault: int | str, message: str
+) -> None:
+    runs["rnn-plain"].push(NAME, test=False)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between attempts
+    hub.fault = fault
+    done = cli("predict", f"hf://{NAME}", stdin="a\n")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert re.search(f"^error: hf://{NAME}: {message}", done.err), done.err

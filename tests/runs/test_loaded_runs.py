@@ -6,15 +6,22 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from small_runs import Train, accept_changes
 
-from selfattn.errors import UserError
+from selfattn.data.examples import Example
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import SettingError, UserError
+from selfattn.files import sha256_of
 from selfattn.models.config import Limits
+from selfattn.runs.directory import RunDirectory, files_in
+from selfattn.runs.fit import _within_limits
 from selfattn.runs.run import Run, load
+from selfattn.runs.train import train as train_on
 
 
 @pytest.fixture
@@ -62,3 +69,25 @@ def test_the_limits_of_a_model_hold_in_training_and_prediction(
         run.predict(["1 May 1999"])
     with pytest.raises(UserError, match="rnn-plain: cannot read the longest pair of these data: a source of"):
         train("rnn-plain", tmp_path / "run")
+    long = [Example([4, 2], [5, 2]), Example([4] * 6, [5, 2])]  # not among the pairs that were searched for the longest
+    for examples in (long, iter(long)):
+        with pytest.raises(UserError, match="training data: a source of 6 tokens: this model has at most 5 positions"):
+            list(_within_limits(examples, run.config.model))
+    monkeypatch.setattr(type(run.config.model), "limits", lambda self: Limits(target=5))
+    with pytest.raises(UserError, match="an output of 6 tokens: this model has at most 5 positions"):
+        run.predict(["1 May 1999"], DecodingOptions(max_length=6))
+
+
+def test_a_training_starts_from_the_weights_of_a_run(runs: dict[str, Run], tmp_path: Path) -> None:
+    first = runs["rnn-plain"]
+    settings: dict[str, Any] = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5, "lr": 1e-9}
+    second = train_on("dates", out=tmp_path / "run", init_from=first.path, locales=("en_US",), **settings)
+    assert second.config.model == first.config.model
+    assert files_in(tmp_path / "run" / "tokenizer") == files_in(first.path / "tokenizer")
+    weights = zip(first.model.state_dict().values(), second.model.state_dict().values(), strict=True)
+    assert all(torch.allclose(before, after, atol=1e-6) for before, after in weights)
+    assert RunDirectory(second.path).config().init_from == sha256_of(first.path / "model.safetensors")
+    with pytest.raises(UserError, match="begun with"):
+        train_on("dates", out=tmp_path / "run", model="rnn-plain", resume=True, locales=("en_US",), **settings)
+    with pytest.raises(SettingError, match="the model is that of the run"):
+        train_on("dates", out=tmp_path / "other", init_from=first.path, model="rnn-plain")

@@ -220,7 +220,7 @@ def test_dates_are_read_in_the_same_way(cli: Cli, train: Train, tmp_path: Path) 
 
 BAD: list[tuple[tuple[str, ...], str]] = [
     (("score", "RUN", "--data", "a.csv"), "a.csv:1: no columns 'source' and 'target'; choose two of de, id, en with"),
-    (("evaluate", "RUN", "--data", "a.csv", "--columns", "en"), "--columns en: expected two, of the source and of"),
+    (("evaluate", "RUN", "--data", "a.csv", "--columns", "en"), "--columns en: expected two different ones"),
     (("evaluate", "RUN", "--columns", "en,de"), "--columns is for files of pairs: give one with --data"),
     (("evaluate", "RUN", "--data", "a.en", "a.de.gz", *COLUMNS), "--columns is for one file of pairs"),
     (("score", "RUN", "--data", "a.en", "short.de"), "a.en has 15 lines and short.de has 1; parallel files need"),

@@ -84,6 +84,35 @@ def test_predict_continues_every_line(cli: Cli, run: Run) -> None:
     assert all(line.split("\t")[2].startswith("Ann saw") for line in best)
 
 
+def test_subwords(cli: Cli, text: Path, tmp_path: Path) -> None:
+    options = (
+        "--tokenizer",
+        "bpe",
+        "--vocab-size",
+        300,
+        "--epochs",
+        3,
+        "--batch-size",
+        16,
+        "--lr",
+        0.02,
+        "--context",
+        16,
+    )
+    model = [word for setting in SMALL for word in ("--set", setting)]
+    done = cli("train", "lm", "--data", text, *options, *model, "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    run = selfattn.load(tmp_path / "run")
+    assert len(run.tokenizer) == 300
+    assert len(run.tokenizer.encode(LINES[0])) < len(LINES[0])
+    found = json.loads(cli("evaluate", run.path, "--data", text, "--json").out)
+    per_token, per_character = found["metrics"]["loss"], found["metrics"]["bits_per_character"]
+    assert per_character == pytest.approx(per_token / math.log(2) * found["tokens"] / found["characters"])
+    (line,) = run.predict(["Ann saw"])
+    assert line.startswith("Ann saw ")  # the space that subwords drop at the start of a text is not lost
+    assert run.predict([""])[0].strip()
+
+
 def test_the_same_seed_gives_the_same_run_with_and_without_laps(text: Path, tmp_path: Path) -> None:
     for items in (None, 50):
         training = {"epochs": 2, "batch_size": 16, "items_per_epoch": items}
@@ -120,6 +149,8 @@ def test_what_needs_pairs_says_so(cli: Cli, run: Run, text: Path, tmp_path: Path
         (("--data", "good.txt", "--valid", "nowhere.txt"), "nowhere.txt: no such file"),
         (("--data", "good.txt", "--context", "0"), "--context: expected a whole number of at least 1, got 0"),
         (("--data", "good.txt", "--context", "1.5"), "--context: expected a whole number, got 1.5"),
+        (("--data", "good.txt", "--vocab-size", "9"), "--vocab-size is for subwords: add --tokenizer bpe"),
+        (("--data", "good.txt", "--tokenizer", "bpe", "--vocab-size", "9999"), "do not give 9999 pieces"),
         (("--data", "good.txt", "--model", "transformer"), "--model transformer: has an encoder"),
         (("--data", "good.txt", "--model", "decoder-only-prefix"), "reads in both directions"),
         (("--data", "good.txt", "--target-exact-match", "0.5"), "a language model has no exact match"),

@@ -136,7 +136,7 @@ def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
     rows = [{"translation": {"en": source, "de": target}} for source, target in lines(200)]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = train(tmp_path / "run", hub=str(folder), source="en", target="de", training=ALL, vocab_size=300)
-    assert run.config.data["hub"] == str(folder)
+    assert run.config.data["sources"]["train"]["hub"] == str(folder)
     found = evaluate_run(run)
     assert (found["items"], found["data"]) == (10, f"{folder}, test part")
 
@@ -194,6 +194,8 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     )  # fmt: skip
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
+    assert record.interval is not None
+    assert record.interval.method == "bootstrap"  # BLEU is no mean over items
     assert record.test_items == 10
     assert "bleu_lowercased_tokenised" in record.models[0].metrics
     assert {pair.metric for pair in record.pairs} == {"bleu", "chrf"}

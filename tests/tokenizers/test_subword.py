@@ -168,11 +168,8 @@ def test_every_process_draws_the_same(tmp_path: Path) -> None:
         tokenizer = train(kind=kind)
         tokenizer.save(tmp_path / kind)
         drawn.append([tokenizer.sample("the lowest tower", seed) for seed in range(9)])
-    for _ in range(2):
-        ended = subprocess.run(
-            [sys.executable, "-c", code, *(str(tmp_path / kind) for kind in KINDS)], capture_output=True, check=True
-        )
-        assert ended.stdout.decode().strip() == str(drawn)
+    command = [sys.executable, "-c", code, *(str(tmp_path / kind) for kind in KINDS)]
+    assert subprocess.run(command, capture_output=True, check=True).stdout.decode().strip() == str(drawn)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -269,12 +266,8 @@ def _edit(**changes: object) -> Callable[[Path], object]:
         (_drop("subword.json"), "subword.json: no such file; restore"),
         (_drop("subword.model"), "subword.model: no such file; restore"),
         (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
-        (_write("subword.json", b"[]"), "subword.json: content: expected an object, found []; restore"),
         (_edit(version=2), "subword.json: version 2, this version reads 1: a newer selfattn wrote it; update selfattn"),
         (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected one of unigram, bpe, found"),
-        (_edit(settings={"colour": 1}), "subword.json: settings.colour: is not a field of this schema; restore"),
-        (_edit(settings={"user_symbols": 3}), "subword.json: settings.user_symbols: expected a list, found 3"),
-        (_edit(settings={"vocab_size": "many"}), "subword.json: settings.vocab_size: expected a whole number"),
         (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; give a whole number above 0"),
         (_edit(sha256="0"), "subword.model: not the model that subword.json speaks of"),
         (_write("subword.model", b"junk"), "subword.model: not the model that subword.json speaks of"),

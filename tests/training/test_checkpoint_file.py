@@ -16,7 +16,7 @@ from selfattn.training import checkpoint as module
 from selfattn.training.checkpoint import Checkpoint, CheckpointFile, Progress, TrainingState
 from selfattn.training.distributed.parallel import Replica
 from selfattn.training.observer import EpochReport
-from selfattn.training.weights import ExponentialAverage, named_weights
+from selfattn.training.weights import ExponentialAverage, named_weights, put_into
 
 
 class Clock:
@@ -77,7 +77,7 @@ def test_a_changed_number_and_another_version_are_told(tmp_path: Path, monkeypat
     with pytest.raises(UserError, match="not a complete checkpoint"):
         file.parse(data[:-1])
     monkeypatch.setattr(module, "VERSION", 2)
-    with pytest.raises(UserError, match="version 1, this program reads 2; train again"):
+    with pytest.raises(UserError, match="version 1, this version reads 2; train again"):
         file.parse(data)
 
 
@@ -149,7 +149,7 @@ def test_everything_that_moves_is_taken_over(best: bool) -> None:
     checkpoint = kept.checkpoint()
     drawn = torch.rand(3)
     other.restore(checkpoint)
-    other.restore_weights(checkpoint)
+    put_into(other.replica.model, checkpoint.part("model"))
     other.restore_chance(checkpoint)
     assert torch.equal(torch.rand(3), drawn)
     assert torch.equal(torch.rand(3, generator=other.coins), torch.rand(3, generator=kept.coins))

@@ -21,6 +21,7 @@ def test_it_is_minus_the_log_of_the_right_tokens_share() -> None:
     logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
     expected = (-math.log(math.e / (math.e + 1)) - math.log(1 / (math.e + 1))) / 2
     assert token_loss(logits, torch.tensor([[0, 1]]), TRUE_MASK).item() == pytest.approx(expected, abs=1e-6)
+    assert token_loss(logits, torch.tensor([[0, 0]]), TRUE_MASK).item() == pytest.approx(0.313262, abs=1e-6)
 
 
 def test_smoothing_spreads_its_share_over_the_vocabulary() -> None:

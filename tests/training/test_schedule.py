@@ -70,9 +70,3 @@ def test_it_rises_to_one_then_never_rises_and_is_never_zero(
     assert fall == sorted(fall, reverse=True)
     if warmup:
         assert found[warmup - 1] == 1.0
-
-
-@pytest.mark.parametrize(("step", "total", "warmup"), [(0, 5, 1), (1, 0, 0), (1, 5, 6), (1, 5, -1)])
-def test_numbers_out_of_range_are_refused(step: int, total: int, warmup: int) -> None:
-    with pytest.raises(ValueError, match="lr_factor: expected"):
-        lr_factor("linear", step, total_steps=total, warmup_steps=warmup)

@@ -1,6 +1,7 @@
 """Make the documents of the claims suite from its record: `python docs/results/claims/write.py [DIR]`; nothing is run.
 
-DIR is the directory of `selfattn claims run --all --out DIR`; without it the record beside this file is taken.
+DIR is the directory of `selfattn claims run --all --out DIR`, or several; without it the record beside this file
+is taken. With fresh seeds: `selfattn claims run --all --out DIR`, then `write.py DIR`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 from selfattn.claims.page import document_of, write_pages
-from selfattn.claims.record import judge_claims, read_record
+from selfattn.claims.record import join_records, read_record
 from selfattn.report.render.markdown import markdown_of
 from selfattn.results.claims import ClaimsRecord
 
@@ -34,7 +35,7 @@ def pages(record: ClaimsRecord) -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    record = judge_claims(read_record(Path(sys.argv[1]) if sys.argv[1:] else HERE))
+    record = join_records([read_record(Path(path)) for path in sys.argv[1:] or [HERE]])
     write_pages(record, HERE).markdown.unlink()
     for path, text in pages(record).items():
         path.write_text(text, encoding="utf-8")

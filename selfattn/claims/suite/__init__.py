@@ -7,7 +7,7 @@ from selfattn.registry import CLAIMS
 _ORDER = (
     *("bottleneck", "attention_removes", "reversal", "bidirectional", "alignment", "scores", "placement", "depth"),
     *("distance", "parallelism", "order", "averaging", "future_mask", "exposure", "key_value_heads", "hybrids"),
-    "weighted_sum",
+    *("weighted_sum", "extrapolation", "explanation", "scaling", "learning_rate"),
 )
 for _name in _ORDER:
     import_module(f"selfattn.claims.suite.{_name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import count as count_up
 from itertools import islice
@@ -11,7 +12,8 @@ from itertools import islice
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import MARGIN, Arm, Blocks, Claim, Contrasts, Trials, contrast, minus, percent, share_error
+from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Setup, Trials, percent
+from selfattn.claims.rules import MARGIN, contrast, minus, share_error
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
@@ -19,8 +21,7 @@ from selfattn.data.phrases.source import CldrSource
 from selfattn.data.splits import Split
 from selfattn.decoding.alignment import Link
 from selfattn.evaluation.alignment.attention_scores import gold_from_spans
-from selfattn.evaluation.alignment.error_rate import count_alignment, diagonal
-from selfattn.evaluation.alignment.links import GoldPair, Links
+from selfattn.evaluation.alignment.links import GoldPair, Links, count_alignment, diagonal
 from selfattn.evaluation.alignment.word_alignment import Way, word_links
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
@@ -33,11 +34,10 @@ from selfattn.streams import generator
 from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.tokenizers.subword_training import SubwordSettings
 
-WIDTH, TRAINED_ON, JUDGED = 64, 4096, 200
+WIDTH = 64
 SCORES = ("dot", "scaled_dot", "general", "additive", "concat", "location")
 READERS = (*SCORES, "heads")
 BLIND = ("shuffled-rnn", "shuffled-heads")
-RATES = (1e-2, 2e-2)
 BASELINES = ("diagonal", "untrained", "shuffled")
 SHARED = {"share_embeddings": True, "tie_output": True}
 RNN = {"encoder.hidden_dim": WIDTH // 2, "encoder.direction": "both", "decoder.hidden_dim": WIDTH}
@@ -48,28 +48,37 @@ RNN |= {"decoder.initial_state": "project", "decoder.max_source_length": 64, **S
 class Alignment(Claim):
     """Alignment error rate of attention, for every score and for a Transformer's heads, against what knows nothing."""
 
-    name = "alignment"
     source = "Bahdanau et al. 2015, section 5.2.1; Luong et al. 2015, section 5.4; Chen et al. 2020, section 3.1"
     seconds = (40.0, 330.0)
     points = tuple(f"{name}-{baseline}" for name in READERS for baseline in BASELINES)
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """Every score in an RNN, a Transformer; and one of each that was trained on the sources of other phrases."""
-        readers = (Arm(name, {"reader": name, "shuffled": False}, RATES) for name in READERS)
-        blind = zip(BLIND, ("general", "heads"), strict=True)
-        return *readers, *(Arm(name, {"reader": reader, "shuffled": True}, RATES[-1:]) for name, reader in blind)
+    kinds = {name: {"reader": name, "shuffled": False} for name in READERS}
+    kinds |= {"shuffled-rnn": {"reader": "general", "shuffled": True}}  # trained on the sources of other phrases
+    kinds |= {"shuffled-heads": {"reader": "heads", "shuffled": True}}
+    rates = (1e-2, 2e-2, 4e-2)
+    sizes = {"steps": 600, "pairs": 4096, "tested": 200}
+    quick_sizes = {"steps": 100, "pairs": 1024, "tested": 100}
+    not_quick = ("dot", "scaled_dot", "concat", "location")
+    quick_rates = {"heads": 1e-2, "shuffled-heads": 1e-2}
+    shows = {
+        "general": ("general", "error"),
+        "diagonal": ("general", "diagonal"),
+        "untrained": ("general", "untrained"),
+    }
 
-    def measure(
-        self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 600, pairs: int = TRAINED_ON
-    ) -> dict[str, float]:
+    def arms(self) -> tuple[Arm, ...]:
+        """Every score in an RNN, a Transformer, and one of each that is blind; these have nothing to tune for."""
+        return tuple(
+            replace(arm, rates=(2e-2,)) if arm.name in BLIND and not self.quick else arm for arm in super().arms()
+        )
+
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Train on phrases; choose head and step on validation; give errors on the test, also of what knows nothing."""
-        tokenizer, judged = subwords(), min(JUDGED, pairs)
-        (validation, batch), (test, _) = unseen("valid", judged), unseen("test", judged)
-        model = build(model_of(arm.settings["reader"]), vocab_size=len(tokenizer), seed=seed)
+        tokenizer, tested = subwords(), setup["tested"]
+        (validation, batch), (test, _) = unseen("valid", tested), unseen("test", tested)
+        model = build(model_of(setup["reader"]), vocab_size=len(tokenizer), seed=setup.seed)
         before = errors(model, tokenizer, test)[chosen(errors(model, tokenizer, validation))]
-        steps = steps // 3 if quick else steps
-        examples = training(seed, pairs, shuffled=arm.settings["shuffled"])
-        small.train_for(model, examples, steps=steps, lr=rate, seed=seed)
+        small.train(setup, model, training(setup.seed, setup["pairs"], shuffled=setup["shuffled"]))
         after, aside = errors(model, tokenizer, test), errors(model, tokenizer, validation)
         along = [diagonal(len(pair.source), len(pair.target)) for pair in test]
         return {
@@ -92,24 +101,24 @@ class Alignment(Claim):
         rules = {"content": (*rnn, "heads"), "rnn": rnn, "heads": ("heads",)}
         return {condition: self.below(trials, readers) for condition, readers in rules.items()}
 
-    @staticmethod
-    def below(trials: Trials, readers: tuple[str, ...]) -> Contrasts:
+    def below(self, trials: Trials, readers: tuple[str, ...]) -> Contrasts:
         """Hold the errors of some readers against those of what knows nothing."""
 
         def rule(name: str, baseline: str) -> Contrast:
             error = trials.values(name, "error")
             nothing = (BLIND[name == "heads"], "error") if baseline == "shuffled" else (name, baseline)
-            least = share_error(error, JUDGED)
+            least = share_error(error, self.size["tested"])
             lead = minus(error, trials.values(*nothing))
             return contrast(f"{name}-{baseline}", lead, "below", -MARGIN, least_error=least)
 
+        readers = tuple(name for name in readers if not (self.quick and name in self.not_quick))
         return tuple(rule(name, baseline) for name in readers for baseline in BASELINES)
 
     def blocks(self, trials: Trials) -> Blocks:
         """The error of every reader beside what knows nothing, and which step is read."""
-        places = dict(enumerate((*READERS, *BLIND), 1))
+        places = dict(enumerate(trials.arms, 1))
         lines = {line: trials.spots_across(places, line) for line in ("error", "untrained")}
-        along = trials.mean(READERS[0], "diagonal").mean
+        along = trials.mean("general", "diagonal").mean
         lines["diagonal"] = tuple(Spot(place, along) for place in places)
         figures = ("error", "writes", "reads", "untrained")
         rows = {arm: (f"{place}", *(percent(trials.mean(arm, f)) for f in figures)) for place, arm in places.items()}
@@ -126,8 +135,9 @@ def model_of(reader: str) -> ModelConfig:
 
 def errors(model: Seq2Seq, tokenizer: SubwordTokenizer, pairs: list[GoldPair]) -> dict[Way, float]:
     """Return the alignment error rate of every layer, head and step."""
-    figures, right = word_links(model, tokenizer, pairs), [pair.links for pair in pairs]
-    return {way: count_alignment(links, right).aer or 0.0 for way, links in figures.items()}
+    right = [pair.links for pair in pairs]
+    links = word_links(model, tokenizer, pairs)
+    return {way: count_alignment(linked, right).aer or 0.0 for way, linked in links.items()}
 
 
 def chosen(figures: dict[Way, float], *, shifted: bool | None = None) -> Way:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Trials, at
-from selfattn.claims.suite.by_length import ITEMS, by_length
+from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials
+from selfattn.claims.suite.by_length import by_length
 from selfattn.data.batches import Batch
 from selfattn.models.build import build, count_parameters
-from selfattn.models.config import ModelConfig
 from selfattn.models.sizing import body
 from selfattn.registry import register
 
-SYMBOLS, LENGTHS = 26, (4, 8, 12, 16, 20, 24)
+SYMBOLS = 26
 LEAD = 0.10  # that attention has to have at the longest sources
-RATES = (2e-3, 5e-3, 1e-2, 2e-2)
-OTHERS = ("plain", "peeky")
 
 
 def make(rows: int, length: int, draws: torch.Generator) -> Batch:
@@ -29,39 +26,38 @@ def make(rows: int, length: int, draws: torch.Generator) -> Batch:
 class AttentionRemoves(Claim):
     """Three ways to the source, with bodies of one size and the same steps."""
 
-    name = "attention-removes"
     source = "Bahdanau et al. 2015, sections 3 and 5.2.2; Luong et al. 2015, section 5.2"
     seconds = (25.0, 150.0)
-    points = tuple(f"lead-{other}" for other in OTHERS)
+    kinds = {  # the peeky decoder is narrower, since it reads the vector at every step
+        "plain": {"model": "rnn-plain", "width": 64},
+        "peeky": {"model": "rnn-peeky", "width": 54},
+        "attention": {"model": "rnn-attention", "width": 64},
+    }
+    points = ("lead-plain", "lead-peeky")
+    rates = (1e-2, 2e-2, 4e-2)
+    sizes = {"steps": 1000, "lengths": (4, 8, 12, 16, 20, 24), "tested": 200, "batch": 64}
+    quick_sizes = {"batch": 32, "steps": 300, "lengths": (3, 6, 9)}
+    shows = {arm: (arm, "longest") for arm in ("peeky", "attention")}
+    figure = "exact"
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """Plain, peeky (narrower, since it reads the vector at every step) and attention."""
-        models = {"plain": ("rnn-plain", 64), "peeky": ("rnn-peeky", 54), "attention": ("rnn-attention", 64)}
-        return tuple(Arm(arm, {"model": model, "width": width}, RATES) for arm, (model, width) in models.items())
-
-    def config(self, arm: Arm) -> ModelConfig:
-        """What the model of an arm is made of."""
-        return small.resized(arm.settings["model"], hidden_dim=arm.settings["width"])
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Train on copies of all lengths."""
-        config, steps = self.config(arm), 500 if quick else steps
-        return by_length(config, make, LENGTHS, symbols=SYMBOLS, steps=steps, seed=seed, rate=rate)
+        config = small.resized(setup["model"], hidden_dim=setup["width"])
+        return by_length(setup, config, make, symbols=SYMBOLS)
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Attention leads over either at the longest."""
-        longest = f"exact@{LENGTHS[-1]}"
+        items = self.size["tested"]
         return tuple(
-            trials.share_difference(f"lead-{other}", "attention", other, longest, "above", LEAD, items=ITEMS)
-            for other in OTHERS
+            trials.lead(f"lead-{other}", "attention", other, "longest", items, bound=LEAD)
+            for other in ("plain", "peeky")
         )
 
     def blocks(self, trials: Trials) -> Blocks:
         """Exact match by length, and how large the models are."""
-        lines = {arm: trials.spots(arm, at("exact", LENGTHS)) for arm in trials.arms}
-        configs = {arm.name: self.config(arm) for arm in self.arms(trials.quick) if arm.name in trials.arms}
         rows = {}
-        for arm, config in configs.items():
-            model = build(config, vocab_size=small.vocabulary(SYMBOLS))
-            rows[arm] = (f"{body(config):,}", f"{count_parameters(model)[0]:,}")
-        return self.chart("exact-by-length", lines), self.table("sizes", ("body", "all"), rows)
+        for arm, settings in self.kinds.items():
+            config = small.resized(settings["model"], hidden_dim=settings["width"])
+            size = count_parameters(build(config, vocab_size=small.vocabulary(SYMBOLS)))[0]
+            rows[arm] = (f"{body(config):,}", f"{size:,}")
+        return *super().blocks(trials), self.table("sizes", ("body", "all"), rows)

@@ -9,7 +9,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Trials, at, contrast, exact
+from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials
+from selfattn.claims.rules import contrast, exact
 from selfattn.claims.suite.depth import residual
 from selfattn.layers import FeedForward, initialise, make_norm
 from selfattn.registry import register
@@ -25,24 +26,23 @@ GONE, KEPT = -2.0, -1.0  # powers of ten: a hundredth of the differences is left
 class Averaging(Claim):
     """Stacks of random weights with and without feed-forward blocks, with and without skip connections."""
 
-    name = "averaging"
     source = "Dong et al. 2021, theorem 2.2 and section 2.2"
     seconds = (5, 10)
+    kinds = {
+        "neither": {"forward": False, "skip": False},
+        "forward": {"forward": True, "skip": False},
+        "skip": {"forward": False, "skip": True},
+        "both": {"forward": True, "skip": True},
+    }
+    sizes = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16, "stacks": 8}
+    shows = {arm: (arm, "left") for arm in ("neither", "forward", "both")}
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """Two by two."""
-        settings = {"dim": 64, "heads": 4, "tokens": 32, "texts": 16, "stacks": 8}
-        parts = {"neither": (False, False), "forward": (True, False), "skip": (False, True), "both": (True, True)}
-        return tuple(
-            Arm(name, {**settings, "forward": forward, "skip": skip}) for name, (forward, skip) in parts.items()
-        )
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Send random vectors through stacks of random layers, and take the mean over stacks; no layer is trained."""
-        draws, weights = generator(seed, "claims/data"), generator(seed, "init")
-        stacks = [self._stack(arm.settings, draws, weights) for _ in range(arm.settings["stacks"])]
+        draws, weights = generator(setup.seed, "claims/data"), generator(setup.seed, "init")
+        stacks = [self._stack(setup.arm.settings, draws, weights) for _ in range(setup["stacks"])]
         means = {name: sum(stack[name] for stack in stacks) / len(stacks) for name in stacks[0]}
-        return means | {"beyond": max(stack["beyond"] for stack in stacks)}
+        return means | {"left": 10 ** means[f"left@{JUDGED}"], "beyond": max(stack["beyond"] for stack in stacks)}
 
     def _stack(self, settings: Mapping[str, Any], draws: Generator, weights: Generator) -> dict[str, float]:
         dim, heads = settings["dim"], settings["heads"]
@@ -58,9 +58,9 @@ class Averaging(Claim):
                 norm = make_norm("layer", dim)
                 initialise(nn.ModuleList([part, norm]), weights)
                 with torch.no_grad():
-                    made = part.double()(norm.double()(x))
-                    made = made if isinstance(made, Tensor) else made.output
-                x = x + made if settings["skip"] else made
+                    output = part.double()(norm.double()(x))
+                    output = output if isinstance(output, Tensor) else output.output
+                x = x + output if settings["skip"] else output
             figures[f"left@{layer}"] = residual(x).clamp(min=SMALLEST).log10().mean().item()
         return figures
 
@@ -73,7 +73,7 @@ class Averaging(Claim):
         return {"skip": self._rule(trials)}
 
     def _rule(self, trials: Trials) -> Contrasts:
-        beyond = max(max(trials.values(arm, "beyond")) for arm in trials.arms)
+        beyond = max(max(trials.values(arm, "beyond")) for arm in self.kinds)
         return (
             exact("mean", beyond, 1e-12),
             contrast("both", trials.values("both", f"left@{JUDGED}"), "above", KEPT),
@@ -82,6 +82,5 @@ class Averaging(Claim):
 
     def blocks(self, trials: Trials) -> Blocks:
         """What is left of the differences, by depth."""
-        places = at("left", range(DEPTH + 1))
-        lines = {arm: trials.spots(arm, places, lambda power: 10.0**power) for arm in trials.arms}
+        lines = {arm: trials.spots(arm, "left", lambda power: 10.0**power) for arm in trials.arms}
         return (self.chart("averaging", lines, scale=Scale(None, 1.0, "number", SMALLEST, powers=True)),)

@@ -1,57 +1,51 @@
-"""Claim: a vector of fixed length loses long inputs, and a wider vector only moves the length at which it does."""
+"""Claim: a vector of fixed length makes long inputs slow to learn; width and training only move the length."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Trials, at, contrast
-from selfattn.claims.suite.by_length import ITEMS, by_length, halving_length
+from selfattn.claims.claim import Claim, Contrasts, Setup, Trials, number
+from selfattn.claims.rules import contrast
+from selfattn.claims.suite.by_length import by_length
 from selfattn.registry import register
 
-SYMBOLS, LENGTHS = 8, (4, 8, 12, 16, 20)
-WIDTHS = (32, 64, 128)
+SYMBOLS = 8
 LEAD = 0.10  # that attention has to have at the longest sources
-RATES = (2e-3, 5e-3, 1e-2, 2e-2)
-
-
-make = partial(small.copies, symbols=SYMBOLS)
 
 
 @register.claim("bottleneck")
 class Bottleneck(Claim):
-    """Exact match by source length, trained and tested at the same lengths, and the width that a length needs."""
+    """Exact match by source length: narrow, four times as wide, four times as long trained, and with attention."""
 
-    name = "bottleneck"
     source = "Cho et al. 2014 (SSST-8), section 4; Bahdanau et al. 2015, sections 1 and 5.2.2"
     seconds = (25.0, 250.0)
     points = ("lead", "lead-wide")
+    kinds = {
+        "plain": {"model": "rnn-plain", "width": 32},
+        "plain-wide": {"model": "rnn-plain", "width": 128},
+        "plain-long": {"model": "rnn-plain", "width": 32, "times": 4},
+        "attention": {"model": "rnn-attention", "width": 32},
+    }
+    rates = (5e-3, 1e-2, 2e-2, 4e-2)
+    sizes = {"steps": 1000, "lengths": (4, 8, 12, 16, 20), "tested": 200, "batch": 64}
+    quick_sizes = {"batch": 32, "steps": 300, "lengths": (2, 4, 6, 8)}
+    quick_rates = {"plain-wide": 1e-2}
+    shows = {"plain": ("plain", "longest"), "attention": ("attention", "longest")}
+    shows |= {name: (arm, "halving") for name, arm in zip(("before", "wide", "longer"), kinds, strict=False)}
+    figure, columns = "exact", {"halving": number}
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """The model without attention at three widths; peeky and attention at the least of them."""
-        models = {f"plain-{width}": ("rnn-plain", width) for width in WIDTHS}
-        models |= {"peeky": ("rnn-peeky", WIDTHS[0]), "attention": ("rnn-attention", WIDTHS[0])}
-        return tuple(Arm(arm, {"model": model, "width": width}, RATES) for arm, (model, width) in models.items())
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 1000) -> dict[str, float]:
-        """Train on copies of all lengths; ``halving`` is the length at which exact match falls to one half."""
-        config, steps = small.resized(arm.settings["model"], hidden_dim=arm.settings["width"]), 400 if quick else steps
-        figures = by_length(config, make, LENGTHS, symbols=SYMBOLS, steps=steps, seed=seed, rate=rate)
-        return figures | {"halving": halving_length([figures[f"exact@{n}"] for n in LENGTHS], LENGTHS)}
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train on copies of all lengths."""
+        config = small.resized(setup["model"], hidden_dim=setup["width"])
+        return by_length(setup, config, partial(small.copies, symbols=SYMBOLS), symbols=SYMBOLS)
 
     def contrasts(self, trials: Trials) -> Contrasts:
-        """A wider vector halves later, and attention leads at the longest, over the widest vector as well."""
-        longest = f"exact@{LENGTHS[-1]}"
-        narrow, wide = f"plain-{WIDTHS[0]}", f"plain-{WIDTHS[-1]}"
+        """Width and training move the length; attention leads at the longest, over the wide vector as well."""
+        items = self.size["tested"]
         return (
-            contrast("halving", trials.differences(wide, narrow, "halving"), "above", 0.0),
-            trials.share_difference("lead", "attention", narrow, longest, "above", LEAD, items=ITEMS),
-            trials.share_difference("lead-wide", "attention", wide, longest, "above", LEAD, items=ITEMS),
+            contrast("halving", trials.differences("plain-wide", "plain", "halving"), "above", 0.0),
+            contrast("longer", trials.differences("plain-long", "plain", "halving"), "above", 0.0),
+            trials.lead("lead", "attention", "plain", "longest", items, bound=LEAD),
+            trials.lead("lead-wide", "attention", "plain-wide", "longest", items, bound=LEAD),
         )
-
-    def blocks(self, trials: Trials) -> Blocks:
-        """Exact match by length, and the length at which each model halves."""
-        lines = {arm: trials.spots(arm, at("exact", LENGTHS)) for arm in trials.arms}
-        halvings = {arm: trials.mean(arm, "halving") for arm in trials.arms}
-        rows = {arm: [f"{mid.mean:.1f} [{mid.low:.1f}, {mid.high:.1f}]"] for arm, mid in halvings.items()}
-        return self.chart("exact-by-length", lines), self.table("halving", ["halving"], rows)

@@ -5,52 +5,49 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import fmean
 
 import torch
 
 from selfattn.claims import small
+from selfattn.claims.claim import Setup
 from selfattn.data.batches import Batch
 from selfattn.models.config import ModelConfig
 
 Make = Callable[[int, int, torch.Generator], Batch]
 """Makes so many rows of one source length from a generator."""
 
-BATCH, ITEMS = 64, 200  # rows of a training batch; sources of each length in a test, and of all in a validation
 
-
-def by_length(
-    config: ModelConfig,
-    make: Make,
-    lengths: Sequence[int],
-    *,
-    symbols: int,
-    steps: int,
-    seed: int,
-    rate: float | None,
-) -> dict[str, float]:
+def by_length(setup: Setup, config: ModelConfig, make: Make, *, symbols: int) -> dict[str, float]:
     """Train on sources of 2 symbols to the longest length, and measure what is right at each length.
 
     Args:
+        setup: of the trial; its settings ``lengths`` are those of the test, rising, ``tested`` the sources of each,
+            ``batch`` the sources of a training step.
         config: of the model.
         make: sources and targets; every training batch has one length, which is drawn evenly.
-        lengths: of the test, rising.
         symbols: how many there are.
-        steps: of training.
-        seed: of the trial.
-        rate: the learning rate, as `measure` gets it.
 
     Returns:
-        ``exact@LENGTH``, the share of exact targets on unseen sources of each length, and ``valid``, the mean loss on
-        others.
+        ``exact@LENGTH``, the share of exact targets on unseen sources of each length; ``exact``, their mean;
+        ``longest``, that of the last length; ``halving``, the length at which it falls to one half; ``valid``, the mean
+        loss on others.
     """
+    lengths = setup["lengths"]
 
     def mixed(draws: torch.Generator) -> Batch:
-        return make(BATCH, int(torch.randint(2, lengths[-1] + 1, (1,), generator=draws)), draws)
+        return make(setup["batch"], int(torch.randint(2, lengths[-1] + 1, (1,), generator=draws)), draws)
 
-    model = small.trained(config, mixed, vocab_size=small.vocabulary(symbols), steps=steps, seed=seed, rate=rate)
-    unseen = {length: small.validation_and_test(partial(make, ITEMS, length), seed=seed) for length in lengths}
-    exact = {f"exact@{length}": small.exact_share(model, test) for length, (_, test) in unseen.items()}
-    return {"valid": sum(small.loss_of(model, validation) for validation, _ in unseen.values()) / len(unseen)} | exact
+    model = small.trained(setup, config, mixed, symbols=symbols)
+    unseen = [small.validation_and_test(partial(make, setup["tested"], n), seed=setup.seed) for n in lengths]
+    exact = [small.exact_share(model, test) for _, test in unseen]
+    return {
+        "valid": fmean(small.loss_of(model, validation) for validation, _ in unseen),
+        "exact": fmean(exact),
+        "longest": exact[-1],
+        "halving": halving_length(exact, lengths),
+        **{f"exact@{n}": share for n, share in zip(lengths, exact, strict=True)},
+    }
 
 
 def halving_length(exact: Sequence[float], lengths: Sequence[int]) -> float:

@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.claims import small
-from selfattn.claims.claim import MARGIN, Arm, Blocks, Claim, Contrasts, Trials, contrast, minus, percent
+from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials, percent
+from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.drawing.scale import power_of_ten
 from selfattn.training.objective.loss import batch_loss
 
-SYMBOLS, LENGTH = 16, 10
+SYMBOLS = 16
 SHALLOW, DEEP = 1, 6
 KINDS = ("skip", "none")
-TESTED = {True: 200, False: 500}  # rows, in a quick run and in a full one
 
 
 def residual(x: Tensor) -> Tensor:
@@ -50,35 +50,33 @@ class Skipless(nn.Module):
 class Depth(Claim):
     """Encoders of several depths, with and without skip connections, from the same first weights."""
 
-    name = "depth"
     source = "He et al. 2016, section 1; Vaswani et al. 2017, section 3.1"
     seconds = (40, 240)
     points = ("interaction",)
+    kinds = {
+        f"{kind}-{depth}": {"depth": depth, "skip": kind == "skip"} for kind in KINDS for depth in (SHALLOW, 3, DEEP)
+    }
+    rates = (3e-3, 1e-2, 3e-2)
+    sizes = {"steps": 300, "rows": 64, "tested": 500, "dim": 32, "length": 10}
+    quick_sizes = {"steps": 150, "tested": 200, "length": 6}
+    quick_rates = {"none-6": 3e-3}
+    not_quick = ("skip-3", "none-3")
+    shows = {name: (f"{name}-{DEEP}", "right") for name in KINDS}
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """Depth by skip connections."""
-        settings = {"steps": 240 if quick else 300, "rows": 64, "tested": TESTED[quick], "dim": 32}
-        return tuple(
-            Arm(f"{kind}-{depth}", {**settings, "depth": depth, "skip": kind == "skip"}, (1e-3, 3e-3, 1e-2, 3e-2))
-            for kind in KINDS
-            for depth in ((SHALLOW, DEEP) if quick else (SHALLOW, 3, DEEP))
-        )
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Learn to reverse; before that take the gradient, and how far apart the encoder's vectors are."""
-        dim, task = arm.settings["dim"], partial(small.reversals, symbols=SYMBOLS)
-        config = small.resized("transformer", {"encoder.num_layers": arm.settings["depth"]}, dim=dim, ffn_dim=2 * dim)
-        model: Any = build(config, vocab_size=small.vocabulary(SYMBOLS), seed=seed)
-        if not arm.settings["skip"]:
+        dim, length, task = setup["dim"], setup["length"], partial(small.reversals, symbols=SYMBOLS)
+        config = small.resized("transformer", {"encoder.num_layers": setup["depth"]}, dim=dim, ffn_dim=2 * dim)
+        model: Any = build(config, vocab_size=small.vocabulary(SYMBOLS), seed=setup.seed)
+        if not setup["skip"]:
             model.encoder.layers = nn.ModuleList(Skipless(block) for block in model.encoder.layers)
-        valid, test = small.validation_and_test(partial(task, arm.settings["tested"], LENGTH), seed=seed)
+        valid, test = small.validation_and_test(partial(task, setup["tested"], length), seed=setup.seed)
         loss, layers = batch_loss(model, valid), [tuple(layer.parameters()) for layer in model.encoder.layers]
         gradients = (torch.autograd.grad(loss, layer, retain_graph=True) for layer in layers)
         norms = [math.hypot(*(gradient.norm().item() for gradient in layer)) for layer in gradients]
         with torch.no_grad():
             apart = residual(model.encode(valid.source, valid.source_mask).states).mean().item()
-        batches = small.stream(partial(task, arm.settings["rows"], LENGTH), seed=seed)
-        small.train_for(model, batches, steps=arm.settings["steps"], lr=rate, seed=seed)
+        small.train(setup, model, small.stream(partial(task, setup["rows"], length), seed=setup.seed))
         return {
             "valid": small.loss_of(model, valid),
             "right": small.forced_accuracy(model, test),
@@ -90,7 +88,7 @@ class Depth(Claim):
         """What skip connections are worth to the deep encoder, less what they are worth to the shallow one."""
         worth = {depth: trials.differences(f"skip-{depth}", f"none-{depth}", "right") for depth in (SHALLOW, DEEP)}
         arms = [f"{kind}-{depth}" for kind in KINDS for depth in worth]
-        error = trials.share_error(arms, "right", TESTED[trials.quick] * (LENGTH + 1))
+        error = trials.share_error(arms, "right", self.size["tested"] * (self.size["length"] + 1))
         return (contrast("interaction", minus(worth[DEEP], worth[SHALLOW]), "above", MARGIN, least_error=error),)
 
     def blocks(self, trials: Trials) -> Blocks:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Trials, contrast
+from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials
+from selfattn.claims.rules import contrast
 from selfattn.data.batches import Batch
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
@@ -20,49 +21,46 @@ from selfattn.report.blocks import Spot
 from selfattn.report.drawing.scale import number_scale
 from selfattn.streams import generator
 
-DISTANCES, RATES = (8, 32, 128, 512), (3e-3, 1e-2, 3e-2)
 FLAT = 0.1  # powers of ten in a hundred tokens: over 512 tokens less than a factor of 3.3
 RECALLED = 0.95
-TESTED = {True: 200, False: 400}  # rows, in a quick run and in a full one
 
 
 @register.claim("distance")
 class Distance(Claim):
     """Gradient by distance at first weights, and recall after training, at distances up to 512."""
 
-    name = "distance"
     source = "Vaswani et al. 2017, section 4 and table 1; Hochreiter and Schmidhuber 1997; Jozefowicz et al. 2015"
     seconds = (25, 90)
     points = ("recall",)
+    kinds = {"attention": {"forget": None}, "lstm": {"forget": 1.0}, "lstm-open": {"forget": 6.0}}
+    rates = (1e-2, 3e-2, 9e-2)
+    sizes = {"steps": 400, "rows": 32, "tested": 400, "dim": 32, "distances": (8, 32, 128, 512)}
+    quick_sizes = {"steps": 120, "tested": 200, "distances": (8, 32, 128)}
+    quick_rates = {"lstm": 1e-2}
+    shows = {"attention": ("attention", "longest"), "lstm": ("lstm", "longest"), "open": ("lstm-open", "longest")}
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """Self-attention, an LSTM, and an LSTM whose forget gates begin nearly open."""
-        settings: dict[str, Any] = {"steps": 160 if quick else 400, "rows": 32, "tested": TESTED[quick], "dim": 32}
-        settings["distances"] = DISTANCES
-        gates = {"attention": None, "lstm": 1.0, "lstm-open": 6.0}
-        return tuple(Arm(name, {**settings, "forget": bias}, RATES) for name, bias in gates.items())
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Take the gradient at the first weights; train at all distances in turn, and test at each."""
-        dim, distances, forget = arm.settings["dim"], arm.settings["distances"], arm.settings["forget"]
+        dim, distances, forget, seed = setup["dim"], setup["distances"], setup["forget"], setup.seed
         read: Any = MultiHeadAttention(dim, num_heads=4) if forget is None else RecurrentStack(dim, dim)
         model = Reader(read, dim)
         initialise(model, generator(seed, "init"))
         if forget is not None:
             read.layers[0][0].bias_ih_l0.data[dim : 2 * dim] = forget
         slope, powers = self._gradient(model, max(distances), seed)
-        turns, rows, tested = cycle(distances), arm.settings["rows"], arm.settings["tested"]
-        batches = small.stream(lambda draws: recalls(rows, next(turns), draws), seed=seed)
-        small.train_for(model, batches, steps=arm.settings["steps"], lr=rate, seed=seed)
+        turns, rows, tested = cycle(distances), setup["rows"], setup["tested"]
+        small.train(setup, model, small.stream(lambda draws: recalls(rows, next(turns), draws), seed=seed))
         valid, test = (
             {n: small.held_out(partial(recalls, tested, n), seed=seed, name=f"{name}/{n}") for n in distances}
             for name in ("validation", "test")
         )
+        recall = {n: small.forced_accuracy(model, batch) for n, batch in test.items()}
         return {
             "valid": sum(small.loss_of(model, batch) for batch in valid.values()) / len(valid),
             "slope": slope,
+            "longest": recall[distances[-1]],
             **{f"gradient@{n}": power for n, power in powers.items()},
-            **{f"recall@{n}": small.forced_accuracy(model, batch) for n, batch in test.items()},
+            **{f"recall@{n}": share for n, share in recall.items()},
         }
 
     def _gradient(self, model: Reader, longest: int, seed: int) -> tuple[float, dict[int, float]]:
@@ -87,9 +85,9 @@ class Distance(Claim):
         return {"gate": self._rule(trials)}
 
     def _rule(self, trials: Trials) -> Contrasts:
-        error = trials.share_error(["attention"], "recall@512", TESTED[trials.quick])
+        error = trials.share_error(["attention"], "longest", self.size["tested"])
         return (
-            contrast("recall", trials.values("attention", "recall@512"), "above", RECALLED, least_error=error),
+            contrast("recall", trials.values("attention", "longest"), "above", RECALLED, least_error=error),
             contrast("attention", trials.values("attention", "slope"), "within", FLAT),
             contrast("lstm", trials.values("lstm", "slope"), "below", -FLAT),
         )
@@ -99,15 +97,13 @@ class Distance(Claim):
         lines = {arm: self._relative(trials, arm) for arm in trials.arms}
         heads = [figure for figure in trials.figures(trials.arms[0]) if figure.startswith("recall@")]
         rows = {arm: [f"{100 * trials.mean(arm, head).mean:.0f}" for head in heads] for arm in trials.arms}
-        across = number_scale([1, DISTANCES[-1]], powers=True)
+        across = number_scale([1, max(self.size["distances"])], powers=True)
         return self.chart("distance", lines, scale="powers", across=across), self.table("recall", heads, rows)
 
     def _relative(self, trials: Trials, arm: str) -> tuple[Spot, ...]:
         """The gradient by distance as a share of the mean one at distance 1; figures are powers of ten."""
-        names = [figure for figure in trials.figures(arm) if figure.startswith("gradient@")]
-        first = trials.mean(arm, names[0]).mean
-        places = {float(name.partition("@")[2]): name for name in names}
-        return trials.spots(arm, places, lambda power: float(10 ** (power - first)))
+        first = trials.mean(arm, "gradient@1").mean
+        return trials.spots(arm, "gradient", lambda power: float(10 ** (power - first)))
 
 
 KINDS, NOISE = 16, 8  # symbols that are to be recalled, and others that stand between

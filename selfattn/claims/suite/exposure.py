@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import MARGIN, Arm, Blocks, Claim, Contrasts, Trials, at, contrast, minus, percent
+from selfattn.claims.claim import Claim, Contrasts, Setup, Trials, percent
+from selfattn.claims.rules import MARGIN, contrast, minus
 from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.sampling import sample
@@ -19,7 +20,6 @@ from selfattn.streams import generator
 
 PLACES, LENGTH, ERROR = 16, 12, 2
 WRONG = (0, 1, 2, 4)  # tokens of the prefix that are replaced
-TESTED = {True: 300, False: 1000}  # rows, in a quick run and in a full one
 
 
 def walks(rows: int, draws: torch.Generator) -> Batch:
@@ -42,28 +42,31 @@ def with_errors(batch: Batch, count: int, draws: torch.Generator) -> torch.Tenso
 class Exposure(Claim):
     """The same Transformer trained on right tokens, on its own now and then, and on its own alone."""
 
-    name = "exposure"
     source = "Bengio et al. 2015; Ranzato et al. 2016, section 1"
     seconds = (35, 200)
     points = ("gap", "grows", "shrinks", "gain")
+    kinds = {  # from which probability of the right token to which
+        "teacher-forcing": {"forcing": (1.0, 1.0)},
+        "scheduled-sampling": {"forcing": (1.0, 0.0)},
+        "free-running": {"forcing": (0.0, 0.0)},
+    }
+    rates = (3e-3, 1e-2, 3e-2)
+    sizes = {"steps": 300, "rows": 64, "tested": 1000, "dim": 32}
+    quick_sizes = {"steps": 120, "tested": 400}
+    not_quick = ("free-running",)
+    shows = {"forced": ("teacher-forcing", "forced@0"), "greedy": ("teacher-forcing", "greedy")}
+    shows |= {"sampling": ("scheduled-sampling", "greedy")}
+    figure, columns = "forced", dict.fromkeys(("forced@0", "greedy", "sampled", "beam"), percent)
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """From which probability of the right token to which."""
-        settings = {"steps": 120 if quick else 300, "rows": 64, "tested": TESTED[quick], "dim": 32}
-        kinds = {"teacher-forcing": (1.0, 1.0), "scheduled-sampling": (1.0, 0.0), "free-running": (0.0, 0.0)}
-        return tuple(Arm(name, {**settings, "forcing": forcing}, (3e-3, 1e-2, 3e-2)) for name, forcing in kinds.items())
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Train; test with right tokens before each, with wrong ones among them, and on the model's own."""
-        dim, (start, last) = arm.settings["dim"], arm.settings["forcing"]
+        dim, (start, last), seed = setup["dim"], setup["forcing"], setup.seed
         model = build(
             small.resized("transformer", dim=dim, ffn_dim=2 * dim), vocab_size=small.vocabulary(PLACES), seed=seed
         )
-        batches, steps = small.stream(partial(walks, arm.settings["rows"]), seed=seed), arm.settings["steps"]
-        small.train_for(
-            model, batches, steps=steps, lr=rate, seed=seed, teacher_forcing=start, teacher_forcing_end=last
-        )
-        valid, test = small.validation_and_test(partial(walks, arm.settings["tested"]), seed=seed)
+        batches = small.stream(partial(walks, setup["rows"]), seed=seed)
+        small.train(setup, model, batches, teacher_forcing=start, teacher_forcing_end=last)
+        valid, test = small.validation_and_test(partial(walks, setup["tested"]), seed=seed)
         ends: dict[str, Any] = {"bos_id": small.BOS, "eos_id": small.EOS, "max_length": LENGTH + 1}
         drawn = sample(model, test.source, test.source_mask, **ends, generator=generator(seed, "claims/sampling"))
         best = [first for first, *_ in beam_search(model, test.source, test.source_mask, **ends, beam_size=4)]
@@ -81,20 +84,13 @@ class Exposure(Claim):
         forced, sampled = (minus(trials.values(arm, "forced@0"), trials.values(arm, "greedy")) for arm in (ours, other))
         by_seed = zip(*(trials.values(ours, f"forced@{count}") for count in WRONG), strict=True)
         lost = [-linear_regression(WRONG, shares).slope for shares in by_seed]  # with each wrong token
-        error = trials.share_error((ours, ours), "greedy", TESTED[trials.quick] * LENGTH)
+        error = trials.share_error((ours, ours), "greedy", self.size["tested"] * LENGTH)
         return (
             contrast("gap", forced, "above", MARGIN, least_error=error),
             contrast("grows", lost, "above", 0.0),
             contrast("shrinks", minus(forced, sampled), "above", 0.0, least_error=error),
             contrast("gain", trials.differences(other, ours, "greedy"), "above", 0.0, least_error=error),
         )
-
-    def blocks(self, trials: Trials) -> Blocks:
-        """Accuracy by wrong tokens before, and in a table every way of decoding."""
-        ways = ("forced@0", "greedy", "sampled", "beam")
-        lines = {arm: trials.spots(arm, at("forced", WRONG)) for arm in trials.arms}
-        rows = {arm: [percent(trials.mean(arm, way)) for way in ways] for arm in trials.arms}
-        return self.chart("exposure", lines), self.table("decoding", ways, rows)
 
 
 def _share(hits: torch.Tensor) -> float:

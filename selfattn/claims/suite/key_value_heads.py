@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from selfattn.claims import small
-from selfattn.claims.claim import MARGIN, Arm, Blocks, Claim, Contrasts, Trials, at, contrast, exact
+from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Setup, Trials, number, share
+from selfattn.claims.rules import MARGIN, contrast, exact
 from selfattn.data.batches import Batch
 from selfattn.decoding.stepping import stepping
 from selfattn.models.build import build, count_parameters
@@ -22,12 +23,9 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import register
-from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import number_scale
 
-HEADS, FEWER, LENGTHS, ITEMS = 4, (2, 1), (3, 7), 500
-RATES = (5e-3, 1e-2, 2e-2)
-TIMED_HEADS, PREFIXES, TURNS = 8, (64, 256, 1000), 5
+HEADS, FEWER, TIMED_HEADS, PREFIXES = 4, (2, 1), 8, (64, 256, 1000)
 LARGEST_SIZE_ERROR = 0.005
 
 
@@ -35,27 +33,27 @@ LARGEST_SIZE_ERROR = 0.005
 class KeyValueHeads(Claim):
     """Exact match at equal size with as many key-value heads as heads, and with fewer; cache and time of decoding."""
 
-    name = "key-value-heads"
     source = "Shazeer 2019, sections 2.4 and 3; Ainslie et al. 2023, sections 2.2 and 3"
     seconds = (35.0, 270.0)
     points = tuple(f"kv-{kv}" for kv in FEWER)
+    kinds = {f"kv-{kv}": {"num_kv_heads": kv} for kv in (HEADS, *FEWER)}
+    rates = (5e-3, 1e-2, 2e-2)
+    sizes = {"steps": 600, "lengths": (3, 7), "tested": 500, "turns": 5}
+    quick_sizes = {"steps": 300, "lengths": (2, 3), "turns": 2}
+    shows = {"all": ("kv-4", "exact"), "single": ("kv-1", "exact"), "speed": ("decoding", f"speed-up@{PREFIXES[-1]}")}
+    columns = {"exact": share, "size": number}
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
+    def arms(self) -> tuple[Arm, ...]:
         """Trained models with 4, 2 and 1 key-value heads of 4; one arm that takes times."""
-        learners = (Arm(f"kv-{kv}", {"num_kv_heads": kv}, RATES) for kv in (HEADS, *FEWER))
-        return (*learners, Arm("decoding", {"num_kv_heads": TIMED_HEADS}, alone=True))
+        return *super().arms(), Arm("decoding", {**self.size, "num_kv_heads": TIMED_HEADS}, alone=True)
 
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 600) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Train on reversals; or decode by turns with 8 and with 1 key-value heads, after prefixes of three lengths."""
-        kv = arm.settings["num_kv_heads"]
-        if not arm.rates:
-            return one_against_all(kv, PREFIXES, seed, turns=min(2 if quick else TURNS, steps))
-        steps = 200 if quick else steps
-        make, longest = partial(drawn, 64, *LENGTHS), partial(drawn, ITEMS, LENGTHS[1], LENGTHS[1])
-        model = small.trained(
-            of_equal_size(kv), make, vocab_size=small.vocabulary(SYMBOLS), steps=steps, seed=seed, rate=rate
-        )
-        validation, test = small.validation_and_test(longest, seed=seed)
+        kv, (shortest, longest) = setup["num_kv_heads"], setup["lengths"]
+        if setup.arm.alone:
+            return one_against_all(kv, PREFIXES, setup.seed, turns=setup["turns"])
+        model = small.trained(setup, of_equal_size(kv), partial(drawn, 64, shortest, longest), symbols=SYMBOLS)
+        validation, test = small.validation_and_test(partial(drawn, setup["tested"], longest, longest), seed=setup.seed)
         parameters = float(count_parameters(model)[1])
         return {"valid": small.loss_of(model, validation), "exact": small.exact_share(model, test), "size": parameters}
 
@@ -65,10 +63,7 @@ class KeyValueHeads(Claim):
         sizes = [trials.values(f"kv-{kv}", "size")[0] for kv in (HEADS, *FEWER)]
         full, fewer = f"kv-{HEADS}", [f"kv-{kv}" for kv in FEWER]
         return (
-            *(
-                trials.share_difference(single, single, full, "exact", "above", -MARGIN, items=ITEMS)
-                for single in fewer
-            ),
+            *(trials.lead(arm, arm, full, "exact", self.size["tested"], bound=-MARGIN) for arm in fewer),
             exact("size", max(sizes) / min(sizes) - 1, LARGEST_SIZE_ERROR),
             exact("cache", abs(cache[0] - TIMED_HEADS), 1e-12),
             contrast("speed-up", speed_up, "above", 1.0),
@@ -76,12 +71,10 @@ class KeyValueHeads(Claim):
 
     def blocks(self, trials: Trials) -> Blocks:
         """How many times as fast, by the length of the prefix; exact match and size."""
-        lines = {"speed-up": trials.spots("decoding", at("speed-up", PREFIXES))}
+        lines = {"speed-up": trials.spots("decoding", "speed-up")}
         across = number_scale([10, PREFIXES[-1]], powers=True)
-        sizes = {f"kv-{kv}": trials.values(f"kv-{kv}", "size")[0] for kv in (HEADS, *FEWER)}
-        rows = {arm: (estimate_text(trials.mean(arm, "exact")), f"{size:,.0f}") for arm, size in sizes.items()}
         plot = self.chart("kv-speed-up", lines, of="line", scale="number", across=across)
-        return plot, self.table("kv-quality", ("exact", "size"), rows)
+        return plot, self.table("kv-quality", self.columns, self.rows(trials))
 
 
 def drawn(rows: int, shortest: int, longest: int, draws: torch.Generator) -> Batch:

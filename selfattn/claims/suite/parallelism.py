@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from selfattn.attention import MultiHeadAttention
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Trials, at, contrast, exact
+from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Setup, Trials
+from selfattn.claims.rules import contrast, exact
 from selfattn.evaluation.cost.decoding import peak_memory
 from selfattn.layers import RecurrentStack
 from selfattn.registry import register
 from selfattn.report.drawing.scale import number_scale
 
-WIDTH, TOKENS, TURNS = 64, 2048, 3
+WIDTH = 64
 COUNTED, LENGTHS = (16, 32, 64), (16, 32, 64, 128, 256, 512, 1024)
 SHORT, LONG = 16, 1024  # between these the two have to cross
 
@@ -27,21 +28,22 @@ SHORT, LONG = 16, 1024  # between these the two have to cross
 class Parallelism(Claim):
     """Steps that wait for one another, times of a training step at a constant number of symbols, and memory."""
 
-    name = "parallelism"
     source = "Vaswani et al. 2017, section 4, table 1"
     seconds = (10.0, 40.0)
+    sizes = {"tokens": 2048, "turns": 3}
+    shows = {"short": ("layers", f"speed-up@{SHORT}"), "long": ("layers", f"speed-up@{LONG}")}
+    unit = "number"
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
+    def arms(self) -> tuple[Arm, ...]:
         """One arm, in which all ways are timed by turns."""
-        return (Arm("layers", {"width": WIDTH, "tokens": TOKENS}, alone=True),)
+        return (Arm("layers", self.size, alone=True),)
 
-    def measure(
-        self, arm: Arm, *, seed: int, rate: float | None, quick: bool, tokens: int = TOKENS
-    ) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Count ``steps@N``, take ``ms@N`` by turns in processor time and ``bytes@N`` of one sequence, for each way."""
-        ways, draws = layers(WIDTH, seed), torch.Generator().manual_seed(seed)
+        ways, draws = layers(WIDTH, setup.seed), torch.Generator().manual_seed(setup.seed)
         figures: dict[str, float] = {}
-        lengths, turns = [n for n in LENGTHS if n <= tokens], 1 if quick else TURNS
+        tokens, turns = setup["tokens"], setup["turns"]
+        lengths = [n for n in LENGTHS if n <= tokens]
         for n in COUNTED:
             x = torch.randn(1, n, WIDTH, generator=draws)
             figures |= {f"{way}-steps@{n}": float(longest_chain(layer(x))) for way, layer in ways.items()}
@@ -50,6 +52,7 @@ class Parallelism(Claim):
             rounds = [[seconds(layer, x) for layer in ways.values()] for _ in range(1 + turns)][1:]
             times = [1000 * median(column) for column in zip(*rounds, strict=True)]
             figures |= {f"{way}-ms@{n}": taken for way, taken in zip(WAYS, times, strict=True)}
+            figures[f"speed-up@{n}"] = figures[f"rnn-ms@{n}"] / figures[f"attention-ms@{n}"]
         for n in lengths[-2:]:
             single = torch.randn(1, n, WIDTH, generator=draws)
             for way in ("rnn", "attention", "attention-unfused"):
@@ -81,7 +84,7 @@ class Parallelism(Claim):
 
     def blocks(self, trials: Trials) -> Blocks:
         """Times by length, and what was counted."""
-        lines = {way: trials.spots("layers", at(f"{way}-ms", LENGTHS)) for way in WAYS}
+        lines = {way: trials.spots("layers", f"{way}-ms") for way in WAYS}
         heads = ("steps@16", "steps@64", "ms@16", "ms@128", "ms@1024")
         rows = {way: [f"{trials.mean('layers', f'{way}-{head}').mean:.3g}" for head in heads] for way in WAYS}
         across = number_scale(LENGTHS, powers=True)
@@ -113,13 +116,13 @@ def layers(width: int, seed: int) -> dict[str, Layer]:
             outputs.append(output)
         return torch.cat(outputs, dim=1)
 
-    made: tuple[Layer, ...] = (
+    ways: tuple[Layer, ...] = (
         lambda x: rnn(x)[0],
         one_by_one,
         lambda x: attention(x).output,
         lambda x: attention(x, need_weights=True).output,  # scores, softmax and sum written out
     )
-    return dict(zip(WAYS, made, strict=True))
+    return dict(zip(WAYS, ways, strict=True))
 
 
 def seconds(layer: Layer, x: Tensor) -> float:

@@ -11,17 +11,16 @@ import torch
 
 from selfattn.attention import attend, scores
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Trials, at, contrast
-from selfattn.models.build import build
+from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Setup, Trials, number, share
+from selfattn.claims.rules import contrast
 from selfattn.registry import register
 from selfattn.report.blocks import Heading, Paragraph
-from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import number_scale
 
 WIDTHS, KEYS, QUERIES = (8, 32, 128, 512, 2048), 32, 512
 SOFTMAX = {"unscaled": scores.dot, "scaled": scores.scaled_dot}
 LEARNED = ("dot", "scaled_dot", "general", "concat", "additive", "location")
-HIDDEN, PAIRS, NAMES, VALUES, RATES = 32, 6, 12, 8, (3e-3, 1e-2, 3e-2)
+HIDDEN, PAIRS, NAMES, VALUES = 32, 6, 12, 8
 
 
 def slope(values: tuple[float, ...]) -> float:
@@ -33,36 +32,33 @@ def slope(values: tuple[float, ...]) -> float:
 class Scores(Claim):
     """The gradient of the softmax by width; and what six score functions learn on one task."""
 
-    name = "scores"
     source = (
         "Vaswani et al. 2017, section 3.2.1, footnote 4; Luong et al. 2015, section 3.1; Bahdanau et al. 2015, A.1.2"
     )
     seconds = (25.0, 220.0)
+    sizes = {"steps": 800, "tested": 500}
+    shows = {"dot_narrow": ("unscaled", "gradient@8"), "dot_wide": ("unscaled", "gradient@2048")}
+    shows |= {"scaled_narrow": ("scaled", "gradient@8"), "scaled_wide": ("scaled", "gradient@2048")}
+    unit = "number"
+    columns = {"exact": share, "valid": number, "milliseconds": number}
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
+    def arms(self) -> tuple[Arm, ...]:
         """The softmax alone, with and without the division; then models that are trained, for each score."""
-        alone = (Arm(name, {"widths": WIDTHS, "keys": KEYS}) for name in SOFTMAX)
-        return (*alone, *(Arm(name, {"score": name, "hidden": HIDDEN}, RATES) for name in LEARNED))
+        learned = (Arm(name, {**self.size, "score": name}, (1e-2, 3e-2, 9e-2)) for name in LEARNED)
+        return *(Arm(name) for name in SOFTMAX), *(() if self.quick else learned)
 
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool, steps: int = 800) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Return gradient and entropy by width, or what a model has learned and the time of a step."""
-        if rate is None:
-            return _saturation(arm.name, seed)
-        config = small.resized("luong-dot", {"decoder.score": arm.settings["score"]}, hidden_dim=HIDDEN)
-        model = build(config, vocab_size=small.vocabulary(NAMES + VALUES), seed=seed)
-        steps = 200 if quick else steps
-        made = partial(small.lookups, pairs=PAIRS, names=NAMES, values=VALUES)
+        if setup.rate is None:
+            return _saturation(setup.arm.name, setup.seed)
+        config = small.resized("luong-dot", {"decoder.score": setup["score"]}, hidden_dim=HIDDEN)
+        make = partial(small.lookups, pairs=PAIRS, names=NAMES, values=VALUES)
         begun = time.process_time()
-        small.train_for(
-            model, small.stream(lambda draws: made(64, generator=draws), seed=seed), steps=steps, lr=rate, seed=seed
-        )
-        spent = (time.process_time() - begun) / steps
-        valid, test = small.validation_and_test(lambda draws: made(500, generator=draws), seed=seed)
-        return {
-            "valid": small.loss_of(model, valid),
-            "exact": small.exact_share(model, test),
-            "milliseconds": 1000 * spent,
-        }
+        model = small.trained(setup, config, lambda draws: make(64, generator=draws), symbols=NAMES + VALUES)
+        spent = (time.process_time() - begun) / setup["steps"]
+        valid, test = small.validation_and_test(lambda draws: make(setup["tested"], generator=draws), seed=setup.seed)
+        exact = small.exact_share(model, test)
+        return {"valid": small.loss_of(model, valid), "exact": exact, "milliseconds": 1000 * spent}
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Unscaled the gradient falls with the width; scaled it stays."""
@@ -75,24 +71,18 @@ class Scores(Claim):
     def blocks(self, trials: Trials) -> Blocks:
         """The gradient by width; the entropy; and the score functions side by side."""
         across = number_scale(WIDTHS, powers=True)
-        gradient, entropy = (
-            {arm: trials.spots(arm, at(figure, WIDTHS)) for arm in SOFTMAX} for figure in ("gradient", "entropy")
-        )
-        rows = {
-            arm: (
-                estimate_text(trials.mean(arm, "exact")),
-                f"{trials.mean(arm, 'valid').mean:.3f}",
-                f"{trials.mean(arm, 'milliseconds').mean:.1f}",
-            )
-            for arm in LEARNED
-            if arm in trials.arms
-        }
-        return (
+        gradient, entropy = ({arm: trials.spots(arm, figure) for arm in SOFTMAX} for figure in ("gradient", "entropy"))
+        charts = (
             self.chart("gradient", gradient, scale="powers", across=across),
             self.chart("entropy", entropy, scale=number_scale([0, 1]), across=across),
+        )
+        if self.quick:  # trains nothing
+            return charts
+        return (
+            *charts,
             Heading(self.say("learned"), "scores-learned"),
             Paragraph(self.say("learned.text")),
-            self.table("learned", ("exact", "loss", "time"), rows),
+            self.table("learned", self.columns, self.rows(trials)),
         )
 
 

@@ -9,7 +9,8 @@ from einops import repeat
 from torch import Tensor
 
 from selfattn.attention import attend, scores
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Trials, exact
+from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials
+from selfattn.claims.rules import exact
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Paragraph, Row, Table
 from selfattn.report.drawing.scale import power_of_ten
@@ -32,24 +33,20 @@ AXES |= {"d_query": ("query", "place"), "d_key": ("key", "place")}
 class WeightedSum(Claim):
     """Forward and backward step by step, on numbers for paper and on random ones."""
 
-    name = "weighted-sum"
     source = "Bahdanau et al. 2015, section 3.1; Saito, Deep Learning from Scratch 2, section 8.1"
     seconds, theorem, seeds = (1.0, 1.0), True, 1
+    kinds = {"worked": {}, "random": {"queries": 5, "keys": 7, "width": 3, "values": 11, "draws": 20}}
 
-    def arms(self, quick: bool) -> tuple[Arm, ...]:
-        """The worked example, and random numbers of another size."""
-        return Arm("worked"), Arm("random", {"queries": 5, "keys": 7, "width": 3, "values": 11, "draws": 20})
-
-    def measure(self, arm: Arm, *, seed: int, rate: float | None, quick: bool) -> dict[str, float]:
+    def measure(self, setup: Setup) -> dict[str, float]:
         """Return the relative error of every step, and of the worked example every number."""
         worst = dict.fromkeys((*FORWARD, *BACKWARD), 0.0)
         numbers: dict[str, float] = {}
-        for given in _given(arm.settings, seed):
-            ours, other = by_hand(*given), by_autograd(*given)
+        for example in _examples(setup.arm.settings, setup.seed):
+            ours, other = by_hand(*example), by_autograd(*example)
             for name in worst:
                 size = float(other[name].abs().max())
                 worst[name] = max(worst[name], float((ours[name] - other[name]).abs().max()) / size)
-            if not arm.settings:
+            if not setup.arm.settings:
                 numbers = {f"{name}.{i}.{j}": x for name in worst for i, j, x in _entries(ours[name])}
         return {f"error.{name}": value for name, value in worst.items()} | numbers
 
@@ -57,7 +54,7 @@ class WeightedSum(Claim):
         """No step differs from autograd by more than rounding."""
 
         def worst(steps: tuple[str, ...]) -> float:
-            return max(trials.values(arm, f"error.{step}")[0] for arm in trials.arms for step in steps)
+            return max(trials.values(arm, f"error.{step}")[0] for arm in self.kinds for step in steps)
 
         return exact("forward", worst(FORWARD), BOUND), exact("backward", worst(BACKWARD), BOUND)
 
@@ -79,7 +76,7 @@ class WeightedSum(Claim):
         return tuple(blocks)
 
 
-def _given(settings: Mapping[str, int], seed: int) -> Iterator[tuple[Tensor, ...]]:
+def _examples(settings: Mapping[str, int], seed: int) -> Iterator[tuple[Tensor, ...]]:
     if not settings:
         yield tuple(torch.tensor(rows, dtype=torch.float64) for rows in (QUERY, KEY, VALUE, GRADIENT))
         return

@@ -86,9 +86,9 @@ def checked_answers() -> Iterator[None]:
 
         return call
 
-    targets: list[tuple[Any, str]] = [(file_download, "get_hf_file_metadata")]
+    owners: list[Any] = [file_download, HfApi, HfApi]
     with ExitStack() as stack:
-        for owner, name in [*targets, (HfApi, "model_info"), (HfApi, "dataset_info")]:
+        for owner, name in zip(owners, ("get_hf_file_metadata", "model_info", "dataset_info"), strict=True):
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, checked(getattr(owner, name)))
         yield

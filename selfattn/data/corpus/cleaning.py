@@ -7,7 +7,6 @@ pairs shared with the held-out parts.
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -39,35 +38,19 @@ class CleaningOptions:
     """What to clean. No limit applies to valid and test, so that scores are those of the complete files.
 
     Attributes:
-        nfc: put texts into Unicode's form NFC; default True. (NFKC would change visible characters, such as ``½``.)
         spaces: write every space as the plain one, and runs of spaces as one; default False.
         max_characters: longest text of either side in a training pair; default 1,000; None for no limit.
         max_ratio: how many times longer or shorter than expected the target of a training pair may be; default 3;
             None for no limit. See `unlikely`.
-        length_ratio: expected characters of target for one of source; default None: the median of the training pairs.
         duplicates: leave out repeated training pairs; default True.
         overlap: leave out training pairs whose source or target stands in valid or test; default True.
-
-    Raises:
-        ValueError: a limit is not positive, or `max_ratio` is below 1.
     """
 
-    nfc: bool = True
     spaces: bool = False
     max_characters: int | None = 1000
     max_ratio: float | None = 3.0
-    length_ratio: float | None = None
     duplicates: bool = True
     overlap: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        if self.max_characters is not None and self.max_characters < 1:
-            raise ValueError(f"max_characters must be at least 1, got {self.max_characters}")
-        if self.max_ratio is not None and not 1 <= self.max_ratio < math.inf:
-            raise ValueError(f"max_ratio must be at least 1, got {self.max_ratio}")
-        if self.length_ratio is not None and not 0 < self.length_ratio < math.inf:
-            raise ValueError(f"length_ratio must be positive, got {self.length_ratio}")
 
 
 class Tally:
@@ -141,22 +124,6 @@ class Tally:
             )
 
 
-def clean_text(text: str, options: CleaningOptions | None = None) -> str:
-    r"""Clean one text; a clean text stays as it is.
-
-    Args:
-        text: any text.
-        options: only `nfc` and `spaces` apply; default `CleaningOptions()`.
-
-    Example:
-        >>> clean_text(" 한\x00국\t어 ")
-        '한국 어'
-        >>> clean_text("Va\u00a0!  Oui.", CleaningOptions(spaces=True))
-        'Va ! Oui.'
-    """
-    return _cleaned(text, options or CleaningOptions())[0]
-
-
 def clean_rows(
     rows: Iterable[RawPair | BadRecord], options: CleaningOptions, tally: Tally, *, limited: bool
 ) -> Iterator[tuple[int, str, str]]:
@@ -180,8 +147,8 @@ def clean_rows(
         if sides := _sides(_SURROGATES.search, row.source, row.target):
             tally.drop("invalid UTF-8", row.line, sides)
             continue
-        source, changed_source = _cleaned(row.source, options)
-        target, changed_target = _cleaned(row.target, options)
+        source, changed_source = clean_text(row.source, spaces=options.spaces)
+        target, changed_target = clean_text(row.target, spaces=options.spaces)
         longest = max(len(source), len(target))
         if sides := _sides(_is_blank, source, target):
             tally.drop("empty", row.line, sides)
@@ -226,22 +193,29 @@ def median_ratio(source: NDArray[np.integer[Any]], target: NDArray[np.integer[An
     return float(np.median(target / source))
 
 
-def _cleaned(text: str, options: CleaningOptions) -> tuple[str, tuple[str, ...]]:
-    """Return the clean text and the names of the steps that changed it."""
-    if text.isascii() and text.isprintable() and not options.spaces:
-        bare = text.strip(" ")
-        return bare, () if bare == text else ("spaces",)
-    changes = []
+def clean_text(text: str, *, spaces: bool = False) -> tuple[str, tuple[str, ...]]:
+    r"""Clean one text: remove control characters, put it into Unicode's form NFC, strip spaces at its ends.
+
+    (NFKC would change visible characters, such as ``½``.)
+
+    Args:
+        text: any text.
+        spaces: also write every run of spaces as one plain space; default False.
+
+    Returns:
+        The clean text, and the names of the steps that changed it.
+
+    Example:
+        >>> clean_text(" 한\x00국\t어 ")
+        ('한국 어', ('control characters', 'spaces'))
+        >>> clean_text("Va\u00a0!  Oui.", spaces=True)[0]
+        'Va ! Oui.'
+    """
     plain = _CONTROLS.sub("", _BREAKS.sub(" ", text))
-    if plain != text:
-        changes.append("control characters")
-    composed = unicodedata.normalize("NFC", plain) if options.nfc else plain
-    if composed != plain:
-        changes.append("Unicode form")
-    bare = (_SPACES.sub(" ", composed) if options.spaces else composed).strip()
-    if bare != composed:
-        changes.append("spaces")
-    return bare, tuple(changes)
+    composed = unicodedata.normalize("NFC", plain)
+    bare = (_SPACES.sub(" ", composed) if spaces else composed).strip()
+    steps = {"control characters": plain != text, "Unicode form": composed != plain, "spaces": bare != composed}
+    return bare, tuple(name for name, changed in steps.items() if changed)
 
 
 def _is_blank(text: str) -> bool:

@@ -6,77 +6,50 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from selfattn.data.corpus.availability import checked_answers, is_reachable
 from selfattn.data.corpus.sources import PairSource
-from selfattn.data.readers.records import BadRecord, RawPair, columns_of, has_columns, missing_columns, pair_of
+from selfattn.data.readers.records import BadRecord, RawPair, check_columns, pair_of
 from selfattn.errors import SettingError, UserError
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
 _NO_ANSWER = {"ConnectionError", "ConnectError", "TimeoutException", "OfflineModeIsEnabled", "LocalEntryNotFoundError"}
-_VALID = ("validation", "valid", "val", "dev")
+_SPLITS = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
 # Enough for two lost packets of a connection; `datasets` would try for half a minute, with a firewall for more.
 _SECONDS = 4.0
 
 
-@dataclass(frozen=True)
-class HubCorpus:
-    """A dataset by its name.
+def hub_sources(
+    name: str, config: str | None = None, columns: tuple[str, str] = ("source", "target"), *, streaming: bool = False
+) -> dict[str, PairSource]:
+    """Open the splits of a dataset: train, validation (or valid, val, dev) and test.
 
     Args:
         name: on the Hub, such as ``"bentrevett/multi30k"``, or the path of a directory with data files.
         config: its configuration, where there are several; default the only one.
         columns: of source and target: flat columns, or keys of a nested ``translation``.
-        train: name of the split for training.
-        valid: name of the split for validation; default: validation, valid, val or dev, if there is one.
-        test: name of the test split; default: test, if there is one.
-        revision: branch, tag or commit; default the newest.
-    """
-
-    name: str
-    config: str | None = None
-    columns: tuple[str, str] = ("source", "target")
-    train: str = "train"
-    valid: str | None = None
-    test: str | None = None
-    revision: str | None = None
-
-
-def hub_sources(corpus: HubCorpus, *, streaming: bool) -> dict[str, PairSource]:
-    """Open the splits of a dataset.
-
-    Args:
-        corpus: which.
         streaming: read over the network while training, instead of fetching all of it first.
 
     Returns:
         A source for each of ``"train"``, ``"valid"`` and ``"test"`` that is there, in this order.
 
     Raises:
-        UserError: the dataset cannot be reached or loaded, or has no such configuration, split or column.
+        UserError: the dataset cannot be reached or loaded, or has no such configuration or column.
     """
     import datasets
 
-    with quiet(), _errors_named(corpus), checked_answers(), _offline_if_out_of_reach(corpus.name):
-        splits: dict[str, Dataset | IterableDataset] = datasets.load_dataset(
-            corpus.name, corpus.config, revision=corpus.revision, streaming=streaming
-        )
-    chosen = {
-        "train": corpus.train,
-        "valid": corpus.valid or next((name for name in _VALID if name in splits), None),
-        "test": corpus.test or ("test" if "test" in splits else None),
-    }
+    with quiet(), _errors_named(name), checked_answers(), _offline_if_out_of_reach(name):
+        splits: dict[str, Dataset | IterableDataset] = datasets.load_dataset(name, config, streaming=streaming)
+    if "train" not in splits:
+        raise UserError(f"{name}: no split 'train', only {', '.join(splits)}")
     sources = {}
-    for part, split in chosen.items():
-        if split is not None:
-            if split not in splits:
-                raise UserError(f"{corpus.name}: no split {split!r}; choose among {', '.join(splits)}")
-            sources[part] = _source(corpus, split, splits[split])
+    for part, names in _SPLITS.items():
+        if split := next((split for split in names if split in splits), None):
+            sources[part] = _source(name, config, columns, split, splits[split])
     return sources
 
 
@@ -105,10 +78,12 @@ def _offline_if_out_of_reach(name: str) -> Iterator[None]:
     import datasets
     from huggingface_hub import constants
 
+    wait = os.environ.get("HF_HUB_ETAG_TIMEOUT", "")
+    seconds = float(wait) if wait.isdecimal() and int(wait) else _SECONDS
     on_the_hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and not Path(name).exists()
     with ExitStack() as before:
         if on_the_hub and not (
-            datasets.config.HF_HUB_OFFLINE or is_reachable(datasets.config.HF_ENDPOINT, seconds=_wait())
+            datasets.config.HF_HUB_OFFLINE or is_reachable(datasets.config.HF_ENDPOINT, seconds=seconds)
         ):
             modules: tuple[Any, ...] = (datasets.config, constants)
             for module in modules:
@@ -117,43 +92,34 @@ def _offline_if_out_of_reach(name: str) -> Iterator[None]:
         yield
 
 
-def _wait() -> float:
-    """Seconds to wait for a connection: what the user has told `huggingface_hub`, else few."""
-    seconds = os.environ.get("HF_HUB_ETAG_TIMEOUT", "")
-    return float(seconds) if seconds.isdecimal() and int(seconds) else _SECONDS
-
-
-def _source(corpus: HubCorpus, split: str, dataset: Dataset | IterableDataset) -> PairSource:
-    label = f"{corpus.name}[{split}]"
-    with quiet(), _errors_named(corpus):
+def _source(
+    name: str, config: str | None, columns: tuple[str, str], split: str, dataset: Dataset | IterableDataset
+) -> PairSource:
+    label = f"{name}[{split}]"
+    with quiet(), _errors_named(name):
         names = dataset.column_names or list(next(iter(dataset), {}))  # a stream may not know them before it is read
         # No other column is read: there may be pictures in them.
-        needed = corpus.columns if set(corpus.columns) <= set(names) else ["translation"]
+        needed = columns if set(columns) <= set(names) else ["translation"]
         if set(needed) <= set(names):
             dataset = dataset.select_columns(list(dict.fromkeys(needed)))
         first: dict[str, Any] = next(iter(dataset), {})
     if not first:
-        raise UserError(f"{label}: the split is empty; choose another")
-    if not has_columns(first, corpus.columns):
-        raise SettingError(missing_columns(label, corpus.columns, columns_of(first)))
+        raise UserError(f"{label}: the split is empty; choose another dataset")
+    check_columns(label, first, columns)
 
     def rows() -> Iterator[RawPair | BadRecord]:
-        with _errors_named(corpus):
+        with _errors_named(name):
             for number, record in enumerate(dataset, 1):
-                yield pair_of(number, record, corpus.columns)
+                yield pair_of(number, record, columns)
 
-    fingerprint = getattr(dataset, "_fingerprint", None)  # a stream has none
-    return PairSource(label, rows, {"split": split, "fingerprint": fingerprint})
+    settings = {"hub": name, "config": config, "columns": list(columns), "split": split}
+    return PairSource(label, rows, settings | {"fingerprint": getattr(dataset, "_fingerprint", None)})
 
 
 @contextmanager
-def _errors_named(corpus: HubCorpus) -> Iterator[None]:
-    """Turn whatever the libraries raise into one line that says what to do.
-
-    They raise errors of a dozen classes, of their own and of those beneath them, for what is all the same to the
-    user: the dataset is out of reach, is not there, or is not right.
-    """
-    from datasets.exceptions import DatasetNotFoundError
+def _errors_named(name: str) -> Iterator[None]:
+    """Turn the errors of the libraries, of a dozen classes, into one line that says what to do."""
+    from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
 
     try:
         yield
@@ -161,37 +127,24 @@ def _errors_named(corpus: HubCorpus) -> Iterator[None]:
         raise
     except DatasetNotFoundError as error:
         raise UserError(
-            f"{corpus.name}: {_first_line(error)} Check the name; for a private or gated dataset log in with "
-            "`hf auth login`"
+            f"{name}: {_first_line(error)} Check the name; for a private or gated dataset log in with `hf auth login`"
         ) from None
     except Exception as error:
-        chain = _chain(error)
+        chain: list[BaseException] = [error]
+        while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+            chain.append(cause)
         if status := next(filter(None, (getattr(getattr(e, "response", None), "status_code", 0) for e in chain)), 0):
             advice = "log in with `hf auth login`" if status in (401, 403) else "check the name, or try again later"
-            raise UserError(f"{corpus.name}: the Hub answered with status {status}; {advice}") from None
+            raise UserError(f"{name}: the Hub answered with status {status}; {advice}") from None
         if any(_NO_ANSWER & {kind.__name__ for kind in type(cause).__mro__} for cause in chain):
             raise SettingError(
-                f"{corpus.name}: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network "
+                f"{name}: the Hugging Face Hub cannot be reached and no copy is in the cache; check the network "
                 "(and HF_HUB_OFFLINE), load it once where there is a network and copy that cache (HF_DATASETS_CACHE), "
                 "or give files with `train`"
             ) from None
-        raise UserError(f"{corpus.name}: cannot be loaded: {_first_line(_root(error))}") from None
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return an error with its causes."""
-    chain: list[BaseException] = []
-    while error is not None and error not in chain:
-        chain.append(error)
-        error = error.__cause__ or error.__context__
-    return chain
-
-
-def _root(error: BaseException) -> BaseException:
-    """What `datasets` wraps says more than "an error occurred while generating the dataset"."""
-    from datasets.exceptions import DatasetGenerationError
-
-    return error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
+        # "An error occurred while generating the dataset" says less than its cause.
+        told = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
+        raise UserError(f"{name}: cannot be loaded: {_first_line(told)}") from None
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,1 +1,1 @@
-"""Dates of CLDR, without end."""
+"""Generated dates, written with the formats of CLDR."""

@@ -1,4 +1,4 @@
-"""The formats of dates in one locale, from CLDR (through Babel)."""
+"""Date formats of a locale, from CLDR (through Babel)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from selfattn.data.dates.patterns import DatePattern, compile_pieces
 from selfattn.errors import UserError
 
 ISO = "y-MM-dd"
-# What CLDR does not list but English writes.
+# Formats that English uses and CLDR does not list.
 ENGLISH_DAY_FIRST = {"day first": "d MMMM y", "day first weekday": "EEEE, d MMMM y"}
 ENGLISH_ORDINAL = {
     "ordinal": ("MMMM d, y", "d 'of' MMMM y"),
@@ -22,7 +22,7 @@ ENGLISH_ORDINAL = {
 
 
 def find_locale(name: str) -> Locale:
-    """Return the CLDR locale of this name (``ko_KR``; ``ko-KR`` is understood too).
+    """Return the CLDR locale of a name, such as ``ko_KR`` or ``ko-KR``.
 
     Raises:
         UserError: no such locale; the message names the closest ones.
@@ -44,21 +44,21 @@ def find_locale(name: str) -> Locale:
 
 @lru_cache(maxsize=64)
 def date_patterns(name: str) -> dict[str, tuple[DatePattern, ...]]:
-    """Return the formats of a locale: for each format's name the patterns to draw from, all equally likely.
+    """Return the date formats of a locale: for each name the patterns to draw from, all equally likely.
 
-    The formats are the four CLDR lengths, the medium one with its weekday (CLDR's skeleton ``yMMMEd``), and ISO;
-    English has also the day first written out and ordinals, each with and without weekday. ("full" without its
-    weekday is CLDR's "long".) A format that writes every date as an earlier one does is left out: where short
-    and medium are the same, there is only a "medium".
+    The formats are the four CLDR lengths, the medium length with its weekday (CLDR's skeleton ``yMMMEd``), and ISO.
+    English also has the day first and ordinals, each with and without weekday. ("full" without its weekday is CLDR's
+    "long".) Duplicate formats appear once, under the first name: where short and medium are equal, there is only a
+    "medium".
 
-    A format with letters is written as is (half of its patterns), and in upper and in lower case (the other
-    half); a casing that changes nothing, or that would change the length of the text, is left out.
+    Half of the patterns of a format with letters are in its own casing, the others in upper and in lower case.
+    Casings that change nothing, or change the length of the text, are left out.
 
     Args:
         name: a CLDR locale.
 
     Raises:
-        UserError: unknown locale, or one with a date pattern that has not just a year, a month and a day.
+        UserError: unknown locale, or a date pattern with other fields than year, month, day and weekday.
 
     Example:
         >>> from datetime import date
@@ -96,20 +96,20 @@ def date_patterns(name: str) -> dict[str, tuple[DatePattern, ...]]:
 
 
 def casings(plain: DatePattern, language: str) -> list[DatePattern]:
-    """Return the pattern as is and in its other casings, as is repeated so that it makes up half (or all)."""
+    """Return a pattern in all its casings; its own casing is repeated so that it makes up half."""
     others = [cased for case in ("upper", "lower") if (cased := plain.cased(case, language))]
     return [plain] * max(1, len(others)) + others
 
 
 def parse(pattern: str, locale: Locale) -> DatePattern:
-    """Turn a CLDR pattern into a `DatePattern`, each of its texts rendered by Babel itself.
+    """Convert a CLDR pattern to a `DatePattern`; Babel renders its texts.
 
     Args:
-        pattern: CLDR pattern of the fields y, M or L, d, E or c, and G (in the Gregorian calendar a fixed text).
-        locale: whose names of months, weekdays and eras are used.
+        pattern: CLDR pattern of the fields y, M or L, d, E or c, and G (a fixed text in the Gregorian calendar).
+        locale: gives the names of months, weekdays and eras.
 
     Raises:
-        UserError: the pattern has other fields, or has not year, month and day just once.
+        UserError: the pattern has other fields, or does not have year, month and day exactly once.
     """
     pieces = compile_pieces(pattern, locale) or ()
     if sorted(piece.field for piece in pieces if piece.field not in ("", "weekday")) != ["day", "month", "year"]:
@@ -121,7 +121,7 @@ def parse(pattern: str, locale: Locale) -> DatePattern:
 
 
 def with_ordinals(pattern: DatePattern) -> DatePattern:
-    """Return the English pattern with the day as an ordinal: 13th for 13."""
+    """Write the day of an English pattern as an ordinal: 13th for 13."""
     endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
     ordinals = tuple(f"{day}{endings.get(day, 'th')}" for day in range(1, 32))
     return pattern.with_field("day", texts=ordinals)

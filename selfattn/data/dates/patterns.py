@@ -1,6 +1,6 @@
-"""CLDR patterns of dates and times, kept as their pieces, each with the text for every value it can take.
+"""CLDR patterns of dates and times, stored as pieces with the text for each of their values.
 
-So a pattern renders fast, knows which characters came from which field, and can be read backwards exactly.
+Such a pattern renders fast, knows which characters belong to which field, and can parse its own texts exactly.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _DAYS = [_START + timedelta(days=day) for day in range(31)]
 _HOURS = [_START.replace(hour=hour) for hour in range(24)]
 _SIXTY = [_START.replace(minute=number, second=number) for number in range(60)]
 
-# CLDR's letters: the fields that are told, the first value, and a moment with each value. A number of an hour up to 24
-# tells the half of the day too. Eras are a fixed text, for all dates are of the common one.
+# CLDR's letters: their fields, the first value, and a moment with each value. An hour up to 24 also gives the half of
+# the day. Eras are a fixed text, as all dates are of the common era.
 _LETTERS: dict[str, tuple[tuple[str, ...], int, list[datetime]]] = (
     {"G": ((), 0, [_START]), "d": (("day",), 1, _DAYS), "a": (("period",), 0, _HOURS)}
     | dict.fromkeys("ML", (("month",), 1, [_START.replace(month=month) for month in range(1, 13)]))
@@ -45,10 +45,10 @@ class PatternPiece:
     """A piece of a pattern: a field with the text for each of its values, or fixed text (no fields).
 
     Args:
-        fields: what the piece tells, such as ``("year",)``, or ``("hour", "period")`` of an hour of 24.
+        fields: of the piece, such as ``("year",)``, or ``("hour", "period")`` for an hour up to 24.
         texts: the text for each value of the first field.
-        first: the value that ``texts[0]`` stands for; default 0.
-        lenient: read numbers as numbers (see `DatePattern.read`); default False.
+        first: the value of ``texts[0]``; default 0.
+        lenient: accept numbers with other leading zeros (see `DatePattern.read`); default False.
     """
 
     fields: tuple[str, ...]
@@ -58,12 +58,12 @@ class PatternPiece:
 
     @property
     def field(self) -> str:
-        """The first field; ``""`` of fixed text."""
+        """The first field; ``""`` for fixed text."""
         return self.fields[0] if self.fields else ""
 
     @cached_property
     def readings(self) -> dict[str, set[int]]:
-        """The values that each text stands for."""
+        """The values of each text."""
         values: dict[str, set[int]] = {}
         for value, text in enumerate(self.texts, self.first):
             values.setdefault(text, set()).add(value)
@@ -77,20 +77,20 @@ class PatternPiece:
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """The lengths of the texts that can be read."""
+        """The lengths of the texts in `readings`."""
         return tuple(sorted({len(text) for text in self.readings}))
 
 
 def compile_pieces(pattern: str, locale: Locale) -> tuple[PatternPiece, ...] | None:
-    """Cut a CLDR pattern into its pieces, each of its texts rendered by Babel itself.
+    """Cut a CLDR pattern into pieces; Babel renders their texts.
 
     Args:
-        pattern: of the fields y, M or L, d, E or c, H, h, K or k, m, s, a, and G (in the Gregorian calendar a fixed
-            text).
-        locale: whose names of months, weekdays and so on are used.
+        pattern: of the fields y, M or L, d, E or c, H, h, K or k, m, s, a, and G (a fixed text in the Gregorian
+            calendar).
+        locale: gives the names of months, weekdays and so on.
 
     Returns:
-        The pieces, or None where the pattern has other fields. A field ``yy`` has the years of `TWO_DIGIT_YEARS`.
+        The pieces, or None if the pattern has other fields. A field ``yy`` has the years of `TWO_DIGIT_YEARS`.
 
     Example:
         >>> [(piece.field, piece.texts[0]) for piece in compile_pieces("d. MMM y", Locale("de"))]
@@ -118,10 +118,10 @@ def _field(letter: str, count: int, name: str) -> PatternPiece:
 
 @dataclass(frozen=True)
 class DatePattern:
-    """One pattern in one casing, such as ``M/d/yy`` or ``EEEE, MMMM d, y`` in upper case.
+    """A date pattern in one casing, such as ``M/d/yy``, or ``EEEE, MMMM d, y`` in upper case.
 
     Args:
-        pieces: the pieces in their order; year, month and day occur once each.
+        pieces: in order; year, month and day occur once each.
 
     Example:
         >>> from selfattn.data.dates.formats import date_patterns
@@ -136,12 +136,12 @@ class DatePattern:
 
     @cached_property
     def years(self) -> range:
-        """The years that the pattern may be used for: fewer where they are written with two digits."""
+        """The years that the pattern can write: fewer where years have two digits."""
         (year,) = (piece for piece in self.pieces if piece.field == "year")
         return range(year.first, year.first + len(year.texts))
 
     def render(self, day: date) -> tuple[str, tuple[Span, ...]]:
-        """Write the day, and say where its year, month and day stand in the text and in the ISO date.
+        """Write a day, with the spans of its year, month and day in the text and in the ISO date.
 
         Args:
             day: a date whose year is in `years`.
@@ -160,11 +160,10 @@ class DatePattern:
         return text, (spans["year"], spans["month"], spans["day"])
 
     def read(self, text: str) -> set[date]:
-        """Return every day that `text` stands for in this pattern: none, one, or (in theory) more.
+        """Return every day that a text stands for in this pattern: none, one, or (in theory) more.
 
-        A text stands for the day that is written so, numbers being read as numbers: a month or day with or
-        without a leading zero, a year with four digits or (by the POSIX pivot) two. ISO alone is read strictly. A
-        weekday must be the day's own.
+        A month or day may have a leading zero, a year four digits or two (POSIX pivot). Only ISO is read strictly. A
+        weekday must be that of the day.
         """
         days = set()
         for values in self._splits(text, 0):
@@ -177,7 +176,7 @@ class DatePattern:
         return days
 
     def _splits(self, text: str, number: int) -> list[dict[str, int]]:
-        """All the ways to cut `text` into the pieces from `number` on: the value of each field."""
+        """Return the values of the fields for each way to cut a text into the pieces from `number` on."""
         if number == len(self.pieces):
             return [] if text else [{}]
         piece = self.pieces[number]
@@ -189,22 +188,21 @@ class DatePattern:
         ]
 
     def shapes(self) -> set[str]:
-        """Return the `shape` of every text that the pattern can read (and some of no existing date)."""
+        """Return the `shape` of every text that the pattern can read, and of some that are no date."""
         return {"".join(parts) for parts in product(*({shape(t) for t in p.readings} for p in self.pieces))}
 
     def with_field(self, field: str, **changes: Any) -> DatePattern:
-        """Return the pattern with the piece of one field changed, such as its ``texts``."""
+        """Change the piece of a field, such as its ``texts``."""
         return DatePattern(tuple(replace(p, **changes) if p.field == field else p for p in self.pieces))
 
     def cased(self, case: str, language: str) -> DatePattern | None:
-        """Return the pattern in upper or lower case, or None where that is nothing new or not a clean mapping.
+        """Return the pattern in upper or lower case; None if nothing changes or a text changes its length.
 
-        A mapping is clean when each character becomes exactly one ('ß' becomes 'SS'; Greek 'ΐ' becomes three):
-        only then do spans stay where they are.
+        ('ß' becomes 'SS', and Greek 'ΐ' becomes three characters, which would move the spans.)
 
         Args:
             case: ``"upper"`` or ``"lower"``.
-            language: ISO 639 code; Turkish and Azerbaijani case their dotted and dotless i apart.
+            language: ISO 639 code; Turkish and Azerbaijani have a dotted and a dotless i.
         """
         if any(len(recase(c, case, language)) != 1 for p in self.pieces for t in p.texts for c in t):
             return None
@@ -213,7 +211,7 @@ class DatePattern:
 
 
 def recase(text: str, case: str, language: str) -> str:
-    """Return the text in upper or lower case by the rules of Unicode, with the Turkic i for ``tr`` and ``az``.
+    """Write a text in upper or lower case by the rules of Unicode, with the Turkic i for ``tr`` and ``az``.
 
     Example:
         >>> recase("Pazartesi", "upper", "tr"), recase("Monday", "upper", "en")
@@ -226,7 +224,7 @@ def recase(text: str, case: str, language: str) -> str:
 
 
 def shape(text: str) -> str:
-    """Return the text with each decimal digit written as 0: equal texts have equal shapes.
+    """Replace each decimal digit by 0: equal texts have equal shapes.
 
     Example:
         >>> shape("Nov 13, 2008")

@@ -1,7 +1,7 @@
-"""Test sets that ask more of a dates model than the test part does: years and formats that training never shows.
+"""Harder test sets for dates: years and formats outside the training data.
 
-All pairs are drawn as `DateSource` draws its own, with the same casings, locale tags and spans, but
-with one thing that no split of it has. Every set is endless and the same for ever.
+Pairs are drawn as by `DateSource`, with the same casings, locale tags and spans. Every set is endless and
+deterministic.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FIELDS = set("GyMLdEc")
 
 
 def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
-    """Return dates of the years 1800 to 1899 and 2100 to 2199, in the formats of training that write four digits.
+    """Return dates of the years 1800 to 1899 and 2100 to 2199, in the training formats with four-digit years.
 
-    Training has the years 1900 to 2099, so that a model which knows years by heart, and not digit by digit, fails here.
+    Training has the years 1900 to 2099, so a model that memorises years, instead of copying digits, fails here.
 
     Args:
         locales: CLDR locales, or the name of one.
-        count: how many pairs; the first of them are the same whatever the number.
+        count: number of pairs; a smaller number gives the first of them.
 
     Raises:
         UserError: see `DateSource`.
@@ -50,15 +50,14 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
 
 
 def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: int) -> list[Pair]:
-    """Return dates of years that training could have shown and did not, in the formats that write four digits.
+    """Return dates of years that were withheld from training, in the training formats with four-digit years.
 
-    Their digits all occur in other years, so that a model which copies digits passes, and one which knows years by
-    heart fails.
+    Their digits occur in other years: a model that copies digits passes, a model that memorises years fails.
 
     Args:
         locales: CLDR locales, or the name of one.
         years: those of `DateSource`'s ``without``.
-        count: how many pairs; the first of them are the same whatever the number.
+        count: number of pairs; a smaller number gives the first of them.
 
     Raises:
         UserError: see `DateSource`.
@@ -77,17 +76,17 @@ def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: in
 
 
 def unseen_formats(locales: str | Sequence[str], count: int) -> list[Pair]:
-    """Return dates of the test days in formats that CLDR has for the locale and training never shows.
+    """Return dates of the test days in formats of CLDR that are not in the training data.
 
-    They are CLDR's skeletons of a year, a month and a day, with or without weekday and era (such as ``yMd`` and
-    ``GyMMMEd``), less those that write dates as a format of training does. A `Pair.tag` ends with the skeleton.
+    The formats are CLDR's skeletons of a year, a month and a day, with or without weekday and era (such as ``yMd`` and
+    ``GyMMMEd``), except those that write dates as a training format does. A `Pair.tag` ends with the skeleton.
 
     Args:
         locales: CLDR locales, or the name of one.
-        count: how many pairs; the first of them are the same whatever the number.
+        count: number of pairs; a smaller number gives the first of them.
 
     Raises:
-        UserError: see `DateSource`; or there is no such format.
+        UserError: see `DateSource`; or the locales have no further format.
         ValueError: a negative number.
 
     Example:
@@ -115,7 +114,7 @@ def _new_formats(name: str) -> tuple[DateFormat, ...]:
             continue
         try:
             plain = parse(text.pattern, locale)
-        except UserError:  # such as a quarter, where the skeleton asks for none
+        except UserError:  # such as a quarter that the skeleton does not name
             continue
         if _written(plain) not in seen:
             seen.add(_written(plain))
@@ -128,7 +127,7 @@ def _written(pattern: DatePattern) -> tuple[str, ...]:
 
 
 def _with_probe_years(pattern: DatePattern) -> DatePattern:
-    """Return the pattern with four digits for every year from the first to the last of the probes."""
+    """Let a pattern write every year from the first to the last of the probes, with four digits."""
     years = range(BEFORE.start, AFTER.stop)
     return pattern.with_field("year", texts=tuple(map(str, years)), first=years.start, lenient=False)
 
@@ -136,8 +135,8 @@ def _with_probe_years(pattern: DatePattern) -> DatePattern:
 def _draw(
     name: str, formats: Sequence[DateFormat], known: Sequence[DateFormat], days: Sequence[date], count: int
 ) -> list[Pair]:
-    """Draw a format, one of its patterns, and a day for each pair, by a hash of its number."""
-    # As in training: what can be read as several days in the chosen locales carries its locale in front.
+    """Draw a format, one of its patterns and a day for each pair, by a hash of its number."""
+    # As in training, an ambiguous text starts with its locale.
     readers = Readers(known) if len({form.locale for form in formats}) > 1 else None
     pairs = []
     for index in indices(count):

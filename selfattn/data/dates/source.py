@@ -1,7 +1,7 @@
-"""The dates task: an endless, deterministic source of written dates and their ISO form.
+"""An endless, deterministic source of written dates and their ISO form.
 
-Made with Babel from CLDR, so nothing is downloaded; the same index gives the same pair on every machine with the
-same CLDR (Babel's version belongs in the record of a run).
+Babel's copy of CLDR makes them, so nothing is downloaded. The same index gives the same pair on every machine with the
+same version of Babel, which a run records.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from selfattn.data.dates.formats import date_patterns, find_locale
 from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, shape
@@ -21,9 +21,9 @@ from selfattn.errors import UserError
 
 
 def split_of(day: date) -> Split:
-    """Return the part that a calendar day belongs to: about 90 % train, 5 % valid, 5 % test.
+    """Return the part of a calendar day: about 90 % train, 5 % valid, 5 % test.
 
-    The part is a hash of the day, so it is fixed once and for all: it depends on no seed, locale or version.
+    The part is a hash of the day and depends on nothing else.
 
     Example:
         >>> split_of(date(2008, 11, 13))
@@ -35,7 +35,7 @@ def split_of(day: date) -> Split:
 
 
 def days_of(years: range) -> list[date]:
-    """Return every day of some years, in their order.
+    """Return every day of some years, in order.
 
     Example:
         >>> len(days_of(range(2000, 2002)))
@@ -47,7 +47,7 @@ def days_of(years: range) -> list[date]:
 
 @lru_cache(maxsize=1)
 def split_days() -> dict[Split, tuple[date, ...]]:
-    """Return the days of the years 1900 to 2099 that belong to each part."""
+    """Return the days of each part in the years 1900 to 2099."""
     parts: dict[Split, list[date]] = {"train": [], "valid": [], "test": []}
     for day in days_of(YEARS):
         parts[split_of(day)].append(day)
@@ -55,11 +55,11 @@ def split_days() -> dict[Split, tuple[date, ...]]:
 
 
 class DateFormat(NamedTuple):
-    """A way to write dates.
+    """A date format of a locale.
 
     Attributes:
         name: as in `Pair.tag`, such as ``"en_US full"``.
-        locale: its CLDR locale.
+        locale: CLDR locale.
         patterns: to draw from, all equally likely.
     """
 
@@ -74,10 +74,10 @@ def formats_of(locale: str) -> list[DateFormat]:
 
 
 class Readers:
-    """The patterns by which a text may be read as a date.
+    """Parses dates in any of several formats.
 
     Args:
-        formats: with the patterns.
+        formats: whose patterns apply.
     """
 
     def __init__(self, formats: Iterable[DateFormat]) -> None:
@@ -88,23 +88,23 @@ class Readers:
                 self._by_shape.setdefault(form, []).append(pattern)
 
     def read(self, text: str) -> set[date]:
-        """Return every day that a text (without a tag) stands for in some pattern."""
+        """Return every day that a text (without a tag) may stand for."""
         return {day for pattern in self._by_shape.get(shape(text), ()) for day in pattern.read(text)}
 
     def differ(self, text: str) -> bool:
-        """Say whether a text can be read as several days."""
-        # A single pattern reads a text in one way, which most texts allow to skip the reading.
+        """Return whether a text is ambiguous."""
+        # A single pattern is never ambiguous, so most texts need not be parsed.
         return len(self._by_shape.get(shape(text), ())) > 1 and len(self.read(text)) > 1
 
 
 def write_pair(form: DateFormat, pattern: DatePattern, day: date, readers: Readers | None) -> Pair:
-    """Write a day down, with its locale in front where the text can be read as several days.
+    """Write a day, with its locale in front if the text is ambiguous.
 
     Args:
         form: the format.
         pattern: one of its patterns.
         day: the day.
-        readers: of all chosen locales; None where there is only one, which reads a text in one way.
+        readers: of all chosen locales; None for a single locale, which is never ambiguous.
     """
     text, spans = pattern.render(day)
     if readers is not None and readers.differ(text):
@@ -116,36 +116,31 @@ def write_pair(form: DateFormat, pattern: DatePattern, day: date, readers: Reade
 
 
 class DateSource:
-    """Written dates with their ISO form, as many as wanted, each found by its index.
+    """Written dates with their ISO form: endless, each drawn from its index.
 
-    **What is drawn.** For every index independently: a locale, one of its formats, one of the format's patterns
-    and casings, and a day of the part; each choice uniform. So locales weigh the same, and the formats of a locale
-    weigh the same, however many patterns they have. Which formats a locale has: see
-    `selfattn.data.dates.formats.date_patterns`. Being independent, draws repeat now and then.
+    **Draws.** For each index, uniformly and independently: a locale, one of its formats, one of the format's patterns,
+    and a day of the part. Locales are therefore equally frequent, and so are the formats of a locale (see
+    `selfattn.data.dates.formats.date_patterns`). As draws are independent, pairs repeat now and then.
 
-    **Days** are those of the years 1900 to 2099, each in train, valid or test once and for all (`split_of`).
-    No day is in two parts; as a source text stands for one day only, no source text and no target is either.
+    **Days** are those of the years 1900 to 2099. Each day is in one part (`split_of`). A source text stands for one
+    day only, so no source text and no target is in two parts.
 
-    **Two-digit years** are read as POSIX does: 69-99 are 1969-1999, 00-68 are 2000-2068. A format with two-digit
-    years is only used for days from 1969-01-01 to 2068-12-31.
+    **Two-digit years** follow POSIX: 69-99 are 1969-1999, 00-68 are 2000-2068. A format with two-digit years is only
+    used for days from 1969-01-01 to 2068-12-31.
 
     **Tags.** A text may stand for different days in different locales: ``11/12/08`` is 12 November in en_US and
-    11 December in en_GB. Precisely: the readings of a text in a locale are all days that it stands for in some
-    format of that locale, in some casing, numbers being read as numbers (`DatePattern.read`: leading zeros make no
-    difference, nor does a year of two digits for one of four; ISO alone is strict). If the readings in all chosen
-    locales, taken together, are more than one day, the text carries its locale in front: ``[en_US] 11/12/08``. So
-    ``12/12/08`` and ISO have no tag, nor has ``11/13/08``, which has no reading in en_GB; with one locale nothing
-    has.
+    11 December in en_GB. If a text can be read as more than one day in the formats of all chosen locales together
+    (`DatePattern.read`), its locale stands in front: ``[en_US] 11/12/08``. ``12/12/08``, ISO dates and ``11/13/08``
+    (impossible in en_GB) have no tag. With one locale, no text has a tag.
 
     Args:
         locales: CLDR locales, or the name of one; default ``("en_US",)``.
         seed: of the draws (not of the parts); default 0.
         split: ``"train"`` (default), ``"valid"`` or ``"test"``.
-        without: years whose days are left out of all parts; default none.
+        without: years that are withheld from all parts; default none.
 
     Raises:
         UserError: an unknown, unusable or repeated locale, or none at all; too few years are left.
-        ValueError: another `split`.
 
     Example:
         >>> source = DateSource()
@@ -163,8 +158,6 @@ class DateSource:
         split: Split = "train",
         without: Collection[int] = (),
     ) -> None:
-        if split not in get_args(Split):
-            raise ValueError(f"split must be 'train', 'valid' or 'test', not {split!r}")
         locales = (locales,) if isinstance(locales, str) else tuple(locales)
         names = [str(find_locale(name)) for name in locales]
         if not names:
@@ -184,14 +177,14 @@ class DateSource:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The names of the formats, as they stand in `Pair.tag`: ``"en_US full"`` and so on."""
+        """The names of the formats, as in `Pair.tag`: ``"en_US full"`` and so on."""
         return tuple(form.name for formats in self._formats for form in formats)
 
     def pairs(self, count: int, start: int = 0) -> list[Pair]:
         """Return the pairs with the indices from `start` to ``start + count - 1``.
 
         Args:
-            count: how many.
+            count: number of pairs.
             start: index of the first; default 0.
 
         Raises:
@@ -200,11 +193,11 @@ class DateSource:
         return list(self.drawn(count, start))
 
     def drawn(self, count: int, start: int = 0) -> DrawnPairs:
-        """Return what `pairs` does, each pair made when it is asked for."""
+        """Return the same pairs as `pairs`, each made when it is read."""
         return DrawnPairs(self._pair, indices(count, start))
 
     def readings(self, text: str) -> set[date]:
-        """Return every day that `text` (without a tag) stands for in some chosen locale.
+        """Return every day that a text (without a tag) may stand for in the chosen locales.
 
         Example:
             >>> sorted(map(str, DateSource(["en_US", "en_GB"]).readings("11/12/08")))
@@ -213,7 +206,7 @@ class DateSource:
         return _readers(self.locales).read(text)
 
     def _pair(self, index: int) -> Pair:
-        # A hash as the source of chance: random access, and the same numbers in every version of Python.
+        # A hash instead of a generator: random access, and the same numbers in every version of Python.
         digest = hashlib.sha256(f"{self.seed}/{self.split}/{index}".encode()).digest()
         where, kind, choice, number = struct.unpack(">4Q", digest)
         formats = self._formats[where % len(self.locales)]

@@ -12,27 +12,27 @@ from selfattn.data.dates.probes import unseen_formats, unseen_years, withheld_ye
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import file_sha256
-from selfattn.data.readers.pair_files import is_book_file, read_pairs
+from selfattn.data.readers.records import is_book_file, read_pairs
 from selfattn.data.splits import EndlessSplits, FiniteSplits, Split
 from selfattn.errors import UserError
 
-_SAMPLE = 20_000  # embedded dates that the vocabulary and the longest output are taken from
-_PROBES = 500  # dates of years, and in formats, that training never shows
+_SAMPLE = 20_000  # dates for the vocabulary and the longest output
+_PROBES = 500  # dates of each probe
 
 
 class EmbeddedDates(EndlessSplits):
-    """The endless source: every epoch is new; the days of the three parts differ.
+    """Endless generated dates: every epoch is new, and no two parts share a day.
 
     Args:
         locales: CLDR locales.
         seed: of the training pairs; validation and test are the same for every seed.
-        withheld: years that no part shows; default none.
+        withheld: years that are in no part; default none.
     """
 
     endless = "the embedded dates are endless"
 
     def __init__(self, locales: Sequence[str], seed: int, withheld: Sequence[int] = ()) -> None:
-        DateSource(locales, without=withheld)  # which refuses what is no locale, and years without which none are left
+        DateSource(locales, without=withheld)  # raises for an unknown locale, or where no year is left
         self.locales, self.withheld = tuple(locales), tuple(withheld)
         settings: dict[str, Any] = {"kind": "embedded", "locales": [*locales]}
         if withheld:
@@ -41,15 +41,15 @@ class EmbeddedDates(EndlessSplits):
         super().__init__(settings, f"embedded dates, {','.join(locales)}{less}", seed)
 
     def sample(self) -> Sequence[Pair]:
-        """Training pairs of seed 0."""
+        """Return training pairs of seed 0."""
         return _sample(self.locales, self.withheld)
 
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> Sequence[Pair]:
-        """The next pairs of the source."""
+        """Return the next pairs of the source."""
         return DateSource(self.locales, seed=seed, split=part, without=self.withheld).drawn(count, start=epoch * count)
 
     def probes(self) -> Mapping[str, Sequence[Pair]]:
-        """Dates of years, and in formats, that training never shows."""
+        """Return dates of years, and in formats, that are not in the training data."""
         probes: dict[str, Sequence[Pair]] = {"unseen years": unseen_years(self.locales, _PROBES)}
         if self.withheld:
             probes["withheld years"] = withheld_years(self.locales, self.withheld, _PROBES)

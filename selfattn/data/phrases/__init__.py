@@ -1,1 +1,1 @@
-"""Phrases of CLDR in two languages, without end."""
+"""Generated phrases in two languages, from CLDR."""

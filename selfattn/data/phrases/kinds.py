@@ -162,7 +162,7 @@ def _distinct(items: Iterable[Counted], seen: dict[str, str]) -> list[Counted]:
         items: in the order of preference.
         seen: known source texts with their targets; those of the kept items are added.
     """
-    kept = []
+    distinct = []
     for item in items:
         samples = [number for number in _SAMPLES if item.shows(number)]
         sides = [[text_of(item.segments(number, side)) for number in samples] for side in (0, 1)]
@@ -170,8 +170,8 @@ def _distinct(items: Iterable[Counted], seen: dict[str, str]) -> list[Counted]:
         clashes = any(seen.get(source, target) != target for source, target in texts.items())
         if not clashes and len(texts) == len(set(texts.values())) == len(samples) and not texts.keys() <= seen.keys():
             seen |= texts
-            kept.append(item)
-    return kept
+            distinct.append(item)
+    return distinct
 
 
 def _small(chance: Random) -> Number:

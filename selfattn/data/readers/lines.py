@@ -55,23 +55,6 @@ def lines_of(path: Path, advice: str = "give at least one line") -> Iterator[byt
             line, number = file.readline(_MOST), number + 1
 
 
-def count_lines(path: Path) -> int:
-    r"""Return the number of lines that `lines_of` reads.
-
-    Raises:
-        UserError: as `lines_of`.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.txt")
-        ...     _ = path.write_bytes(b"one\ntwo")
-        ...     count_lines(path)
-        2
-    """
-    return sum(1 for _ in lines_of(path))
-
-
 def read_text_lines(path: Path, advice: str) -> list[str]:
     """Read the lines of a text in UTF-8, unpacked where its name ends in ``.gz``.
 

@@ -1,32 +1,33 @@
 """Records of files of pairs, one after the other: two parallel files, TSV, CSV, JSON lines, the book's; plain or .gz.
 
-Every command reads pairs with this: those that clean a corpus count what is wrong (`cleaning`), those for
-which every line counts refuse it (`selfattn.data.readers.pair_files.read_pairs`).
+Every command reads pairs with this. Cleaning a corpus counts broken lines; `read_pairs` refuses them.
 
-Nothing but the record at hand is in memory. What cannot be read as a pair is handed on as a `BadRecord`, to be counted.
-Bytes that are not UTF-8 come through as lone surrogates (``surrogateescape``): cleaning finds them in the texts that
-are used, and a bad byte in a column that is not used harms nobody.
+Only one record is in memory at a time. A record that is not a pair becomes a `BadRecord`. Bytes that are not UTF-8
+become lone surrogates (``surrogateescape``), so that a bad byte matters only in a column that is used.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import os
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from selfattn.codec import parse
-from selfattn.data.readers.lines import count_lines, lines_of
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.lines import lines_of
 from selfattn.errors import SettingError, UserError
 
-FileFormat = Literal["tsv", "csv", "jsonl", "book"]
-_SUFFIXES: dict[str, FileFormat] = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _NAMES = 12  # columns that an error names
 _HEAD = 100  # lines that decide how many columns a TSV file has
+_ADVICE = "mend the line, or take it out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +93,12 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
     """
     if len(paths) == 2:
         return _parallel(*paths)
-    (path,) = paths
+    path, named = paths[0], columns or ("source", "target")
     match format_of(path):
         case "jsonl":
-            return _json_lines(path, columns or ("source", "target"))
+            return _json_lines(path, named)
         case "csv":
-            return _table(path, _csv_rows(path), columns or ("source", "target"))
+            return _table(path, _csv_rows(path), named)
         case "tsv":
             return _tsv(path, columns or ("1", "2"))
         case "book" if columns is None:
@@ -110,7 +111,7 @@ def file_records(paths: tuple[Path, ...], columns: tuple[str, str] | None = None
     )
 
 
-def format_of(path: Path) -> FileFormat | None:
+def format_of(path: Path) -> str | None:
     """Return the format of a file of pairs.
 
     It follows the file's name (``.tsv``, ``.csv``, ``.jsonl``, ``.ndjson``; ``.gz`` may stand behind it), or else its
@@ -157,26 +158,26 @@ def pair_of(line: int, record: Mapping[str, Any], columns: tuple[str, str]) -> R
     return RawPair(line, source, target)
 
 
-def has_columns(record: Mapping[str, Any], columns: tuple[str, str]) -> bool:
-    """Return whether a record has both columns, both flat or both in a nested ``translation``.
+def check_columns(where: str, record: Mapping[str, Any], columns: tuple[str, str]) -> None:
+    """Check that a record has both columns, both flat or both in a nested ``translation``.
+
+    Raises:
+        SettingError: it has not; the message starts with `where` and names the columns that it has.
 
     Example:
-        >>> has_columns({"en": "Go.", "translation": {"ko": "가."}}, ("en", "ko"))
-        False
+        >>> check_columns("x.csv", {"id": 1, "translation": {"en": "Go.", "ko": "가."}}, ("source", "target"))
+        Traceback (most recent call last):
+        selfattn.errors.SettingError: x.csv: no columns 'source' and 'target'; choose two of id, en, ko with `columns`
     """
-    return _level(record, columns) is not None
-
-
-def columns_of(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of the columns, including the keys of a nested ``translation``.
-
-    Example:
-        >>> columns_of({"id": 1, "translation": {"en": "Go.", "ko": "가."}})
-        ['id', 'en', 'ko']
-    """
-    nested = record.get("translation")
-    names = [name for name in record if not (name == "translation" and isinstance(nested, Mapping))]
-    return names + (list(nested) if isinstance(nested, Mapping) else [])
+    if _level(record, columns) is None:
+        nested = record.get("translation")
+        flat = [name for name in record if name != "translation" or not isinstance(nested, Mapping)]
+        names = [*flat, *nested] if isinstance(nested, Mapping) else flat
+        shown = ", ".join(name if name.isprintable() else repr(name) for name in names[:_NAMES])
+        more = ", ..." if len(names) > _NAMES else ""
+        raise SettingError(
+            f"{where}: no columns {columns[0]!r} and {columns[1]!r}; choose two of {shown}{more} with `columns`"
+        )
 
 
 def _level(record: Mapping[str, Any], columns: tuple[str, str]) -> Mapping[str, Any] | None:
@@ -191,7 +192,7 @@ def _text(line: bytes) -> str:
 
 
 def _parallel(source: Path, target: Path) -> Iterator[RawPair | BadRecord]:
-    counts = count_lines(source), count_lines(target)
+    counts = [sum(1 for _ in lines_of(path)) for path in (source, target)]
     if counts[0] != counts[1]:
         raise UserError(
             f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; parallel files need the same number, "
@@ -230,21 +231,22 @@ def _table(
     width: int | None = None,
 ) -> Iterator[RawPair | BadRecord]:
     """Take two columns out of rows of cells; a blank row has none, and the first that is not blank may name them."""
-    named = not all(column.isdecimal() and int(column) > 0 for column in columns)
-    places = None if named or width is None else _places(path, columns, None, width)
+    numbered = all(column.isdecimal() and int(column) > 0 for column in columns)
+    places = [int(column) - 1 for column in columns] if numbered else []
     for line, row in rows:
         if isinstance(row, BadRecord):
             yield row
-            continue
-        if not row:
+        elif not row:
             yield RawPair(line, "", "")
-            continue
-        if places is None:
-            width = len(row)
-            places = _places(path, columns, row if named else None, width)
-            if named:
-                continue
-        if len(row) != width:
+        elif not places:
+            check_columns(f"{path}:{line}", dict.fromkeys(row), columns)
+            places, width = list(map(row.index, columns)), len(row)
+        elif max(places) >= (width := width or len(row)):
+            raise SettingError(
+                f"{path}: {width} column(s) a line, so there is no column {max(places) + 1}; "
+                "choose two others with `columns`, or correct the file"
+            )
+        elif len(row) != width:
             yield BadRecord(line, f"{len(row)} column(s), not {width}")
         else:
             yield RawPair(line, row[places[0]], row[places[1]])
@@ -265,8 +267,8 @@ def _json_lines(path: Path, columns: tuple[str, str]) -> Iterator[RawPair | BadR
         if not isinstance(record, dict):
             yield BadRecord(number, "not a JSON object")
             continue
-        if not known and not has_columns(record, columns):
-            raise SettingError(missing_columns(f"{path}:{number}", columns, columns_of(record)))
+        if not known:
+            check_columns(f"{path}:{number}", record, columns)
         known = True
         yield pair_of(number, record, columns)
 
@@ -280,27 +282,88 @@ def _book(path: Path) -> Iterator[RawPair | BadRecord]:
             yield BadRecord(number, "no separator (_) between input and target")
 
 
-def missing_columns(where: str, columns: tuple[str, str], there: list[str]) -> str:
-    """Return the error message for missing columns.
+def read_pairs(*paths: str | os.PathLike[str], columns: tuple[str, str] | None = None) -> list[Pair]:
+    """Read pairs of texts without cleaning. A broken line is an error.
+
+    Args:
+        paths: two parallel files, source and target, or one file of pairs: TSV, CSV, JSON lines or the book's, plain or
+            .gz; see `file_records`. Lines end with ``\\n`` or ``\\r\\n`` and nothing else; the
+            text is UTF-8, and put into Unicode's form NFC, as every input of a model is.
+        columns: of source and target in one file, by name or by number from 1; default: source and target in CSV and
+            JSON lines, 1 and 2 in TSV.
+
+    Returns:
+        The pairs in the order of the files, without tags.
+
+    Raises:
+        UserError: there are neither one nor two files; a file is missing, a directory, empty or damaged; or a line is
+            not a pair with text on both sides. The message names the file and the line.
 
     Example:
-        >>> missing_columns("x.csv", ("source", "target"), ["en", "ko"])
-        "x.csv: no columns 'source' and 'target'; choose two of en, ko with `columns`"
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "date.txt")
+        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
+        ...     read_pairs(path)
+        [Pair(source='2/10/93', target='1993-02-10', tag='', spans=())]
     """
-    names = ", ".join(name if name.isprintable() else repr(name) for name in there[:_NAMES])
-    more = ", ..." if len(there) > _NAMES else ""
-    return f"{where}: no columns {columns[0]!r} and {columns[1]!r}; choose two of {names}{more} with `columns`"
+    if len(paths) not in (1, 2):
+        raise SettingError(f"`data`: expected two parallel files or one file of pairs, got {len(paths)}")
+    if len(paths) == 2 and columns is not None:
+        raise SettingError("`columns` is for one file of pairs, two parallel files have none; leave it out")
+    files = tuple(map(Path, paths))
+    label = ", ".join(map(str, files))
+    pairs = []
+    for row in file_records(files, columns):
+        if isinstance(row, BadRecord):
+            raise UserError(f"{label}:{row.line}: {row.reason}; {_ADVICE}")
+        for side, text in (("source", row.source), ("target", row.target)):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise UserError(f"{label}:{row.line}: not valid UTF-8 in the {side}; save the file as UTF-8") from None
+            if not text.strip():
+                raise UserError(f"{label}:{row.line}: the {side} is empty; {_ADVICE}")
+        pairs.append(Pair(unicodedata.normalize("NFC", row.source), unicodedata.normalize("NFC", row.target)))
+    if not pairs:
+        raise UserError(f"{label}: no pairs in it; give at least one")
+    return pairs
 
 
-def _places(path: Path, columns: tuple[str, str], header: list[str] | None, width: int) -> tuple[int, int]:
-    if header is not None:
-        if not set(columns) <= set(header):
-            raise SettingError(missing_columns(f"{path}:1", columns, header))
-        return header.index(columns[0]), header.index(columns[1])
-    first, second = int(columns[0]) - 1, int(columns[1]) - 1
-    if max(first, second) >= width:
+def is_book_file(*paths: str | os.PathLike[str]) -> bool:
+    """Return whether the files are the book's file, which has its own split.
+
+    Raises:
+        UserError: the file is missing, a directory, empty or damaged.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "date.txt")
+        ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
+        ...     is_book_file(path)
+        True
+    """
+    return len(paths) == 1 and format_of(Path(paths[0])) == "book"
+
+
+def chosen_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the names of two columns, checked.
+
+    Args:
+        names: of the source's and of the target's column; none where nothing was given.
+
+    Raises:
+        SettingError: they are not two, or the same.
+
+    Example:
+        >>> chosen_columns(("en", "de")), chosen_columns(())
+        (('en', 'de'), None)
+    """
+    if not names:
+        return None
+    if len(names) != 2 or names[0] == names[1]:
         raise SettingError(
-            f"{path}: {width} column(s) a line, so there is no column {max(first, second) + 1}; "
-            "choose two others with `columns`, or correct the file"
+            f"`columns` {','.join(names)}: expected two different ones, source and target, such as en,de"
         )
-    return first, second
+    return names[0], names[1]

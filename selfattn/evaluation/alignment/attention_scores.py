@@ -1,8 +1,8 @@
-"""Attention against gold: its share on the right source tokens, and the error rate of the alignment it gives.
+"""Compare attention with gold: the share on the right source tokens, and the error rate of the implied alignment.
 
-Two rows of attention have to do with a target token: that of the step which writes it and that of the next step,
-which reads it. Which of them points to where the token came from depends on the architecture (Chen et al. 2020,
-"Accurate Word Alignment Induction from Neural Machine Translation"); both are scored, the second as "shifted".
+A target token has two rows of attention: that of the step which writes it, and that of the next step, which reads it.
+Which row points to the token's origin depends on the architecture (Chen et al. 2020, "Accurate Word Alignment Induction
+from Neural Machine Translation"). Both are scored, the second as "shifted".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from selfattn.data.batches import batches
 from selfattn.data.examples import Example
 from selfattn.data.pairs import Span
 from selfattn.decoding.stepping import evaluating
-from selfattn.evaluation.alignment.error_rate import AlignmentCounts, diagonal
+from selfattn.evaluation.alignment.links import AlignmentCounts, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 
@@ -32,7 +32,7 @@ class Gold:
     Attributes:
         sure: bool ``[t s]``, links that an alignment must have.
         possible: bool ``[t s]``, links that it may have, the sure ones among them; attention there counts as right.
-        judged: bool ``[t]``, target tokens that are scored; for the others gold says nothing.
+        judged: bool ``[t]``, target tokens that are scored; gold says nothing about the others.
     """
 
     sure: Tensor
@@ -43,13 +43,12 @@ class Gold:
 def gold_from_spans(spans: Sequence[Span], source: Sequence[Range], target: Sequence[Range]) -> Gold:
     """Make gold from fields whose place in both texts is known.
 
-    Within a field every target token may attend to every source token, and has to attend to none: all links are
-    possible, none is sure, and the alignment error rate is 1 minus the precision. Tokens outside all fields are not
-    judged.
+    Within a field, every target token may attend to every source token: all links are possible, none is sure, and the
+    alignment error rate is 1 minus the precision. Tokens outside all fields are not judged.
 
     Args:
         spans: the fields, in characters.
-        source: for each source token the characters it stands for, half-open; empty for ``<eos>``.
+        source: half-open range of characters of each source token; empty for ``<eos>``.
         target: the same for the target.
 
     Example:
@@ -78,11 +77,11 @@ def characters(length: int) -> list[Range]:
 def best_head(alignment: ModelAlignment, *, shifted: bool = False) -> tuple[int, int]:
     """Return layer and number of the head with the largest share of attention on gold; the first of equals.
 
-    The best of many is flattered by the choice. Choose on validation data, and report the same head on the test.
+    Choosing the best of many heads inflates its score. Choose on validation data, and report the same head on the test.
 
     Args:
-        found: every head of a model.
-        shifted: go by the rows of the steps that read a token; default False.
+        alignment: of every head of a model.
+        shifted: whether to use the rows of the steps that read a token; default False.
     """
 
     def share(head: HeadAlignment) -> float:
@@ -115,8 +114,8 @@ def score_attention(
         batch_size: examples read together; default 64.
 
     Returns:
-        The scores, with the diagonal's beside them; None where the model has no attention to its source. Shares and
-        entropy are of the attention that goes to the source at all, for a model that attends to the target at once.
+        The scores, with those of the diagonal; None if the model has no attention to its source. A model that attends
+        to source and target together is scored on the part of its attention that goes to the source.
 
     Raises:
         ValueError: no examples, or gold that is not as large as its example.
@@ -131,14 +130,9 @@ def score_attention(
         >>> len(scores.heads), len(scores.means), 0 < scores.heads[0].gold_share < 1
         (4, 1, True)
     """
-    if not examples or len(examples) != len(gold):
-        raise ValueError(f"expected as much gold as examples, at least one; got {len(gold)} and {len(examples)}")
-    for example, right in zip(examples, gold, strict=True):
-        if right.possible.shape != (len(example.target), len(example.source)):
-            raise ValueError(
-                f"gold of {tuple(right.possible.shape)} for {len(example.target)} target and {len(example.source)} "
-                "source tokens"
-            )
+    shapes = [(len(example.target), len(example.source)) for example in examples]
+    if not shapes or shapes != [tuple(right.possible.shape) for right in gold]:
+        raise ValueError(f"expected gold of the shapes {shapes}, at least one")
     sums: dict[int, Tensor] = {}
     for layer, place, shares in source_shares(
         model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=batch_size, dtype=torch.float64
@@ -156,7 +150,7 @@ def score_attention(
 
 
 def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
-    """Count what links along the diagonal share with gold: the baseline that attention has to beat.
+    """Count what links along the diagonal share with gold, as a baseline for attention.
 
     As in `score_attention`, only judged tokens are linked, and none to ``<eos>``, the last token of both sides.
 
@@ -181,7 +175,7 @@ def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
 def source_shares(
     model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int, batch_size: int, dtype: torch.dtype
 ) -> Iterator[tuple[int, int, Tensor]]:
-    """Yield the attention of a model that writes given targets to their sources, each row as shares of its sum.
+    """Yield a model's attention to the source while it writes given targets; each row sums to 1.
 
     Args:
         model: any model of the protocol; put into evaluation mode meanwhile.
@@ -192,8 +186,8 @@ def source_shares(
         dtype: to compute in.
 
     Returns:
-        For each layer and example their numbers, and of every head and behind them of their mean ``[h + 1, t s]``;
-        a row without attention to the source is 0.
+        The number of the layer, the number of the example, and ``[h + 1, t s]``: every head, and their mean as the
+        last. A row without attention to the source is 0.
     """
     device = next(model.parameters()).device
     with evaluating(model):

@@ -1,9 +1,9 @@
-"""Which source tokens an output depends on, and how far attention agrees.
+"""Measure which source tokens an output depends on, and how far attention agrees.
 
-Attention says where a model looked, not what its output rests on (Jain and Wallace 2019; Wiegreffe and Pinter 2019).
-Two other answers stand beside it here: what changes when a source token is not there, and gradient times input. Both
-need nothing of a model but the protocol, so that every family of one's own has them. captum's occlusion sets a token to
-another instead of hiding it, and needs a wrapper longer than what it would replace; inseq takes Hugging Face's models.
+Attention shows where a model looks, not what its output depends on (Jain and Wallace 2019; Wiegreffe and Pinter 2019).
+Two other measures stand beside it: the change when a source token is hidden, and gradient times input. Both need only
+the protocol, so they work for every model family. captum's occlusion replaces a token instead of hiding it, and inseq
+expects Hugging Face models.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def by_blocking(model: Seq2Seq, source: Tensor, target_in: Tensor) -> Tensor:
 
     .. math:: \tfrac12 \sum_v |p(v \mid y_{<k}, x) - p(v \mid y_{<k}, x \setminus x_i)|
 
-    Nothing attends to a blocked token, in encoder or decoder; a recurrent encoder reads on as if it were not there.
+    Neither encoder nor decoder attends to a blocked token; a recurrent encoder skips it.
 
     Args:
         model: any model of the protocol; put into evaluation mode for the call and back after it.
@@ -118,7 +118,7 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
         second: ``[.. n]``.
 
     Returns:
-        ``[..]`` in float64, -1 to 1; not a number where one of both is all ties.
+        ``[..]`` in float64, -1 to 1; nan where all values of a row are tied.
 
     Example:
         >>> rank_correlation(torch.tensor([0.1, 0.2, 0.7]), torch.tensor([0.0, 0.5, 0.4])).item()
@@ -133,9 +133,8 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
 def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int) -> Agreement | None:
     """Measure how far attention agrees with what the output depends on: Kendall's rank correlation over source tokens.
 
-    Attention is the mean over heads and layers, in the step that writes a token. What is equal to four decimals is a
-    tie: less is rounding. A correlation is the mean over the tokens of an output, its interval is over the
-    examples.
+    Attention is the mean over heads and layers in the step that writes a token. Values that agree to four decimals are
+    ties. The correlations of an output's tokens are averaged; the interval is over examples.
 
     Args:
         model: any model of the protocol.
@@ -172,7 +171,7 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
 
 def model_width(model: Seq2Seq) -> int:
     """Return the widest row that a model's weights have: no less than its vocabulary."""
-    return max(max(weight.shape) for weight in model.parameters())
+    return max(max(weight.shape, default=1) for weight in model.parameters())
 
 
 def _probabilities(model: Seq2Seq, source: Tensor, mask: Tensor, target_in: Tensor) -> Tensor:

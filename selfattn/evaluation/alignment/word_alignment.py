@@ -1,8 +1,7 @@
-"""Attention between tokens as an alignment of words, compared with gold.
+"""Read attention between tokens as an alignment of words, and compare it with gold.
 
-Tokens are put together into words by where they stand in the text: attention to a word is the sum over its tokens,
-attention from a word the mean over its tokens (`to_words`). A space belongs to the
-word behind it, as it does in subwords. Each target word is then linked to the source word that it attends to most.
+Attention to a word is the sum over its tokens, attention from a word the mean over its tokens (`to_words`). A space
+belongs to the word that follows, as in subwords. Each target word is linked to the source word it attends to most.
 """
 
 from __future__ import annotations
@@ -20,8 +19,15 @@ from torch import Tensor
 from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.evaluation.alignment.error_rate import AlignmentCounts, Method, count_alignment, diagonal, symmetrise
-from selfattn.evaluation.alignment.links import GoldPair, turned
+from selfattn.evaluation.alignment.links import (
+    AlignmentCounts,
+    GoldPair,
+    Method,
+    count_alignment,
+    diagonal,
+    symmetrise,
+    turned,
+)
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.tokenizers.protocol import Tokenizer
@@ -49,18 +55,16 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class Directed:
-    """How a model's attention aligns, in one direction.
+    """The alignment of a model's attention in one direction.
 
     Attributes:
-        counts: for every way to read it, what it shares with gold.
-        chosen: the way that was chosen to go on with.
-        by_gold: whether it was chosen as the one with the lowest error on these very pairs, which flatters it.
-        diagonal: the same counts for `diagonal` links from each word that the model writes; any model should do better.
+        counts: what the links share with gold, for every way to read the attention.
+        best: the way with the lowest error on these pairs; the choice inflates its score.
+        diagonal: the same counts for `diagonal` links from each target word, as a baseline.
     """
 
     counts: Mapping[Way, AlignmentCounts]
-    chosen: Way
-    by_gold: bool
+    best: Way
     diagonal: AlignmentCounts
 
 
@@ -73,8 +77,8 @@ class AlignmentReport:
         sure: their sure links.
         possible: their possible links, the sure ones among them.
         forward: of the model from source to target.
-        backward: of a model from target to source, its links turned round; None where there is none.
-        symmetrised: of the chosen ways of both, by method; empty where there is one model.
+        backward: of a model from target to source, with source and target exchanged; None without such a model.
+        symmetrised: of the best ways of both, by method; empty where there is one model.
     """
 
     pairs: int
@@ -128,8 +132,6 @@ def report_alignment(
     gold: Sequence[GoldPair],
     *,
     backward: Mapping[Way, Sequence[set[Link]]] | None = None,
-    way: Way | None = None,
-    backward_way: Way | None = None,
 ) -> AlignmentReport:
     """Compare links with gold, in one direction or in both.
 
@@ -137,20 +139,15 @@ def report_alignment(
         forward: from `word_links`.
         gold: the sentence pairs.
         backward: from `word_links` of a model from target to source on the pairs turned round; default none.
-        way: which links to take for both directions together; default those with the lowest error on these pairs.
-        backward_way: the same for the other direction.
-
-    Raises:
-        ValueError: no links, or not such a way.
     """
     along = [diagonal(len(pair.source), len(pair.target)) for pair in gold]
-    ahead = _directed(forward, gold, way, along)
+    ahead = _directed(forward, gold, along)
     behind, symmetrised = None, {}
     if backward is not None:
         reverse = {way: [turned(links) for links in some] for way, some in backward.items()}
         along = [turned(diagonal(len(pair.target), len(pair.source))) for pair in gold]
-        behind = _directed(reverse, gold, backward_way, along)
-        both = list(zip(forward[ahead.chosen], reverse[behind.chosen], strict=True))
+        behind = _directed(reverse, gold, along)
+        both = list(zip(forward[ahead.best], reverse[behind.best], strict=True))
         for method in get_args(Method):
             joined = [symmetrise(first, second, method) for first, second in both]
             symmetrised[method] = count_alignment(joined, [pair.links for pair in gold])
@@ -176,18 +173,18 @@ def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) 
     if not links:
         return None
     right = [pair.links for pair in gold]
+    chosen_on = {way: _error(count_alignment(some[:half], right[:half])) for way, some in links.items()}
     reported = {way: count_alignment(some[half:], right[half:]).aer for way, some in links.items()}
-
-    def error(way: Way) -> float:
-        return _error(count_alignment(links[way][:half], right[:half]))
 
     def row(way: Way) -> HeadAlignment:
         return HeadAlignment(way.layer, way.head, aer=reported[way], shifted_aer=reported[way._replace(shifted=True)])
 
     ways = [way for way in links if not way.shifted]
     heads = [way for way in ways if way.head is not None]
-    best = min(heads, key=error)
-    best_shifted = min(heads, key=lambda way: error(way._replace(shifted=True)))
+    best, best_shifted = (
+        min(heads, key=chosen_on.__getitem__),
+        min(heads, key=lambda h: chosen_on[h._replace(shifted=True)]),
+    )
     along = [diagonal(len(pair.source), len(pair.target)) for pair in gold[half:]]
     return ModelAlignment(
         heads=tuple(map(row, heads)),
@@ -230,16 +227,11 @@ def _error(counts: AlignmentCounts) -> float:
 
 
 def _directed(
-    links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair], way: Way | None, along: Sequence[set[Link]]
+    links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair], along: Sequence[set[Link]]
 ) -> Directed:
-    if not links or not gold:
-        raise ValueError("expected links and gold, at least one sentence pair")
-    if way is not None and way not in links:
-        raise ValueError(f"no attention at {way}")
     right = [pair.links for pair in gold]
     counts = {way: count_alignment(some, right) for way, some in links.items()}
-    chosen = min(counts, key=lambda way: _error(counts[way])) if way is None else way
-    return Directed(counts, chosen, way is None, count_alignment(along, right))
+    return Directed(counts, min(counts, key=lambda way: _error(counts[way])), count_alignment(along, right))
 
 
 def _tokens(words: Sequence[str], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:

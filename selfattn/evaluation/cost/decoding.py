@@ -24,7 +24,7 @@ Decode = Callable[[Seq2Seq, Tensor, Tensor, int], object]
 
 
 def greedy_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
-    """Decode greedily to a given length, whatever the model would say: a :data:`Decode` that can be timed."""
+    """Decode greedily to a given length and ignore ``<eos>``: a :data:`Decode` to be timed."""
     return greedy(model, source, source_mask, bos_id=1, eos_id=NO_END, max_length=length)
 
 
@@ -41,9 +41,9 @@ def decoding_times(
 ) -> list[DecodingCost]:
     """Time decoding against the target's length.
 
-    The decoder runs once for one token and once for all of them; the difference, shared out, is what a further token
-    costs, in median; it is 0 where only one is written. A decoder whose steps grow with the prefix shows it in a
-    ``token_ms`` that grows with the length.
+    The decoder runs once for one token and once for all of them. The difference, divided by the further tokens, is the
+    time per token; the median counts. It is 0 for targets of one token. If steps get slower as the prefix grows,
+    ``token_ms`` grows with the length.
 
     Args:
         model: any model of the protocol, on any device.
@@ -90,13 +90,12 @@ def decoding_times(
 def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -> int:
     """Measure how much more memory tensors hold at the worst moment of a computation than before it.
 
-    On the CPU the storages of all tensors that operations return are followed from birth to death; scratch space inside
-    a single operation is not seen. The process's resident size would say little: it holds Python and its libraries, and
-    PyTorch keeps freed memory. On a GPU PyTorch's allocator counts.
+    On the CPU, the storage of every tensor that an operation returns is tracked until it is freed; scratch space inside
+    an operation is not seen. On a GPU, PyTorch's allocator counts.
 
     Args:
-        run: what to measure, such as a training step; it should have run once before, so that gradients and the
-            optimizer's state that stay are not counted as its own.
+        run: what to measure, such as a training step. Run it once before, so that gradients and the optimizer's state
+            are not counted.
         device: where it computes; default the CPU.
 
     Returns:
@@ -138,10 +137,10 @@ class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch 
             # take PyTorch's Python forms of them, whose dropout of nothing makes a copy that is never made.
             with self:
                 return func._op_dk(composite, *args, **(kwargs or {}))
-        given = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        storages = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
         returned = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(returned):
-            if isinstance(leaf, Tensor) and leaf.untyped_storage()._cdata not in given:  # not a view, not in place
+            if isinstance(leaf, Tensor) and leaf.untyped_storage()._cdata not in storages:  # not a view, not in place
                 self._watch(leaf.untyped_storage())
         return returned
 

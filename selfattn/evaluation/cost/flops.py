@@ -1,12 +1,11 @@
-"""Floating-point operations of a model, counted while it runs, and what the machine can do at most.
+"""Count the floating-point operations of a model, and measure the peak rate of a machine.
 
-Counted are products of matrices and of matrices with vectors: a multiplication and an addition are two operations.
-Softmax, norms, activations and look-ups are left out, as is usual (Kaplan et al. 2020, section 2.1). Counted is what
-the mathematics asks for, not what a kernel does: masked scores count, as the kernels differ in what they skip, and
-nothing that a kernel computes a second time counts twice. So the number is the same on every device.
+Matrix products count, a multiplication and an addition as two operations. Softmax, norms, activations and look-ups are
+left out, as usual (Kaplan et al. 2020, section 2.1). The count follows the mathematics, not the kernel: masked scores
+count, and recomputed values do not count twice. So the number is the same on every device.
 
-PyTorch's ``FlopCounterMode`` does the counting. On the CPU it knows nothing of three operations, to which it is told
-the formulas here: LSTM layers by oneDNN, fused attention, and matrix times vector.
+PyTorch's ``FlopCounterMode`` counts. This module adds formulas for three operations that it does not know on the CPU:
+LSTM layers by oneDNN, fused attention, and matrix times vector.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from selfattn.errors import UserError
@@ -92,8 +92,19 @@ def count_flops(model: Seq2Seq, shape: BatchShape) -> Flops:
         >>> flops.forward, flops.training == 3 * flops.forward
         (490967040, True)
     """
-    probe = _Probe(model, shape)
-    return Flops(shape, probe.count(probe.forward), probe.count(probe.training), probe.count(probe.decoding))
+
+    def forward(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
+        probe(source, target, source_mask=mask)
+
+    def decoding(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
+        state = probe.start(probe.encode(source, mask))
+        for token in target.unbind(dim=1):
+            _, state = probe.step(token, state)
+
+    # no_grad, not inference mode: there composite operations reach the counter undivided.
+    with torch.no_grad():
+        counts = _count(model, shape, forward), _count(model, shape, decoding)
+    return Flops(shape, counts[0], _count(model, shape, _training), counts[1])
 
 
 def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> int:
@@ -115,8 +126,7 @@ def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> i
     size = parameters(config, vocab_size)
     if size > _LARGEST:
         raise UserError(f"counting operations: a model of {size:,} parameters is too large for it; lower the budget")
-    probe = _Probe(build(config, vocab_size=vocab_size, pad_id=0, seed=0), shape)
-    return probe.count(probe.training)
+    return _count(build(config, vocab_size=vocab_size, pad_id=0, seed=0), shape, _training)
 
 
 def machine_peak(
@@ -151,39 +161,21 @@ def machine_peak(
             return 2 * size**3 / best
 
 
-class _Probe:
-    """One row of a batch, read by a copy of the model."""
+def _count(model: Seq2Seq, shape: BatchShape, run: Callable[[Seq2Seq, Tensor, Tensor, Tensor], None]) -> int:
+    """Count what a copy of the model computes on one row, and multiply by the rows of the batch."""
+    if min(shape.batch, shape.source, shape.target) < 1:
+        raise ValueError(f"expected a batch with sizes of at least 1, got {shape}")
+    probe = copy.deepcopy(model).to("cpu", torch.float32).eval()
+    source, target = (torch.zeros(1, length, dtype=torch.int64) for length in (shape.source, shape.target))
+    counter = FlopCounterMode(display=False, custom_mapping=_MISSING)
+    with counter:
+        run(probe, source, torch.ones_like(source, dtype=torch.bool), target)
+    return shape.batch * counter.get_total_flops()
 
-    def __init__(self, model: Seq2Seq, shape: BatchShape) -> None:
-        if min(shape.batch, shape.source, shape.target) < 1:
-            raise ValueError(f"expected a batch with sizes of at least 1, got {shape}")
-        self.model = copy.deepcopy(model).to("cpu", torch.float32).eval()
-        self.batch = shape.batch
-        self.source = torch.zeros(1, shape.source, dtype=torch.int64)
-        self.source_mask = torch.ones_like(self.source, dtype=torch.bool)
-        self.target = torch.zeros(1, shape.target, dtype=torch.int64)
 
-    def count(self, run: Callable[[], None]) -> int:
-        """Count what is computed, for the whole batch."""
-        counter = FlopCounterMode(display=False, custom_mapping=_MISSING)
-        with counter:
-            run()
-        return self.batch * counter.get_total_flops()
-
-    # no_grad, not inference mode: there composite operations reach the counter undivided.
-    def forward(self) -> None:
-        with torch.no_grad():
-            self.model(self.source, self.target, source_mask=self.source_mask)
-
-    def training(self) -> None:
-        with torch.enable_grad():
-            self.model(self.source, self.target, source_mask=self.source_mask).sum().backward()
-
-    def decoding(self) -> None:
-        with torch.no_grad():
-            state = self.model.start(self.model.encode(self.source, self.source_mask))
-            for token in self.target.unbind(dim=1):
-                _, state = self.model.step(token, state)
+def _training(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
+    with torch.enable_grad():
+        probe(source, target, source_mask=mask).sum().backward()
 
 
 def _lstm(x: Size, input_weight: Size, state_weight: Size, *_: Any, **__: Any) -> int:

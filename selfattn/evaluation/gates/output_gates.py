@@ -3,59 +3,119 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
 
 from selfattn.data.pairs import Pair
 from selfattn.results.gates import Baseline, Gate
 from selfattn.results.quality import Better
 
 NGRAM = 4
+_WINDOW, _MOSTLY, _ABOVE = 8, 0.8, 0.2  # characters; share of known ones; more than in validation
+_CHUNK = 10_000  # training pairs that are looked at together
 _Output = Sequence[Hashable]  # token ids, or the characters of a text
 
 
-def overlap(train: Iterable[Pair], test: Sequence[Pair], *, limit: float = 0.01) -> Gate:
-    """Check how many test sources training contains too, ignoring case.
+def overlap_gates(
+    train: Iterable[Pair], test: Sequence[Pair], validation: Sequence[Pair] = (), *, limit: float = 0.01
+) -> list[Gate]:
+    """Check how many test pairs training contains too, as they are or slightly changed.
 
-    Known targets are counted in the reason but fail nothing: different questions may have the same answer, and where
-    few different targets exist most may be known.
+    "overlap" counts sources that are the same but for case, and pairs that are the same but for case, punctuation and
+    spaces. Known targets are named in the reason but fail nothing: different questions may have the same answer.
+
+    "similar texts" counts sources with at least 80 % of their 8-grams of characters in the training data. In short or
+    formulaic texts these are many without any fault, so the limit is 20 points above the share of validation sources.
 
     Args:
         train: all training pairs, in any order; read once and not kept, so there may be more than memory holds.
         test: at least one pair.
-        limit: the largest share allowed; default 0.01 (real corpora repeat short sentences).
+        validation: pairs that are as far from training as the test should be; default none, and no second gate.
+        limit: the largest share of known pairs; default 0.01 (real corpora repeat short sentences).
 
     Raises:
         ValueError: no test pair.
 
     Example:
         >>> train = [Pair("May 1", "05-01"), Pair("june 2", "06-02")]
-        >>> gate = overlap(train, [Pair("May 1", "05-01"), Pair("JUNE 2", "06-02"), Pair("July 3", "06-02")])
+        >>> (gate,) = overlap_gates(train, [Pair("May 1", "05-01"), Pair("JUNE 2", "06-02"), Pair("July 3", "06-02")])
         >>> gate.passed, round(gate.value, 3)
         (False, 0.667)
     """
     if not test:
         raise ValueError("overlap needs at least one test pair")
-    texts = [[pair.source for pair in test], [pair.source.casefold() for pair in test], [pair.target for pair in test]]
+    forms = (lambda pair: pair.source, lambda pair: pair.source.casefold(), _bare, lambda pair: pair.target)
+    texts = [list(map(form, test)) for form in forms]
     wanted = [set(side) for side in texts]
-    known: list[set[str]] = [set(), set(), set()]
-    for pair in train:
-        for text, some, seen in zip((pair.source, pair.source.casefold(), pair.target), wanted, known, strict=True):
-            if text in some:
-                seen.add(text)
-    exact, casefolded, targets = (sum(text in seen for text in side) for side, seen in zip(texts, known, strict=True))
+    known: list[set[str]] = [set() for _ in forms]
+    similar = _Similar([pair.source for pair in (*test, *validation)] if validation else [])
+    pairs = iter(train)
+    while chunk := list(islice(pairs, _CHUNK)):
+        for form, some, seen in zip(forms, wanted, known, strict=True):
+            seen |= some.intersection(map(form, chunk))
+        similar.read([pair.source for pair in chunk])
+    counts = [sum(text in seen for text in side) for side, seen in zip(texts, known, strict=True)]
     reason = (
-        f"of {len(test):,} test sources {exact:,} are in the training data word for word, {casefolded:,} when case is "
-        f"ignored; of the targets {targets:,}"
+        f"of {len(test):,} test sources {counts[0]:,} are in the training data word for word, {counts[1]:,} when case "
+        f"is ignored; of the pairs {counts[2]:,} when case and punctuation are ignored; of the targets {counts[3]:,}"
     )
-    return _at_most("overlap", casefolded / len(test), limit, reason)
+    gates = [_at_most("overlap", max(counts[1:3]) / len(test), limit, reason)]
+    if validation:
+        shares = similar.shares()
+        value, usual = (float(np.mean(part >= _MOSTLY)) for part in (shares[: len(test)], shares[len(test) :]))
+        reason = f"{value:.1%} of the test sources have most of their {_WINDOW}-grams in the training data, "
+        reason += f"of the validation sources {usual:.1%}"
+        gates.append(_at_most("similar texts", value, usual + _ABOVE, reason))
+    return gates
 
 
-def output_gates(outputs: Sequence[_Output], targets: Sequence[_Output], finished: Sequence[bool]) -> list[Gate]:
+def _bare(pair: Pair) -> str:
+    """A pair without case, punctuation and spaces."""
+    return "\t".join("".join(filter(str.isalnum, text.casefold())) for text in (pair.source, pair.target))
+
+
+class _Similar:
+    """Which character n-grams of some texts occur in others, by their hashes."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = [_hashes(text) for text in texts]
+        self.known = np.unique(np.concatenate([np.zeros(1, np.uint64), *self.texts]))
+        self.seen = np.zeros(len(self.known), dtype=bool)
+
+    def read(self, texts: Sequence[str]) -> None:
+        """Mark the n-grams of these texts as seen."""
+        if self.texts:
+            hashes = _hashes("\n".join(texts))
+            places = np.searchsorted(self.known, hashes).clip(max=len(self.known) - 1)
+            self.seen[places[self.known[places] == hashes]] = True
+
+    def shares(self) -> npt.NDArray[np.float64]:
+        """Return for each text the share of its n-grams that were seen; 0 for a text that is too short."""
+        seen = (self.seen[np.searchsorted(self.known, hashes)] for hashes in self.texts)
+        return np.array([part.mean() if len(part) else 0.0 for part in seen])
+
+
+def _hashes(text: str) -> npt.NDArray[np.uint64]:
+    """Return a hash of each n-gram of characters."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    hashes = np.zeros(max(0, len(codes) - _WINDOW + 1), np.uint64)
+    for place in range(_WINDOW):
+        hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + codes[place : place + len(hashes)]
+    return hashes
+
+
+def output_gates(
+    outputs: Sequence[_Output], targets: Sequence[_Output], finished: Sequence[bool], *, learned: bool = False
+) -> list[Gate]:
     """Check outputs: do they end, do they repeat themselves, do they differ?
 
     Args:
         outputs: what the model wrote, as token ids or texts.
         targets: the right ones, in the same form.
         finished: whether each output ends with ``<eos>``.
+        learned: see :func:`variety`.
 
     Raises:
         ValueError: no outputs, or not as many targets.
@@ -65,7 +125,7 @@ def output_gates(outputs: Sequence[_Output], targets: Sequence[_Output], finishe
         >>> [gate.passed for gate in output_gates(outputs, ["2008-11-13", "1999-02-01"], [True, True])]
         [True, True, True]
     """
-    return [endings(finished), repetition(outputs, targets), variety(outputs, targets)]
+    return [endings(finished), repetition(outputs, targets), variety(outputs, targets, learned=learned)]
 
 
 def endings(finished: Sequence[bool], *, limit: float = 0.95) -> Gate:
@@ -132,12 +192,18 @@ def repetition(outputs: Sequence[_Output], targets: Sequence[_Output], *, above:
     return _at_most("repetition", rate, usual + above, reason)
 
 
-def variety(outputs: Sequence[_Output], targets: Sequence[_Output], *, limit: float = 0.1) -> Gate:
-    """Check whether different inputs get different answers; a model that gives few has learned little.
+def variety(
+    outputs: Sequence[_Output], targets: Sequence[_Output], *, learned: bool = False, limit: float = 0.1
+) -> Gate:
+    """Check whether different inputs get different answers.
+
+    A model that gives few has learned little, which is a result, and only noted. Where its validation says that it has
+    learned, the outputs collapsed in the test, which is a fault.
 
     Args:
         outputs: what the model wrote.
         targets: the right ones.
+        learned: whether validation was far better than these outputs; default False.
         limit: the smallest number of different outputs for each different target; default 0.1.
 
     Raises:
@@ -150,7 +216,8 @@ def variety(outputs: Sequence[_Output], targets: Sequence[_Output], *, limit: fl
     _check(outputs, targets)
     different, expected = (len({tuple(text) for text in texts}) for texts in (outputs, targets))
     reason = f"{different:,} different outputs where there are {expected:,} different targets"
-    return _at_least("variety", different / expected, limit, reason)
+    reason += "; validation was far better" if learned else ""
+    return _at_least("variety", different / expected, limit, reason, note=not learned)
 
 
 def baseline_gate(
@@ -182,15 +249,15 @@ def baseline_gate(
     after = f" after {examples:,} training pairs" if baseline.examples else ""
     bound, compare = ("least", _at_least) if better == "higher" else ("most", _at_most)
     reason = f"{baseline.metric} {value:.4g}{after}, at {bound} {baseline.value:.4g} expected ({baseline.source})"
-    return compare("published baseline", value, baseline.value, reason)
+    return compare("published baseline", value, baseline.value, reason, note=True)
 
 
-def _at_least(name: str, value: float, limit: float, reason: str) -> Gate:
-    return Gate(name, value >= limit, reason, value=value, limit=limit)
+def _at_least(name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Gate:
+    return Gate(name, value >= limit, reason, value=value, limit=limit, note=note)
 
 
-def _at_most(name: str, value: float, limit: float, reason: str) -> Gate:
-    return Gate(name, value <= limit, reason, value=value, limit=limit)
+def _at_most(name: str, value: float, limit: float, reason: str, *, note: bool = False) -> Gate:
+    return Gate(name, value <= limit, reason, value=value, limit=limit, note=note)
 
 
 def _check(outputs: Sequence[_Output], targets: Sequence[_Output]) -> None:

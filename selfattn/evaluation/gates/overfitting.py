@@ -15,6 +15,7 @@ import torch
 from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
+from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.gates import Gate
 from selfattn.streams import seed_for
@@ -83,7 +84,10 @@ def overfitting(
 
     def count_known() -> int:
         longest = batch.target_out.shape[1]
-        written = greedy(model, batch.source, batch.source_mask, bos_id=bos_id, eos_id=eos_id, max_length=longest)
+        try:
+            written = greedy(model, batch.source, batch.source_mask, bos_id=bos_id, eos_id=eos_id, max_length=longest)
+        except DivergedError:
+            return 0
         ends = zip(written, chosen, strict=True)
         return sum(reason.finished and [*reason.ids, eos_id] == example.target for reason, example in ends)
 

@@ -26,7 +26,7 @@ class ExactMatch(Metric):
         0.5
     """
 
-    name, is_mean = "exact_match", True
+    is_mean = True
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count right outputs, and outputs."""
@@ -45,7 +45,7 @@ class CharacterErrorRate(Metric):
         0.1
     """
 
-    name, better = "character_error_rate", "lower"
+    better = "lower"
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count edits, and characters of the reference."""
@@ -84,8 +84,6 @@ class WordRecall(Metric):
         >>> WordRecall(training={"dog": 3, "a": 900}, seen=(1, 5)).of(["the cat", "a dog"], ["the cow", "a dog"])
         1.0
     """
-
-    name = "word recall"
 
     def __init__(
         self, language: str = "", *, training: Mapping[str, int] | None = None, seen: tuple[int, int | None] = (0, None)

@@ -13,11 +13,11 @@ from selfattn.results.quality import Bucket
 
 
 def span_fields(prediction: str, target: str, spans: Sequence[Span]) -> dict[str, bool]:
-    """Say which fields of a target are right, by the places of their spans in it.
+    """Say which fields of a target are right in a prediction.
 
-    The text between the fields is held fixed, and each field may be any text but none. Where the prediction can be cut
-    in several ways, that with the most right fields counts; where it cannot be cut, no field is right. A field with
-    several spans is right where all of them are.
+    The prediction is cut into fields by the text between them, which must be the target's; no field may be empty. If
+    several cuts are possible, the one with the most right fields counts; if none is, no field is right. A field with
+    several spans is right if all of them are.
 
     Args:
         prediction: any text.

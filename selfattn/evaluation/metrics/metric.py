@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -102,6 +102,16 @@ class Metric(ABC):
     def headline(self) -> Headline:
         """What a record says of the metric where it decides."""
         return Headline(self.name, self.unit, self.signature, self.better)
+
+
+def _problem(metric: type[Metric]) -> str | None:
+    for name, values in (("unit", get_args(Unit)), ("better", get_args(Better))):
+        if getattr(metric, name) not in values:
+            return f"{name} {getattr(metric, name)!r}: expected {' or '.join(values)}"
+    return None
+
+
+METRICS.expect(Metric, _problem)
 
 
 def make_metric(name: str, language: str = "") -> Metric:

@@ -6,11 +6,10 @@ microseconds, so that sentences can be drawn again thousands of times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -35,14 +34,21 @@ class _Sacrebleu(Metric):
     """A metric whose counts and scores are sacreBLEU's.
 
     Attributes:
+        kind: sacreBLEU's name of the metric.
         sacrebleu: the metric that counts and scores.
     """
 
     unit = "points"
+    kind: ClassVar[str] = "BLEU"
 
-    def __init__(self, language: str, sacrebleu: SacrebleuMetric, **changed: str) -> None:
+    def __init__(self, language: str = "", **options: Any) -> None:
+        from sacrebleu import metrics
+
         super().__init__(language)
-        self.sacrebleu, self.signature = sacrebleu, _signature(sacrebleu, **changed)
+        self.sacrebleu: SacrebleuMetric = getattr(metrics, self.kind)(**options)
+        # The signature is complete once the metric has seen how many references there are.
+        self.sacrebleu._extract_corpus_statistics(["a"], [["a"]])
+        self.signature = str(self.sacrebleu.get_signature())
 
     def prepare(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as they are counted; default unchanged."""
@@ -74,12 +80,10 @@ class Bleu(_Sacrebleu):
         'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
     """
 
-    name, beside = "bleu", ("chrf",)
+    beside = ("chrf",)
 
     def __init__(self, language: str = "") -> None:
-        from sacrebleu.metrics.bleu import BLEU
-
-        super().__init__(language, BLEU(tokenize=bleu_tokeniser(language), force=True))
+        super().__init__(language, tokenize=bleu_tokeniser(language), force=True)
 
 
 @final
@@ -96,12 +100,7 @@ class Chrf(_Sacrebleu):
         47.4
     """
 
-    name = "chrf"
-
-    def __init__(self, language: str = "") -> None:
-        from sacrebleu.metrics.chrf import CHRF
-
-        super().__init__(language, CHRF())
+    kind = "CHRF"
 
 
 @final
@@ -112,12 +111,7 @@ class Ter(_Sacrebleu):
     Words are what stands between spaces, so the rate means little where a script has none.
     """
 
-    name, better = "ter", "lower"
-
-    def __init__(self, language: str = "") -> None:
-        from sacrebleu.metrics.ter import TER
-
-        super().__init__(language, TER())
+    kind, better = "TER", "lower"
 
 
 @final
@@ -136,14 +130,12 @@ class LowercasedBleu(_Sacrebleu):
         100
     """
 
-    name = "bleu_lowercased_tokenised"
-
     def __init__(self, language: str = "") -> None:
-        from sacrebleu.metrics.bleu import BLEU
-
-        short = language_of(language)
-        sacrebleu = BLEU(tokenize="none", smooth_method="none", force=True)
-        super().__init__(short, sacrebleu, case="lc", tok=moses_name(short))
+        super().__init__(language_of(language), tokenize="none", smooth_method="none", force=True)
+        signature = self.sacrebleu.get_signature()
+        signature.update("case", "lc")
+        signature.update("tok", f"moses-{self.language}-norm-sacremoses{version('sacremoses')}")
+        self.signature = str(signature)
 
     def prepare(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as lowercased Moses tokens."""
@@ -214,37 +206,7 @@ def moses_tokens(texts: Iterable[str], *, language: str) -> list[str]:
         >>> moses_tokens(["Ein U-Bahn-Schild: „Nicht rauchen“."], language="de")
         ['ein u-bahn-schild : &quot; nicht rauchen &quot; .']
     """
-    prepare = _preparation(language)
-    return [prepare(text) for text in texts]
-
-
-def moses_name(language: str) -> str:
-    """Return what was done to a text as a word for a signature.
-
-    Example:
-        >>> moses_name("de").startswith("moses-de-norm-sacremoses")
-        True
-    """
-    return f"moses-{language}-norm-sacremoses{version('sacremoses')}"
-
-
-@lru_cache(maxsize=8)
-def _preparation(language: str) -> Callable[[str], str]:
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     normaliser, tokeniser = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
-
-    def prepare(text: str) -> str:
-        tokens: list[str] = tokeniser.tokenize(normaliser.normalize(text.lower()))
-        return " ".join(tokens)
-
-    return prepare
-
-
-def _signature(metric: SacrebleuMetric, **changed: str) -> str:
-    """Return sacreBLEU's signature, which is complete once the metric has seen how many references there are."""
-    metric._extract_corpus_statistics(["a"], [["a"]])
-    signature = metric.get_signature()
-    for key, value in changed.items():
-        signature.update(key, value)
-    return str(signature)
+    return [" ".join(tokeniser.tokenize(normaliser.normalize(text.lower()))) for text in texts]

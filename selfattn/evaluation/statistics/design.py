@@ -1,85 +1,162 @@
-"""What a design could find: the smallest difference with a number of seeds, and the best of a number of trials."""
+"""Designs: interim analyses, the smallest difference that a number of seeds can find, the best of many trials."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
+from scipy import optimize, special
 
+from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.p_values import t_quantile
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
-from selfattn.evaluation.statistics.variances import LEVEL, Variances, variances
+from selfattn.evaluation.statistics.variances import ALPHA, Variances, to_log_odds, variances
+from selfattn.results.pairs import PairTest
 from selfattn.results.quality import Better
 
 POWER = 0.8
-MOST_SEEDS = 1000  # beyond it more seeds are no answer
+_MOST_SEEDS = 1000  # beyond it more seeds are no answer
 
 
-def smallest_detectable(
-    first: Sequence[float], second: Sequence[float], half_width: float, *, seeds: int | None = None
-) -> float:
-    r"""Return the smallest true difference that a design like this finds with a power of 80 %, in units of the score.
+def obrien_fleming(looks: Sequence[int]) -> tuple[float, ...]:
+    r"""Return the level of every planned analysis, so that all together raise a false alarm in at most 5 % of cases.
 
-    .. math:: \sqrt{t_{\nu, \alpha}^2 v_s + z_\alpha^2 v_c} + \sqrt{t_{\nu, \pi}^2 v_s + z_\pi^2 v_c}
-
-    with :math:`v_s` from the seeds and :math:`v_c` from the items as observed, :math:`\alpha` two-sided at 5 % and
-    :math:`\pi` one-sided at the power (for one term alone: Guenther 1981, whose error is below 2 % of the noncentral t
-    at three seeds each). Variances from few seeds are themselves uncertain: docs/statistics.md says how far.
+    A comparison may be analysed after several numbers of seeds and stop as soon as the primary contrast has a two-sided
+    p below the level of that analysis. The levels are those of O'Brien and Fleming (1979): hard to reach at first, near
+    5 % at the end. The k-th analysis with a share :math:`\tau_k` of the seeds needs
+    :math:`|z_k| \ge c / \sqrt{\tau_k}`, which is a constant bound for the sum of the observations. Its distribution is
+    integrated from one analysis to the next (Armitage, McPherson and Rowe 1969), and c follows from the level of 5 %.
 
     Args:
-        first: scores of one model's runs; at least two.
-        second: the other's.
-        half_width: half the width of the 95 % interval of their difference. What of it the seeds do not explain is the
-            items'.
-        seeds: how many runs of each model the design would have; default as many as there are.
+        looks: numbers of seeds at which to analyse, above 0 and increasing.
 
     Raises:
-        ValueError: fewer than two runs of a model, or of the design.
+        ValueError: no number, one below 1, or numbers that do not increase.
+
+    Example:
+        >>> [round(level, 4) for level in obrien_fleming([1, 2, 3])]  # as printed in tables
+        [0.0005, 0.0141, 0.0451]
+        >>> [round(level, 4) for level in obrien_fleming([3, 5, 8])]
+        [0.0011, 0.0115, 0.0457]
+    """
+    if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
+        raise ValueError(f"obrien_fleming: expected increasing numbers of seeds above 0, got {list(looks)}")
+    shares = np.asarray(looks) / looks[-1]
+    steps = np.sqrt(np.diff(shares, prepend=0.0))  # standard deviation of the sum from one analysis to the next
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+
+    def normal(x: Array, deviation: float) -> Array:
+        return np.exp(-((x / deviation) ** 2) / 2) / (deviation * math.sqrt(2 * math.pi))
+
+    def excess(bound: float) -> float:
+        places = bound * nodes
+        density = normal(places, steps[0])  # of the sum, where no bound was reached
+        for step in steps[1:]:
+            density = normal(places[:, None] - places, step) @ (bound * weights * density)
+        return ALPHA - (1 - bound * float(weights @ density))
+
+    bound = optimize.brentq(excess, 1.0, 3.0)
+    return tuple(float(2 * special.ndtr(-bound / math.sqrt(share))) for share in shares)
+
+
+@dataclass(frozen=True)
+class Design:
+    r"""What further seeds could find, by the variances that the runs of two models showed.
+
+    Variances from few seeds are themselves uncertain: docs/statistics.md says how far.
+
+    Attributes:
+        parts: variances of the difference, in log-odds where it was tested so, else in the unit of the metric.
+        seeds: runs of the model that has fewer.
+        alpha: level of the test.
+        middle: log-odds halfway between the two models; None where they were not tested on log-odds.
 
     Example:
         >>> first, second = [0.90, 0.92, 0.94], [0.80, 0.82, 0.84]
         >>> half = 2.776 * (2 * 0.02**2 / 3) ** 0.5  # no variance from the items: Student's t with 4 degrees
-        >>> [round(smallest_detectable(first, second, half, seeds=seeds), 3) for seeds in (3, 12)]
-        [0.061, 0.024]
+        >>> test = PairTest("a", "b", "f", 0.1, 0.1 - half, 0.1 + half, 0.004, 0.004, "better")
+        >>> design = Design.of(test, first, second, items=100)
+        >>> [round(design.smallest(seeds), 3) for seeds in (3, 12)], design.seeds_needed(0.03)
+        ([0.061, 0.024], 9)
     """
-    fewer = min(len(first), len(second))
-    if fewer < 2 or (seeds is not None and seeds < 2):
-        raise ValueError("smallest_detectable: expected at least two runs of each model")
-    parts = _observed(first, second, half_width)
-    if seeds is not None:
+
+    parts: Variances
+    seeds: int
+    alpha: float
+    middle: float | None = None
+
+    @classmethod
+    def of(cls, test: PairTest, first: Sequence[float], second: Sequence[float], items: int) -> Design:
+        """Take the variances from a test and its runs: what the seeds do not explain of the interval is the items'.
+
+        Args:
+            test: of the two models.
+            first: scores of the runs of the test's first model; at least two.
+            second: the same of its second.
+            items: how many test items there are that do not repeat one another.
+
+        Raises:
+            ValueError: fewer than two runs of a model.
+        """
+        groups, seeds, middle = (
+            [np.asarray(runs, dtype=np.float64) for runs in (first, second)],
+            min(len(first), len(second)),
+            None,
+        )
+        if seeds < 2:
+            raise ValueError("Design: expected at least two runs of each model")
+        nothing, half = np.zeros((len(first) + len(second),) * 2), (test.high - test.low) / 2
+        if test.odds:
+            groups, _ = to_log_odds(groups, nothing, items)
+            half, middle = (test.odds.high - test.odds.low) / 2, float(groups[0].mean() + groups[1].mean()) / 2
+        parts = variances(groups, nothing, 2)
         assert parts.seeds is not None
-        df = parts.seed_df * (seeds - 1) / (fewer - 1)
-        parts = replace(parts, seeds=parts.seeds * fewer / seeds, seed_df=df)
-    # One-sided: the power is exceeded with probability 1 - power on its side, twice that on both.
-    return parts.half_width() + parts.half_width(1 - 2 * (1 - POWER))
+        from_seeds = t_quantile(parts.seed_df, test.alpha) ** 2 * parts.seeds
+        common = max(0.0, half**2 - from_seeds) / t_quantile(math.inf, test.alpha) ** 2
+        return cls(replace(parts, common=common), seeds, test.alpha, middle)
 
+    def smallest(self, seeds: int | None = None) -> float:
+        r"""Return the smallest true difference that is found with a power of 80 %, in the unit of `parts`.
 
-def seeds_needed(difference: float, first: Sequence[float], second: Sequence[float], half_width: float) -> int | None:
-    """Return how many seeds of each model would find a difference with a power of 80 %.
+        .. math:: \sqrt{t_{\nu, \alpha}^2 v_s + z_\alpha^2 v_c} + \sqrt{t_{\nu, \pi}^2 v_s + z_\pi^2 v_c}
 
-    Args:
-        difference: the true one, above 0.
-        first: see `smallest_detectable`, like all that follow.
+        with :math:`v_s` from the seeds and :math:`v_c` from the items, :math:`\alpha` two-sided and :math:`\pi`
+        one-sided at the power (for one term alone: Guenther 1981, whose error is below 2 % of the noncentral t at three
+        seeds each).
 
-    Returns:
-        At least 3; None where `MOST_SEEDS` would not do, because the test has too few items.
+        Args:
+            seeds: runs of each model, at least 2; default as many as there are.
+        """
+        count, parts = seeds or self.seeds, self.parts
+        assert parts.seeds is not None
+        df = parts.seed_df * (count - 1) / (self.seeds - 1)
+        parts = replace(parts, seeds=parts.seeds * self.seeds / count, seed_df=df)
+        # One-sided: the power is exceeded with probability 1 - power on its side, twice that on both.
+        return parts.half_width(self.alpha) + parts.half_width(2 * (1 - POWER))
 
-    Example:
-        >>> first, second = [0.90, 0.92, 0.94], [0.80, 0.82, 0.84]
-        >>> half = 2.776 * (2 * 0.02**2 / 3) ** 0.5
-        >>> seeds_needed(0.03, first, second, half), seeds_needed(0.2, first, second, half)
-        (9, 3)
-    """
-    if not difference > 0:
-        raise ValueError(f"seeds_needed: expected a difference above 0, got {difference}")
-    designs = range(MIN_SEEDS, MOST_SEEDS + 1)
-    place = bisect_left(
-        designs, True, key=lambda seeds: smallest_detectable(first, second, half_width, seeds=seeds) <= difference
-    )
-    return designs[place] if place < len(designs) else None
+    def seeds_needed(self, difference: float) -> int | None:
+        """Return how many seeds of each model would find a true difference with a power of 80 %.
+
+        Args:
+            difference: in the unit of `parts`, not 0; its sign does not matter.
+
+        Returns:
+            At least 3; None where 1,000 would not do, because the test has too few items.
+        """
+        designs = range(MIN_SEEDS, _MOST_SEEDS + 1)
+        place = bisect_left(designs, True, key=lambda seeds: self.smallest(seeds) <= abs(difference))
+        return designs[place] if place < len(designs) else None
+
+    def in_score(self, difference: float) -> float:
+        """Convert a difference from the unit of `parts` to that of the metric, for models halfway between the two."""
+        if self.middle is None:
+            return difference
+        ends = special.expit([self.middle + difference / 2, self.middle - difference / 2])
+        return float(ends[0] - ends[1])
 
 
 def most_failing(seeds: int) -> float:
@@ -92,11 +169,11 @@ def most_failing(seeds: int) -> float:
         >>> [round(most_failing(seeds), 2) for seeds in (3, 5, 10)]
         [0.63, 0.45, 0.26]
     """
-    return 1 - math.pow(1 - LEVEL, 1 / seeds)
+    return 1 - math.pow(ALPHA, 1 / seeds)
 
 
 def expected_best(values: Sequence[float], n: int, better: Better = "higher") -> float:
-    r"""Return the expected best of ``n`` trials drawn from those that were made (Dodge et al. 2019, equation 5).
+    r"""Return the expected best of ``n`` trials drawn from those observed (Dodge et al. 2019, equation 5).
 
     .. math:: \sum_k v_{(k)} \left(\hat F(v_{(k)})^n - \hat F(v_{(k - 1)})^n\right)
 
@@ -120,13 +197,3 @@ def expected_best(values: Sequence[float], n: int, better: Better = "higher") ->
     ordered = np.sort(values) if better == "higher" else np.sort(values)[::-1]
     shares = (np.arange(len(ordered) + 1) / len(ordered)) ** n
     return float(ordered @ np.diff(shares))
-
-
-def _observed(first: Sequence[float], second: Sequence[float], half_width: float) -> Variances:
-    """The variances of which the half-width was made; what the seeds do not explain is the items'."""
-    groups = [np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)]
-    runs = len(first) + len(second)
-    parts = variances(groups, np.zeros((runs, runs)), 2)
-    assert parts.seeds is not None
-    from_seeds = t_quantile(parts.seed_df) ** 2 * parts.seeds
-    return replace(parts, common=max(0.0, half_width**2 - from_seeds) / t_quantile(math.inf) ** 2, items=0.0)

@@ -1,7 +1,7 @@
 """Which differences between models would be seen again with other seeds and other test items.
 
-What is computed, why, and how often it is wrong in simulation: docs/statistics.md. Letters: `s` seeds, `i` test items,
-`k` counts an item, `r` runs of all models together.
+docs/statistics.md says what is computed, why, and how often it is wrong in simulation. Letters: `s` seeds, `i` test
+items, `k` counts an item, `r` runs of all models together.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from selfattn.evaluation.metrics.metric import Array, Metric
 from selfattn.evaluation.statistics.p_values import holm, sign_flip_p, t_quantile
 from selfattn.evaluation.statistics.variances import (
     ALPHA,
-    LEVEL,
     RESAMPLES,
     Clusters,
-    Variances,
     average_covariance,
     cluster_sums,
     corpus_covariance,
+    to_log_odds,
     variances,
 )
-from selfattn.results.pairs import Comparison, PairTest, Word
+from selfattn.results.pairs import Comparison, LogOdds, PairTest, Word, separated
 from selfattn.results.quality import Better, Estimate
 
 MIN_SEEDS = 3
@@ -63,12 +63,14 @@ def compare_scores(
     *,
     clusters: Sequence[Hashable] | None = None,
     primary: tuple[str, str] | None = None,
+    alpha: float = ALPHA,
 ) -> Comparison:
     """Estimate every model's mean score, and test every pair of models.
 
-    A pair's interval and p come from `variances.Variances`; p is never below that of the exact test over items alone,
-    `p_values.sign_flip_p`. With one run, p is the latter: McNemar's test. Where scores are not all 0 or 1, Student's t
-    over items takes its place. Holm's correction covers all pairs but a primary one.
+    Where all scores are 0 or 1, pairs are tested on log-odds (`PairTest.odds`), and p is never below that of the exact
+    test over items, `p_values.sign_flip_p`. With one run each, p is the latter: McNemar's test. Other scores are tested
+    as they are, and Student's t over items replaces the exact test. Holm's correction covers all pairs but a primary
+    one.
 
     Runs with the same seed are not paired: the same seed gives two architectures the same order of data, but unrelated
     initial weights. If they do share luck, the test is stricter, not laxer.
@@ -80,6 +82,8 @@ def compare_scores(
             none do.
         primary: the two models that the comparison is about, named beforehand: their p is not corrected, that of all
             other pairs is, and these are exploratory; default all are corrected.
+        alpha: level of the primary pair's test and interval, such as the bound of an interim analysis
+            (`design.obrien_fleming`); default 0.05. All other pairs keep 0.05.
 
     Raises:
         ValueError: no model, not two axes, nothing in them, a value that is not finite, or different numbers of items.
@@ -90,7 +94,7 @@ def compare_scores(
         >>> comparison.between("b", "a").word, comparison.between("b", "c").word
         ('worse', 'no difference seen')
     """
-    return score_runs(scores, clusters).comparison(primary)
+    return score_runs(scores, clusters).comparison(primary, alpha)
 
 
 def compare_outputs(
@@ -100,6 +104,7 @@ def compare_outputs(
     *,
     clusters: Sequence[Hashable] | None = None,
     primary: tuple[str, str] | None = None,
+    alpha: float = ALPHA,
 ) -> Comparison:
     """Do what `compare_scores` does for any metric, also one that is no mean over items, such as BLEU.
 
@@ -109,6 +114,7 @@ def compare_outputs(
         metric: such as ``make_metric("bleu", "de")``.
         clusters: see `compare_scores`.
         primary: see `compare_scores`.
+        alpha: see `compare_scores`.
 
     Raises:
         ValueError: no model, no run, or not as many outputs as references.
@@ -121,7 +127,7 @@ def compare_outputs(
         >>> comparison.between("a", "b").word
         'better'
     """
-    return score_counts(metric.count_runs(outputs, references), metric, clusters=clusters).comparison(primary)
+    return score_counts(metric.count_runs(outputs, references), metric, clusters=clusters).comparison(primary, alpha)
 
 
 def wilson(share: float, items: float) -> tuple[float, float]:
@@ -145,36 +151,30 @@ def wilson(share: float, items: float) -> tuple[float, float]:
     return max(0.0, min(share, (centre - reach) / (1 + excess))), min(1.0, max(share, (centre + reach) / (1 + excess)))
 
 
-def choose_word(low: float, high: float, p_holm: float, *, seeds: int, apart: bool, better: Better = "higher") -> Word:
-    """Say in words what the figures of a difference show; the first rule that holds decides.
+def choose_word(pair: PairTest, seeds: int) -> Word:
+    """Say in words what the figures of a pair show. The first rule that holds decides.
 
     1. Fewer than three seeds: "too few seeds to tell", whatever the items say.
-    2. The corrected p is below 0.05 and the interval excludes 0: "better" or "worse".
-    3. The runs are apart: "too few seeds to tell". They are not called alike only because there are few of them.
+    2. The corrected p is below the level of the test and the interval excludes 0: "better" or "worse".
+    3. Every run of one model lies above every run of the other: "too few seeds to tell".
     4. Otherwise "no difference seen", which is no proof of equality: the interval says what may have been missed.
 
     Args:
-        low: lower end of the difference's interval.
-        high: upper end.
-        p_holm: the corrected p.
+        pair: its word is ignored.
         seeds: of the model that has fewer.
-        apart: whether every run of one model is above every run of the other, and that by more than the luck of the
-            items (``p_items`` below 0.05).
-        better: whether higher or lower scores are better; default higher.
 
     Example:
-        >>> choose_word(0.01, 0.03, 0.002, seeds=3, apart=True)
-        'better'
-        >>> choose_word(0.01, 0.03, 0.002, seeds=1, apart=True)
-        'too few seeds to tell'
-        >>> choose_word(-0.01, 0.03, 0.4, seeds=5, apart=False)
+        >>> pair = PairTest("a", "b", "bleu", 2.0, 1.0, 3.0, 0.002, 0.002, "no difference seen")
+        >>> choose_word(pair, seeds=3), choose_word(pair, seeds=1)
+        ('better', 'too few seeds to tell')
+        >>> choose_word(replace(pair, low=-1.0, p_holm=0.4), seeds=5)
         'no difference seen'
     """
     if seeds < MIN_SEEDS:
         return "too few seeds to tell"
-    if p_holm < ALPHA and (low > 0 or high < 0):
-        return "better" if (low > 0) == (better == "higher") else "worse"
-    return "too few seeds to tell" if apart else "no difference seen"
+    if pair.p_holm < pair.alpha and (pair.low > 0 or pair.high < 0):
+        return "better" if (pair.low > 0) == (pair.better == "higher") else "worse"
+    return "too few seeds to tell" if pair.separated else "no difference seen"
 
 
 @dataclass(frozen=True)
@@ -206,60 +206,71 @@ class RunScores:
         return {name: self._estimate(name) for name in self.runs}
 
     def _estimate(self, name: str) -> Estimate:
-        mean, half = float(self.runs[name].mean()), self._variances(name).half_width()
+        runs = self.runs[name]
+        mean, half = float(runs.mean()), variances([runs], self._covariance(name), self.items).half_width()
         low, high = max(self.bounds[0], mean - half), min(self.bounds[1], mean + half)
         if self.right is not None:
             # The effective number of items is the one that would give a plain sample this half-width.
             variance = t_quantile(math.inf, ALPHA) ** 2 * mean * (1 - mean)
             low, high = wilson(mean, self.items if not variance else variance / half**2 if half else math.inf)
-        return Estimate(mean, low, high, tuple(map(float, self.runs[name])))
+        return Estimate(mean, low, high, tuple(map(float, runs)))
 
-    def difference(self, first: str, second: str, level: float = LEVEL) -> tuple[float, float, float]:
-        """Return the difference of two models' scores, first minus second, and the ends of its interval."""
-        a, b = self.runs[first], self.runs[second]
-        difference, half = float(a.mean() - b.mean()), self._variances(first, second).half_width(level)
-        if abs(difference) <= _ROUNDING * max(abs(a).max(), abs(b).max()):  # the same scores in another order
-            difference = 0.0
-        most = self.bounds[1] - self.bounds[0]
-        return difference, max(-most, difference - half), min(most, difference + half)
-
-    def comparison(self, primary: tuple[str, str] | None = None) -> Comparison:
-        """Return the estimates and the test of every pair; `compare_scores` describes the argument."""
-        pairs = [self._pair(first, second) for first, second in combinations(self.runs, 2)]
-        pairs = [replace(pair, primary={pair.first, pair.second} == set(primary or ())) for pair in pairs]
+    def comparison(self, primary: tuple[str, str] | None = None, alpha: float = ALPHA) -> Comparison:
+        """Return the estimates and the test of every pair; `compare_scores` describes the arguments."""
+        pairs = []
+        for first, second in combinations(self.runs, 2):
+            is_primary = {first, second} == set(primary or ())
+            pairs.append(replace(self.pair(first, second, alpha if is_primary else ALPHA), primary=is_primary))
         corrected = iter(holm([pair.p for pair in pairs if not pair.primary]))
-        with_words = (self._with_word(pair, pair.p if pair.primary else next(corrected)) for pair in pairs)
+        pairs = [pair if pair.primary else replace(pair, p_holm=next(corrected)) for pair in pairs]
+        fewer = [min(len(self.runs[pair.first]), len(self.runs[pair.second])) for pair in pairs]
+        with_words = (replace(pair, word=choose_word(pair, n)) for pair, n in zip(pairs, fewer, strict=True))
         return Comparison(self.estimates(), tuple(with_words))
 
-    def _variances(self, *names: str) -> Variances:
-        model_of_run = np.repeat(list(self.runs), [len(values) for values in self.runs.values()])
-        places = np.flatnonzero(np.isin(model_of_run, names))
-        # That no item tells two models apart is no proof that none would: half an item is added to each cell of the
-        # table of right and wrong answers (after Agresti and Min 2005).
-        extra = 1 / self.items**2 if self.right is not None and len(names) == 2 else 0.0
-        covariance = self.covariance[np.ix_(places, places)]
-        return variances([self.runs[name] for name in names], covariance, self.items, extra=extra)
-
-    def _pair(self, first: str, second: str) -> PairTest:
-        """The figures of a pair, without the correction for other pairs and without a word."""
-        parts, (difference, low, high) = self._variances(first, second), self.difference(first, second)
+    def pair(self, first: str, second: str, alpha: float = ALPHA) -> PairTest:
+        """Return the figures of a pair, without the correction for other pairs and without its word."""
+        runs, covariance = [self.runs[first], self.runs[second]], self._covariance(first, second)
+        difference, parts = _difference(*runs), variances(runs, covariance, self.items)
+        half, most = parts.half_width(alpha), self.bounds[1] - self.bounds[0]
+        low, high, odds = difference - half, difference + half, None
         if self.right is None:
-            p_items = parts.p_items(difference)
+            p_items, p_seeds = parts.p_items(difference), parts.p_seeds(difference)
         else:
             # In whole numbers, also where one model has more runs than the other.
             a, b = self.right[first].sum(axis=0), self.right[second].sum(axis=0)
-            sums = a * len(self.runs[second]) - b * len(self.runs[first])
+            sums = a * len(runs[1]) - b * len(runs[0])
             p_items = sign_flip_p(cluster_sums(sums, self.clusters).astype(np.int64))
-        p = max(p_items, parts.p_seeds(difference))
-        return PairTest(first, second, self.metric, difference, low, high, p, p, "no difference seen", p_items)
+            y, covariance = to_log_odds(runs, covariance, self.items)
+            change, parts = _difference(*y), variances(y, covariance, self.items)
+            half, p_seeds = parts.half_width(alpha), parts.p_seeds(change)
+            odds = LogOdds(change, change - half, change + half)
+            ends = [difference + _shifted(y, shift) - _shifted(y, 0.0) for shift in (-half, half)]
+            if min(ends[0], odds.low) > 0 or max(ends[1], odds.high) < 0:
+                low, high = ends
+            else:  # undecided: also wide enough for a mean over trainings of which some fail
+                low, high = min(low, ends[0]), max(high, ends[1])
+        return PairTest(
+            first,
+            second,
+            self.metric,
+            difference,
+            max(-most, low),
+            min(most, high),
+            p=max(p_items, p_seeds),
+            p_holm=max(p_items, p_seeds),
+            word="no difference seen",
+            p_items=p_items,
+            alpha=alpha,
+            separated=separated(runs[0].tolist(), runs[1].tolist()),
+            better=self.better,
+            odds=odds,
+        )
 
-    def _with_word(self, pair: PairTest, p_holm: float) -> PairTest:
-        a, b = self.runs[pair.first], self.runs[pair.second]
-        assert pair.p_items is not None
-        apart = pair.p_items < ALPHA and bool(a.min() > b.max() or b.min() > a.max())
-        seeds = min(len(a), len(b))
-        word = choose_word(pair.low, pair.high, p_holm, seeds=seeds, apart=apart, better=self.better)
-        return replace(pair, p_holm=p_holm, word=word)
+    def _covariance(self, *names: str) -> Array:
+        """Return the covariances of the runs of some models."""
+        model_of_run = np.repeat(list(self.runs), [len(values) for values in self.runs.values()])
+        places = np.flatnonzero(np.isin(model_of_run, names))
+        return self.covariance[np.ix_(places, places)]
 
 
 def score_counts(
@@ -320,6 +331,18 @@ def score_runs(scores: Mapping[str, npt.ArrayLike], clusters: Sequence[Hashable]
     return RunScores(means, covariance, items, runs if is_share else None, groups, bounds=bounds)
 
 
+def _difference(first: Array, second: Array) -> float:
+    """Return the difference of two means, 0 where both have the same values in another order."""
+    difference = float(first.mean() - second.mean())
+    return 0.0 if abs(difference) <= _ROUNDING * max(abs(first).max(), abs(second).max()) else difference
+
+
+def _shifted(log_odds: Sequence[Array], shift: float) -> float:
+    """Return the difference of two mean shares, were the log-odds of the two models further apart by ``shift``."""
+    first, second = log_odds
+    return float(special.expit(first + shift / 2).mean() - special.expit(second - shift / 2).mean())
+
+
 def _numbered(labels: Sequence[Hashable] | None, items: int) -> Clusters | None:
     """The number of each item's label; None where no two items have the same."""
     if labels is None:
@@ -334,12 +357,10 @@ def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Arr
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in scores.items()}
     if not arrays:
         raise ValueError("expected at least one model")
-    names = "[seeds, items, counts]" if axes == 3 else "[seeds, items]"
     for name, values in arrays.items():
-        if values.ndim != axes or not values.size:
-            raise ValueError(f"{name}: expected {names}, at least one of each, got shape {values.shape}")
-        if not np.isfinite(values).all():
-            raise ValueError(f"{name}: expected finite scores, got nan or infinity")
+        if values.ndim != axes or not values.size or not np.isfinite(values).all():
+            expected = "[seeds, items, counts]" if axes == 3 else "[seeds, items]"
+            raise ValueError(f"{name}: expected {expected} of finite numbers, got shape {values.shape}")
     counts = {name: values.shape[1] for name, values in arrays.items()}
     if len(set(counts.values())) > 1:
         raise ValueError(f"expected the same items for every model, got {counts}")

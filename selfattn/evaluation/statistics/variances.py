@@ -1,8 +1,8 @@
-"""How far a mean over runs, or a difference of two, may lie from the truth: seeds and items taken together.
+"""Variances of a mean over runs, or of a difference of two: from the seeds, and from the test items.
 
-Every run answers every item: the two are crossed, as readers and cases are in studies of diagnosis (Obuchowski and
-Rockette 1995). Each gives a half-width, and the two add like the sides of a right triangle (Howe 1974). How scores
-would vary, and vary together, if other items had been drawn, is a covariance of runs.
+Every run answers every item, as every reader diagnoses every case in studies of diagnosis (Obuchowski and Rockette
+1995). The half-widths of the two parts add as squares (Howe 1974). The covariance of the runs says how their scores
+would vary together if other items had been drawn.
 
 Letters: `r` runs (of all models), `i` test items, `k` statistics an item.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import optimize, special
 
 from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
@@ -22,6 +23,7 @@ from selfattn.evaluation.statistics.p_values import t_quantile, t_tail
 ALPHA = 0.05  # of tests
 LEVEL = 1 - ALPHA  # of intervals
 RESAMPLES = 2000
+_LOWEST, _NORMAL = -230.0, 1e12  # logarithm of p = 1e-100; degrees of freedom that are as good as infinite
 _AT_ONCE = 256  # resamples held in memory together
 
 Clusters = npt.NDArray[np.int64]  # the number, from 0 on, of what each item repeats
@@ -33,9 +35,9 @@ class Variances:
 
     .. math:: h = \max\left(\sqrt{t_\nu^2 \, v_s + z^2 \, v_c}, \; t_{n-1} \sqrt{v_i}\right)
 
-    Where runs differ by nothing but luck on single items, :math:`v_s` contains that luck already; hence :math:`v_c`
-    leaves it out. Both are estimates and can come out too small together, as with three runs that happen to score the
-    same; hence the second term: over seeds and items, h is never less than over items alone.
+    :math:`v_s` contains the luck of runs on single items, so :math:`v_c` leaves it out. Both can come out too small
+    together, for example if three runs happen to score the same; hence the second term: h is never below that of the
+    items alone.
 
     Attributes:
         seeds: :math:`v_s`, variance from the seeds; None if a model has one run, which cannot show it.
@@ -51,42 +53,43 @@ class Variances:
     items: float
     item_df: int
 
-    def half_width(self, level: float = LEVEL) -> float:
-        """Return half the width of the interval of this level, default 95 %."""
-        tail = round(1 - level, 12)
-        over_items = t_quantile(self.item_df, tail) * math.sqrt(self.items)
+    def half_width(self, alpha: float = ALPHA) -> float:
+        """Return half the width of the interval that covers 1 - alpha, default 95 %."""
+        over_items = t_quantile(self.item_df, alpha) * math.sqrt(self.items)
         if self.seeds is None:
             return over_items
-        t, z = t_quantile(self.seed_df, tail), t_quantile(math.inf, tail)
+        t, z = t_quantile(self.seed_df, alpha), t_quantile(math.inf, alpha)
         return max(over_items, math.sqrt(t**2 * self.seeds + z**2 * self.common))
 
     def p_items(self, difference: float) -> float:
         """Return the two-sided p of a difference for these very runs: Student's t over items."""
-        return t_tail(_ratio(difference, self.items), self.item_df)
+        deviations = abs(difference) / math.sqrt(self.items) if self.items else math.inf
+        return t_tail(deviations, self.item_df) if difference else 1.0
 
     def p_seeds(self, difference: float) -> float:
         """Return the level at which the first term of the half-width equals the difference; 0 with one run."""
-        if self.seeds is None:
+        seeds = self.seeds
+        if seeds is None:
             return 0.0
-        if not self.seeds:
-            return t_tail(_ratio(difference, self.common), math.inf)
-        # The half-width grows with t; at the largest t here it is at least the difference. Halve until it fits.
-        low, high = 0.0, _ratio(difference, self.seeds)
-        for _ in range(50):
-            t = (low + high) / 2
-            z = t_quantile(math.inf, max(t_tail(t, self.seed_df), 1e-300))
-            low, high = (t, high) if t * t * self.seeds + z * z * self.common < difference**2 else (low, t)
-        return t_tail(high, self.seed_df)
+
+        def excess(log_p: float) -> float:
+            """How far the squared half-width at this level is above the squared difference."""
+            p = math.exp(log_p)
+            t, z = special.stdtrit(min(self.seed_df, _NORMAL), p / 2), special.ndtri(p / 2)
+            return float(t * t * seeds + z * z * self.common - difference**2)
+
+        if not difference or excess(_LOWEST) < 0:
+            return 0.0 if difference else 1.0
+        return math.exp(optimize.brentq(excess, _LOWEST, 0.0))
 
 
-def variances(groups: Sequence[Array], covariance: Array, items: int, *, extra: float = 0.0) -> Variances:
+def variances(groups: Sequence[Array], covariance: Array, items: int) -> Variances:
     """Separate the variances of the mean of one group of runs, or of the difference between the means of two.
 
     Args:
         groups: run scores ``[s]`` of one model, or of two.
         covariance: ``[r r]``, of all these runs in this order under resampling of the items.
         items: how many there are.
-        extra: added to the variance from the items; default 0.
 
     Example:
         >>> parts = variances([np.array([0.9, 0.8, 0.7])], np.full((3, 3), 0.0004), items=100)
@@ -99,7 +102,7 @@ def variances(groups: Sequence[Array], covariance: Array, items: int, *, extra: 
     )
     over_items, item_df = max(0.0, float(weights @ covariance @ weights)), max(1, items - 1)
     if min(map(len, groups)) == 1:
-        return Variances(None, math.inf, over_items, over_items + extra, item_df)
+        return Variances(None, math.inf, over_items, over_items, item_df)
     from_seeds = [float(group.var(ddof=1)) / len(group) for group in groups]
     total = sum(from_seeds)
     squares = sum(v * v / (len(group) - 1) for v, group in zip(from_seeds, groups, strict=True))
@@ -107,9 +110,41 @@ def variances(groups: Sequence[Array], covariance: Array, items: int, *, extra: 
         seeds=total,
         seed_df=total * total / squares if squares else math.inf,
         common=max(0.0, over_items - _single_item_luck(groups, covariance)),
-        items=over_items + extra,
+        items=over_items,
         item_df=item_df,
     )
+
+
+def to_log_odds(groups: Sequence[Array], covariance: Array, items: int) -> tuple[list[Array], Array]:
+    r"""Convert shares of right answers to log-odds, and their covariances by the delta method.
+
+    Half a right and half a wrong answer are added to every run, so that the log-odds of runs which get all items right,
+    or all wrong, are finite (Haldane 1956; Anscombe 1956):
+
+    .. math:: y = \ln \frac{x + 1/2}{n - x + 1/2}, \quad
+        \operatorname{cov}(y_r, y_q) = \frac{\operatorname{cov}(x_r, x_q) / n^2 + [r = q] / 2 n^2}
+        {\tilde p_r (1 - \tilde p_r) \, \tilde p_q (1 - \tilde p_q)}
+
+    with :math:`\tilde p = (x + 1/2) / (n + 1)`. The half items make the variance of a run that is all right about 2, as
+    that of Gart and Zweifel (1967), :math:`1 / (x + 1/2) + 1 / (n - x + 1/2)`.
+
+    Args:
+        groups: shares ``[s]`` of the runs of each model.
+        covariance: ``[r r]``, of all these runs in this order.
+        items: how many there are, n.
+
+    Returns:
+        The log-odds ``[s]`` of each model, and their covariances ``[r r]``.
+
+    Example:
+        >>> (y,), covariance = to_log_odds([np.array([0.5, 1.0])], np.diag([0.0025, 0.0]), items=100)
+        >>> y.round(2).tolist(), covariance.diagonal().round(2).tolist()
+        ([0.0, 5.3], [0.04, 2.06])
+    """
+    smoothed = [(shares * items + 0.5) / (items + 1) for shares in groups]
+    slopes = np.concatenate([1 / (shares * (1 - shares)) for shares in smoothed])
+    half_items = np.eye(len(slopes)) / (2 * items**2)
+    return [special.logit(shares) for shares in smoothed], (covariance + half_items) * np.outer(slopes, slopes)
 
 
 def cluster_sums(values: Array, clusters: Clusters | None) -> Array:
@@ -216,10 +251,3 @@ def _single_item_luck(groups: Sequence[Array], covariance: Array) -> float:
         luck += (of_runs / count - shared) / count
         start += count
     return luck
-
-
-def _ratio(difference: float, variance: float) -> float:
-    """How many standard deviations a difference is: 0 for none, whatever the variance."""
-    if not difference:
-        return 0.0
-    return abs(difference) / math.sqrt(variance) if variance > 0 else math.inf

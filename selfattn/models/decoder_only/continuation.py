@@ -56,10 +56,10 @@ class Continuation(Seq2Seq):
         >>> from selfattn.models.presets import PRESETS
         >>> model = build(PRESETS["decoder-only"].config, vocab_size=11, pad_id=0, seed=0)
         >>> nothing, mask = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.bool)
-        >>> whole = model(nothing, torch.tensor([[1, 5, 6, 7]]), source_mask=mask)
+        >>> full = model(nothing, torch.tensor([[1, 5, 6, 7]]), source_mask=mask)
         >>> begun, mask = torch.tensor([[5, 6]]), torch.ones(1, 2, dtype=torch.bool)
         >>> rest = Continuation(model, bos_id=1)(begun, torch.tensor([[1, 7]]), source_mask=mask)
-        >>> torch.allclose(rest, whole[:, 2:], atol=1e-5)
+        >>> torch.allclose(rest, full[:, 2:], atol=1e-5)
         True
     """
 

@@ -16,23 +16,14 @@ from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Memor
 
 
 @dataclass(frozen=True)
-class PrefixMemory(Memory):
-    """The source, read: keys and values of every layer.
+class Prefix(Memory, DecoderState):
+    """Everything read so far, the source first: keys and values of every layer.
 
     Attributes:
         caches: by layer, keys ``[b h s e]``.
         mask: bool ``[b s]``: which of the keys are real tokens; None: all of them.
         positions: int64 ``[b s]``: where each key stands in its row's text, padding not counted.
     """
-
-    caches: tuple[Cache, ...]
-    mask: Tensor | None
-    positions: Tensor
-
-
-@dataclass(frozen=True)
-class PrefixState(DecoderState):
-    """Keys and values of everything read so far, as in :class:`PrefixMemory`."""
 
     caches: tuple[Cache, ...]
     mask: Tensor | None
@@ -74,23 +65,16 @@ class DecoderOnly(Seq2Seq):
         self.reads_one_sequence = not bidirectional_prefix
         self.window = window
 
-    def encode(self, source: Tensor, source_mask: Tensor) -> PrefixMemory:
+    def encode(self, source: Tensor, source_mask: Tensor) -> Prefix:
         """Read the sources and keep keys and values of every layer."""
         positions = _positions(source_mask)
         mask = None if all_real(source_mask) else source_mask
         read = self._read(source, mask, positions, prefix=source.shape[1])
-        return PrefixMemory(read.caches, mask, positions)
+        return Prefix(read.caches, mask, positions)
 
-    def start(self, memory: Memory) -> PrefixState:
-        """Go on from the source."""
-        assert isinstance(memory, PrefixMemory)
-        return PrefixState(memory.caches, memory.mask, memory.positions)
-
-    def advance(
-        self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
-    ) -> tuple[Decoded, PrefixState]:
+    def advance(self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False) -> tuple[Decoded, Prefix]:
         """Read tokens ``[b t]``; everything before them is in the caches."""
-        assert isinstance(state, PrefixState)
+        assert isinstance(state, Prefix)
         new, mask = torch.arange(tokens.shape[1], device=tokens.device), None
         if state.mask is None:
             new = (new + state.positions.shape[1]).expand_as(tokens)
@@ -99,7 +83,7 @@ class DecoderOnly(Seq2Seq):
             mask = torch.cat([state.mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
         positions = torch.cat([state.positions, new], dim=1)
         read = self._read(tokens, mask, positions, caches=state.caches, sees_itself=True, need_weights=need_weights)
-        return Decoded(read.x, self.output, read.self_weights), PrefixState(read.caches, mask, positions)
+        return Decoded(read.x, self.output, read.self_weights), Prefix(read.caches, mask, positions)
 
     def pre_logits(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Decoded:
         """Read source and target in one pass."""

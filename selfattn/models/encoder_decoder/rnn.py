@@ -54,41 +54,22 @@ class Bridge(nn.Module):
             the same number, or where it has none, from the source's summary.
         source_dim: width of what the encoder hands over.
         stack: the decoder's.
-
-    Raises:
-        ValueError: the kind is unknown, or copy is asked for with another width.
     """
 
     def __init__(self, kind: InitialState, source_dim: int, stack: RecurrentStack) -> None:
         super().__init__()
-        if kind not in ("zero", "copy", "project"):
-            raise ValueError(f"unknown initial state {kind!r}; known: zero, copy, project")
-        if kind == "copy" and source_dim != stack.hidden_dim:
-            raise ValueError(
-                f"initial state 'copy': the encoder hands over width {source_dim}, the decoder has {stack.hidden_dim}; "
-                "use 'project'"
-            )
         self.kind = kind
         self.num_layers, self.num_parts = len(stack.layers), 2 if stack.cell == "lstm" else 1
         count = self.num_layers * self.num_parts if kind == "project" else 0
         self.projections = nn.ModuleList(nn.Linear(source_dim, stack.hidden_dim) for _ in range(count))
 
     def forward(self, memory: EncoderMemory) -> RecurrentState | None:
-        """Return for each layer its parts ``[b hidden]``, or None for zero.
-
-        Raises:
-            ValueError: copy, and the encoder has no final state or another number of layers.
-        """
+        """Return for each layer its parts ``[b hidden]``, or None for zero."""
         if self.kind == "zero":
             return None
         final = memory.final
         if self.kind == "copy":
-            if final is None or len(final) != self.num_layers:
-                layers = "no recurrent state" if final is None else f"{len(final)} layers"
-                raise ValueError(
-                    f"initial state 'copy': the encoder hands over {layers}, the decoder has {self.num_layers}; "
-                    "use 'project'"
-                )
+            assert final is not None  # the configuration refuses an encoder without
             return tuple(parts[: self.num_parts] for parts in final)
         summary, projections = memory.summary(), iter(self.projections)
         state: list[tuple[Tensor, ...]] = []

@@ -225,8 +225,8 @@ class RNNDecoderConfig(PartConfig):
             maxout = nn.Linear(joined + self.embed_dim, 2 * inner)
             return BahdanauDecoder(parts(attention.output_dim, inner), attention, maxout)
         combine = nn.Linear(joined, inner, bias=False) if self.attention == "luong" else None
-        made = parts(inner if self.input_feeding else 0, joined if combine is None else inner)
-        return AttentionDecoder(made, attention, combine=combine, input_feeding=self.input_feeding)
+        decoder_parts = parts(inner if self.input_feeding else 0, joined if combine is None else inner)
+        return AttentionDecoder(decoder_parts, attention, combine=combine, input_feeding=self.input_feeding)
 
     def _make_attention(self, source_dim: int) -> MultiHeadAttention:
         from selfattn.attention import MultiHeadAttention, make_score

@@ -32,6 +32,7 @@ class DrawnLine:
         sign: its colour and shape.
         band: the corners of the band around it; empty where no band is drawn.
         points: the line itself.
+        rings: the points that are ringed.
         tips: what each point shows on hover.
         label: where the name stands, px from the top.
     """
@@ -41,6 +42,7 @@ class DrawnLine:
     sign: Sign
     band: list[Point]
     points: list[Point]
+    rings: list[Point]
     tips: list[str]
     label: float
 
@@ -86,7 +88,8 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
         tips = [f"{name}{chart.show(spot.x)} · {_value(spot.y, scale)}" for spot in line.spots]
         band = edge if len(lines) <= MOST_BANDS else []
         points = [point(spot.x, spot.y) for spot in line.spots]
-        drawn.append(DrawnLine(line.name, line.label, sign_of[line.name], band, points, tips, label))
+        rings = [point(spot.x, spot.y) for spot in line.spots if spot.chosen]
+        drawn.append(DrawnLine(line.name, line.label, sign_of[line.name], band, points, rings, tips, label))
     half = ((0.5, "50"),) if scale.floor is not None and scale.floor < 0.01 else ()
     rules = [(1 - scale.place(quality), mark) for quality, mark in (*half, *scale.ticks)]
     marks = (
@@ -103,7 +106,7 @@ def _across(chart: Chart) -> Scale:
 def _value(value: float, scale: Scale) -> str:
     if scale.kind == "number":
         return f"{value:.3g}".replace("-", "−")
-    return value_text(value, scale.kind)
+    return value_text(value, scale.kind, None if scale.floor else 1)
 
 
 def _apart(ends: list[float], height: float) -> list[float]:
@@ -147,11 +150,12 @@ def axis_text(scale: Scale) -> str:
 
 
 def chart_table(chart: Chart) -> Table:
-    """Return a chart as a table: the value of every line at a few places along the horizontal axis."""
+    """Return a chart as a table: the value of every line at a few places of the horizontal axis, ◎ by ringed ones."""
     lines = [line for line in chart.lines if line.spots]
     places = sorted({spot.x for line in lines for spot in line.spots})
     if len(places) > _MOST_PLACES:
-        places = [places[round(k * (len(places) - 1) / (_MOST_PLACES - 1))] for k in range(_MOST_PLACES)]
+        few = {places[round(k * (len(places) - 1) / (_MOST_PLACES - 1))] for k in range(_MOST_PLACES)}
+        places = sorted(few | {spot.x for line in lines for spot in line.spots if spot.chosen})
     columns = (Column(chart.unit, numeric=False), *(Column(chart.show(x)) for x in places))
     return Table(chart.name, columns, tuple(_values(line, places, chart.scale) for line in lines))
 
@@ -160,6 +164,7 @@ def _values(line: ChartLine, places: Sequence[float], scale: Scale) -> Row:
     """Return the last value of a line up to each place; a line that ended long before has none there."""
     cells = []
     for x in places:
-        before = [spot.y for spot in line.spots if spot.x <= x]
-        cells.append(_value(before[-1], scale) if before and line.spots[-1].x >= 0.9 * x else NONE)
+        before = [spot for spot in line.spots if spot.x <= x]
+        ring = "◎" if before and before[-1].chosen and before[-1].x == x else ""
+        cells.append(ring + _value(before[-1].y, scale) if before and line.spots[-1].x >= 0.9 * x else NONE)
     return Row((line.label or line.name, *cells), line.name)

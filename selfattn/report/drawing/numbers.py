@@ -1,12 +1,15 @@
-"""Numbers as text: as many digits as the interval supports, never a rounder figure than the truth.
+"""Format numbers with as many digits as their interval supports.
 
-A quality is a `share` (0 to 1, shown in percent) or `points` (0 to 100, such as BLEU, shown as they are). Figures are
-rounded half to even from the exact decimal value; a share below 1 is never shown as 100 %, one above 0 never as 0 %.
-The ends of an interval are rounded outward, so that what is shown always covers what was computed.
+A quality is a `share` (0 to 1, shown in percent) or `points` (0 to 100, such as BLEU). Values are rounded half to even.
+A share below 1 is never shown as 100 %, and one above 0 never as 0 %. The ends of an interval are rounded outward, so
+that the interval shown always covers the computed one.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from selfattn.results.budgets import BudgetDifference
@@ -21,7 +24,7 @@ _UNMEASURED_DIGITS = {"share": 2, "points": 1}  # decimals of a quality that has
 
 
 def digits(low: float | None, high: float | None, kind: Unit = "share") -> int:
-    """Decimals a quality deserves: its half interval has one significant digit, or two when it begins with 1 to 3.
+    """Return how many decimals to show: half the interval gets one significant digit, two if it begins with 1 to 3.
 
     Args:
         low: lower end of the interval; None when there is none.
@@ -29,7 +32,7 @@ def digits(low: float | None, high: float | None, kind: Unit = "share") -> int:
         kind: share or points.
 
     Returns:
-        Number of decimals of what is shown, 0 to 3; a default when there is no interval or it is empty.
+        Number of decimals, 0 to 3; 2 for a share and 1 for points where there is no interval or it is empty.
 
     Example:
         >>> digits(0.598, 0.625), digits(0.9991, 0.9999), digits(26.1, 27.5, "points")
@@ -43,7 +46,7 @@ def digits(low: float | None, high: float | None, kind: Unit = "share") -> int:
 
 
 def mean_text(estimate: Estimate | None, kind: Unit = "share") -> str:
-    """The mean without its sign; "–" when there is none.
+    """Return the mean without a percent sign; "–" where there is none.
 
     Example:
         >>> mean_text(Estimate(0.61234, 0.598, 0.625)), mean_text(Estimate(0.99996, 0.999, 1.0))
@@ -57,9 +60,9 @@ def mean_text(estimate: Estimate | None, kind: Unit = "share") -> str:
 
 
 def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
-    """The interval, ends rounded outward: "[99.91, 100.00]"; "[–]" when none was computed.
+    """Return the interval, ends rounded outward: "[99.91, 100.00]"; "[–]" where none was computed.
 
-    Ends outside of 0 to 100 (intervals after Student's t know no bounds) are shown as 0 and 100.
+    Ends below 0 and above 100, which Student's t can give, are shown as 0 and 100.
 
     Example:
         >>> interval_text(Estimate(0.03, -0.012, 0.072)).replace("\u00a0", " ")
@@ -72,17 +75,17 @@ def interval_text(estimate: Estimate | None, kind: Unit = "share") -> str:
 
 
 def score_text(estimate: Estimate | None, kind: Unit = "share") -> str:
-    """The mean with its sign: "99.96 %"; "–" when there is none."""
+    """Return the mean with its percent sign: "99.96 %"; "–" where there is none."""
     return mean_text(estimate, kind) + (f"{_NBSP}%" if estimate and kind == "share" else "")
 
 
 def estimate_text(estimate: Estimate | None, kind: Unit = "share") -> str:
-    """Mean, sign and interval: "99.96 % [99.91, 100.00]"."""
+    """Return mean and interval: "99.96 % [99.91, 100.00]"."""
     return NONE if estimate is None else f"{score_text(estimate, kind)}{_NBSP}{interval_text(estimate, kind)}"
 
 
 def difference_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> str:
-    """The difference of two models with its interval, signed: "+0.87 [+0.50, +1.24]", in percentage points or points.
+    """Return a difference with its interval, signed: "+0.87 [+0.50, +1.24]", in percentage points or points.
 
     Example:
         >>> test = PairTest("a", "b", "bleu", -1.24, -2.61, 0.2, 0.06, 0.12, "no difference seen")
@@ -94,8 +97,15 @@ def difference_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> 
     return f"{_signed(mean)}{_NBSP}[{_signed(low)},{_NBSP}{_signed(high)}]"
 
 
+def gap_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> str:
+    """Return the size of a difference, whichever model is ahead: "48 [44, 52]", "0.02 [−0.07, 0.11]"."""
+    if test.difference < 0:
+        test = replace(test, difference=-test.difference, low=-test.high, high=-test.low)
+    return difference_text(test, kind).replace("+", "")
+
+
 def p_text(p: float) -> str:
-    """A probability as it is written after p: "= 0.71", "< 0.001".
+    """Return a probability with its relation: "= 0.71", "< 0.001".
 
     Example:
         >>> [p_text(p).replace("\u00a0", " ") for p in (0.7134, 0.0423, 0.00002)]
@@ -108,18 +118,18 @@ def p_text(p: float) -> str:
 
 
 def value_text(value: float, kind: Unit = "share", places: int | None = None) -> str:
-    """A bare quality (one without an interval, such as a point of a curve), a share with its sign."""
+    """Return a quality without an interval, such as a point of a curve; a share with its percent sign."""
     shown = _shown(value, _UNMEASURED_DIGITS[kind] if places is None else places, kind)
     return f"{shown}{_NBSP}%" if kind == "share" else shown
 
 
 def share_text(share: float | None, places: int = 1) -> str:
-    """A share of something as a percentage; "–" when there is none."""
+    """Return a share as a percentage; "–" where there is none."""
     return NONE if share is None else value_text(share, "share", places)
 
 
 def amount(value: float) -> str:
-    """A time, a rate or a ratio: two significant digits below 10, whole numbers from there, thousands parted.
+    """Return a time, rate or ratio: two significant digits below 10, whole numbers with commas above.
 
     Example:
         >>> amount(0.0514), amount(2.14), amount(66.4), amount(12345.6)
@@ -132,17 +142,17 @@ def amount(value: float) -> str:
 
 
 def measure_text(measure: MeanOverRuns | None) -> str:
-    """The mean of a measure, with the range of its runs when there are several: "41 (39–44)"; "–" when not measured."""
+    """Return a mean with the range of its runs: "41 (39–44)"; "–" where nothing was measured."""
     if measure is None:
         return NONE
     text = amount(measure.mean)
-    if len(measure.runs) > 1:
+    if len(set(measure.runs)) > 1:
         text += f"{_NBSP}({amount(min(measure.runs))}–{amount(max(measure.runs))})"
     return text
 
 
 def compact(count: float | None, unit: str = "") -> str:
-    """A large count in three significant digits: 248312 is "248 k", 1523000 is "1.52 M", 950 is "950".
+    """Return a count in three significant digits: 248312 is "248 k", 1523000 is "1.52 M".
 
     Example:
         >>> compact(248312, "B").replace("\u00a0", " "), compact(None)
@@ -156,6 +166,31 @@ def compact(count: float | None, unit: str = "") -> str:
             places = max(0, 2 - value.adjusted())
             return f"{value.quantize(_step(places), ROUND_HALF_EVEN)}{_NBSP}{prefix}{unit}"
     return f"{count:g}{_NBSP}{unit}" if unit else f"{count:g}"
+
+
+def flatten(config: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    """Return nested settings as one level of dotted names with their values as text.
+
+    Example:
+        >>> flatten({"encoder": {"layers": 2}, "tied": True, "dropout": None})
+        {'encoder.layers': '2', 'tied': 'yes', 'dropout': 'none'}
+    """
+    flat: dict[str, str] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = setting_text(value)
+    return flat
+
+
+def setting_text(value: object) -> str:
+    """Return a value as text: booleans as yes and no, lists with commas."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, (list, tuple)):
+        return ", ".join(setting_text(item) for item in value) or "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _exact(value: float, kind: Unit) -> Decimal:

@@ -1,8 +1,7 @@
-"""Where a quality stands on an axis: evenly, or by "nines" when models come close to 100 %.
+"""Place values on an axis: linear, logarithmic, or by "nines" where models come close to 100 %.
 
-Near the top an even axis hides what matters: 99.0 and 99.9 % are ten times apart in errors and one part in a hundred
-apart on the axis. The scale of nines places a share p by log10 of its error rate 1 - p, so every equal step up has ten
-times fewer errors: 0, 90, 99, 99.9 % stand at equal distances.
+On a linear axis 99.0 and 99.9 % look the same, although one has ten times the errors of the other. The scale of nines
+is logarithmic in the error rate 1 - p: 0, 90, 99 and 99.9 % stand at equal distances.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 class Scale:
     """An axis of quality, or of any numbers.
 
-    Args:
-        floor: the smallest error rate the test can show, half an item; None for an even axis.
-        top: the quality at the end of the axis.
-        kind: what stands on it: a quality, or numbers that are shown as they are.
-        low: where the axis begins; above 0 for an axis of powers.
-        powers: whether equal steps are equal factors (a logarithmic axis); default no.
-        marks: what to mark with which labels; default round values.
+    Attributes:
+        floor: smallest error rate of a scale of nines; None for other scales.
+        top: value at the end of the axis.
+        kind: unit of the values.
+        low: value at the beginning of the axis; above 0 for a logarithmic one.
+        powers: whether the axis is logarithmic.
+        marks: values to mark with their labels; default round values.
     """
 
     floor: float | None = None
@@ -40,7 +39,7 @@ class Scale:
     marks: tuple[tuple[float, str], ...] = ()
 
     def place(self, quality: float) -> float:
-        """Where a quality stands, 0 (start) to 1 (end); errors below the floor stand at the end.
+        """Return the place of a value, 0 (start) to 1 (end); error rates below the floor stand at the end.
 
         Example:
             >>> round(Scale(floor=0.0001).place(0.99), 6), Scale().place(0.25), Scale(None, 40, "points").place(30)
@@ -58,7 +57,7 @@ class Scale:
 
     @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Qualities to mark with their labels.
+        """Return the values to mark with their labels.
 
         Example:
             >>> [mark for _, mark in Scale(None, 1e2, "number", 1e-6, powers=True).ticks]
@@ -79,11 +78,11 @@ class Scale:
 
 
 def quality_scale(best: float | None, items: int, kind: Unit = "share") -> Scale:
-    """The axis for a comparison: for shares nines when the best model reaches 98 %; for points up to the best.
+    """Return the axis for a quality: nines for shares where the best model reaches 98 %; for points up to the best.
 
     Args:
-        best: highest quality of all models, for points with its interval; None when nothing was measured.
-        items: number of test items, whose half sets the end of the axis of nines.
+        best: highest value to draw; None where nothing was measured.
+        items: number of test items; half an item is the smallest error rate on a scale of nines.
         kind: share or points.
 
     Example:
@@ -100,11 +99,11 @@ def quality_scale(best: float | None, items: int, kind: Unit = "share") -> Scale
 
 
 def number_scale(values: Iterable[float], *, powers: bool = False) -> Scale:
-    """The axis for any numbers: from 0 or below to the highest, or over whole powers of ten.
+    """Return the axis for any numbers: from 0 or below to the highest, or over powers of ten.
 
     Args:
-        values: all that are to be drawn, their intervals too; above 0 for an axis of powers, what is not is left out.
-        powers: see :class:`Scale`.
+        values: to be drawn, ends of intervals included; a logarithmic axis leaves out those not above 0.
+        powers: whether the axis is logarithmic.
 
     Example:
         >>> number_scale([3e-5, 0.2], powers=True).low, number_scale([0.3, 27.2]).top, number_scale([-0.4, 1.2]).low
@@ -119,7 +118,7 @@ def number_scale(values: Iterable[float], *, powers: bool = False) -> Scale:
 
 
 def power_of_ten(value: float) -> str:
-    """A number in three digits, with a power of ten where it is far from 1.
+    """Return a number in three digits, with a power of ten where it is far from 1.
 
     Example:
         >>> power_of_ten(-0.1234), power_of_ten(2.2e-16), power_of_ten(1e-12)
@@ -136,12 +135,12 @@ def _power(exponent: int) -> str:
 
 
 def even_ticks(highest: float, *, lowest: float = 0.0, count: int = 5) -> tuple[float, ...]:
-    """Round values from `lowest` to at most `highest`, in steps of 1, 2 or 5 times a power of ten.
+    """Return round values from `lowest` to `highest`, in steps of 1, 2 or 5 times a power of ten.
 
     Args:
         highest: end of the axis.
-        lowest: where it begins, at most 0; default 0.
-        count: about how many values.
+        lowest: beginning of the axis, at most 0.
+        count: approximate number of values.
 
     Example:
         >>> even_ticks(12), even_ticks(3000)
@@ -156,7 +155,7 @@ def even_ticks(highest: float, *, lowest: float = 0.0, count: int = 5) -> tuple[
 
 
 def _round_up(highest: float, most: float = 100.0) -> float:
-    """The next of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, at most so much."""
+    """Return the next higher of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, at most `most`."""
     if highest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest))

@@ -1,9 +1,8 @@
-"""How tokens are drawn: signs for what cannot be seen, the order of a line on the page, joined letters.
+"""Prepare tokens for drawing: signs for invisible characters, visual order, joined Arabic letters.
 
-A token axis has one place a token. For text written from right to left the places follow the visual order of the line,
-not the order of the characters in memory, so that numbers and foreign words inside it still read correctly. The order
-is that of the Unicode Bidirectional Algorithm (UAX #9) for one paragraph without explicit embeddings: rules P2-P3,
-W1-W7, N1-N2, I1-I2, L2 and L4, applied to whole tokens.
+An axis of tokens follows the order in which the line is displayed, which differs from memory order for text written
+from right to left. The order is that of the Unicode Bidirectional Algorithm (UAX #9) for one paragraph without explicit
+embeddings: rules P2-P3, W1-W7, N1-N2, I1-I2, L2 and L4, applied to whole tokens.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ _INVISIBLE = {
     " ": "␣", "\t": "⇥", "\n": "↵", "\u00a0": "⍽", "\u202f": "⍽", "\u2009": "⍽", "\u3000": "␣",
     "\u200e": "⇢", "\u200f": "⇠",
 }  # fmt: skip
-_ENDS = frozenset(["<eos>", "<bos>", "<pad>"])  # stand for no character of the text
+_ENDS = frozenset(["<eos>", "<bos>", "<pad>"])  # have no characters in the text
 _RIGHT_JOINING = frozenset("آأؤإاةدذرزوٱڈڑژےۓ")
 _NOT_JOINING = frozenset("ء،؛؟٠١٢٣٤٥٦٧٨٩")
 _ZWJ = "\u200d"
 _MIRRORED = dict(zip("()[]{}<>«»‹›", ")(][}{><»«›‹", strict=True))
 _DIRECTED = ("L", "R", "AL", "AN", "EN")
-# A line as one letter a token: its bidirectional class, O for those that the algorithm holds for neutral.
+# Bidirectional classes as one letter each, so that a line is a string; neutral classes are O.
 _LETTERS = {"L": "L", "R": "R", "AL": "A", "EN": "E", "AN": "N", "ES": "S", "CS": "C", "ET": "T", "NSM": "M"}
-_RULES = (  # in which stretches which letters become which other
+_RULES = (  # pattern of a stretch, letters to replace in it, their replacement
     (r"A[^LRA]*", "E", "N"),  # W2
     (r"A", "A", "R"),  # W3
     (r"(?<=E)[SC](?=E)", "[SC]", "E"),  # W4
@@ -40,7 +39,7 @@ _RULES = (  # in which stretches which letters become which other
 
 
 def shown(token: str) -> str:
-    """A token as it is drawn: spaces as ␣, `<eos>` as ⏎, other characters that cannot be seen as ▫, a lone accent on ◌.
+    """Return a token as drawn: spaces as ␣, `<eos>` as ⏎, other invisible characters as ▫, a lone accent on ◌.
 
     Example:
         >>> [shown(token) for token in ("a", " ", "<eos>", "\\u0301")]
@@ -53,7 +52,7 @@ def shown(token: str) -> str:
 
 
 def drawn(tokens: Sequence[str]) -> list[str]:
-    """All tokens of a line as they are drawn: Arabic letters joined as in their word, brackets facing their content."""
+    """Return the tokens of a line as drawn: Arabic letters joined, brackets mirrored from right to left."""
     out = [shown(token) for token in tokens]
     for k in range(len(tokens) - 1):
         here, there = tokens[k][-1:], tokens[k + 1][:1]
@@ -67,18 +66,18 @@ def drawn(tokens: Sequence[str]) -> list[str]:
 
 
 def _joins_right(char: str) -> bool:
-    """Whether a letter joins the one before it."""
+    """Return whether a letter joins the previous one."""
     is_arabic = "\u0620" <= char <= "\u06d3" and unicodedata.category(char) == "Lo"
     return is_arabic and char not in _NOT_JOINING
 
 
 def _joins_left(char: str) -> bool:
-    """Whether a letter joins the one after it."""
+    """Return whether a letter joins the next one."""
     return _joins_right(char) and char not in _RIGHT_JOINING
 
 
 def width(text: str) -> int:
-    """Columns of a monospace line: 2 for a CJK character, 0 for an accent or an invisible mark, else 1.
+    """Return the columns of a text in a monospace font: 2 for a CJK character, 0 for an accent, else 1.
 
     Example:
         >>> width("年a"), width("e\\u0301")
@@ -88,25 +87,8 @@ def width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in taking)
 
 
-def wrapped(items: Sequence[str], columns: int, between: str = " ") -> list[str]:
-    """Lines of at most so many columns of items, such as words, with something between two of them.
-
-    Example:
-        >>> wrapped(["one", "two", "three"], 8), wrapped(["a", "b", "c"], 3, "|")
-        (['one two', 'three'], ['a|b', 'c'])
-    """
-    lines: list[str] = []
-    for item in items:
-        longer = f"{lines[-1]}{between}{item}" if lines else item
-        if lines and width(longer) <= columns:
-            lines[-1] = longer
-        else:
-            lines.append(item)
-    return lines
-
-
 def token_places(tokens: Sequence[str], start: int, end: int) -> list[int]:
-    """Which tokens hold the characters [start, end) of the text that the tokens make up.
+    """Return the indices of the tokens that contain characters [start, end) of their joined text.
 
     Example:
         >>> token_places(["20", "08", "<eos>"], 1, 3)
@@ -122,7 +104,7 @@ def token_places(tokens: Sequence[str], start: int, end: int) -> list[int]:
 
 
 def visual_order(tokens: Sequence[str]) -> list[int]:
-    """Indices of the tokens from left to right as the line is drawn.
+    """Return the indices of the tokens from left to right as displayed.
 
     Example:
         >>> visual_order(["a", "b"]), visual_order(["א", "ב", "1", "2"])
@@ -136,7 +118,7 @@ def visual_order(tokens: Sequence[str]) -> list[int]:
 
 
 def _line_levels(tokens: Sequence[str]) -> list[int]:
-    """Embedding level of every token: odd ones run from right to left."""
+    """Return the embedding level of every token; odd levels run from right to left."""
     kinds = [_kind(token) for token in tokens]
     if not {"R", "AL", "AN"} & set(kinds):
         return [0] * len(kinds)
@@ -149,7 +131,7 @@ def _line_levels(tokens: Sequence[str]) -> list[int]:
 
 
 def _kind(token: str) -> str:
-    """Bidirectional class of a token: that of its first character with a direction, else of its first character."""
+    """Return the bidirectional class of a token: of its first character with a direction, else of its first."""
     if token in SPECIAL or not token:
         return "ON"
     kinds = [unicodedata.bidirectional(char) for char in token]
@@ -157,5 +139,5 @@ def _kind(token: str) -> str:
 
 
 def _turned(line: str, stretch: str, letters: str, other: str) -> str:
-    """The line with other letters in the stretches that a pattern finds."""
+    """Replace letters inside every stretch that matches a pattern."""
     return re.sub(stretch, lambda run: re.sub(letters, other, run[0]), line)

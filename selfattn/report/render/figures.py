@@ -104,9 +104,5 @@ def _write(files: dict[Path, bytes]) -> list[Path]:
     for path, data in files.items():
         with writing(path, "choose another place"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, partial(_save, data))
+            write_atomically(path, partial(Path.write_bytes, data=data))
     return list(files)
-
-
-def _save(data: bytes, path: Path) -> None:
-    path.write_bytes(data)

@@ -43,11 +43,6 @@ def table_cells(block: b.Table, lang: str, signs: Signs) -> list[list[str]]:
     return [heads, *([page.cell(row.cells[k]) for k in columns] for row in block.rows)]
 
 
-def markdown_blocks(blocks: Iterable[b.Block], lang: str = SOURCE) -> list[str]:
-    """Render blocks that name no model, each by itself."""
-    return [MarkdownPage(lang, Signs(())).draw(block) for block in blocks]
-
-
 def plain(text: str) -> str:
     """Escape text so that Markdown shows it as it is, in one line.
 
@@ -163,6 +158,12 @@ class MarkdownPage:
                 return self.say(cell.text)
             case b.MarkedAnswer():
                 return self.say(cell.marked)
+            case b.Bars():
+                bars = ((round(8 * min(max(length, 0), 1)), label, value) for label, length, value in cell.entries)
+                texts = (
+                    f"{'█' * full}{'░' * (8 - full)} {value} {text_of(label, self.lang)}" for full, label, value in bars
+                )
+                return (", " if self.quote else "\n").join(map(self.escape, texts))
             case b.Strip():
                 drawn = (strip_text(axis or Scale(), self.signs[name], mean) for name, mean in cell.entries)
                 return (" " if self.quote else "\n").join(f"{self.quote}{strip}{self.quote}" for strip in drawn)

@@ -6,9 +6,9 @@ from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, compact, difference_text
 from selfattn.report.drawing.scale import Scale
-from selfattn.report.verdict.comparability import obstacles
-from selfattn.report.verdict.conditions import budget_outcomes, share
+from selfattn.report.verdict.conditions import amount_of_training
 from selfattn.report.verdict.ranking import headline_name, headline_unit, record_scale
+from selfattn.results.pairs import is_estimable
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.record import Record
 from selfattn.words.messages import message
@@ -21,7 +21,7 @@ class BudgetsSection:
     title = message("head.budgets")
 
     def blocks(self, record: Record) -> tuple[b.Block, ...]:
-        """Return what may be said, a chart and a table; nothing where there is one budget."""
+        """Return a chart and a table; nothing where there is one budget."""
         budgets = record.budgets
         if budgets is None:
             return ()
@@ -30,7 +30,6 @@ class BudgetsSection:
         full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
         return (
             b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
-            b.Items(() if obstacles(record) else tuple(budget_outcomes(record))),
             _chart(record, budgets),
             _table(record, budgets),
             b.Paragraph(message("budgets.intervals", level=f"{100 * budgets.level:g}"), note=True),
@@ -66,9 +65,11 @@ def _table(record: Record, budgets: Budgets) -> b.Table:
 def _cells(record: Record, point: AtBudget, budgets: Budgets) -> tuple[b.Cell, ...]:
     kind = record.headline.kind
     scores = (b.quality_cell(point.models.get(model.name), kind) for model in record.models)
-    difference = difference_text(point.difference, kind) if point.difference else NONE
+    difference: b.Cell = difference_text(point.difference, kind) if point.difference else NONE
+    if point.difference and not is_estimable(point.difference, kind):
+        difference = message("gap.wide.cell", count=min(len(score.runs) for score in point.models.values()))
     return (
-        share(point.budget),
+        amount_of_training(record, point.budget),
         f"{point.steps:,}",
         compact(point.tokens),
         *scores,

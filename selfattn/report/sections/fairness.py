@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from selfattn.evaluation.statistics.design import expected_best
 from selfattn.registry import register
 from selfattn.report import blocks as b
-from selfattn.report.drawing.numbers import NONE, amount, compact, value_text
-from selfattn.report.drawing.scale import Scale
+from selfattn.report.drawing.numbers import NONE, amount, compact, flatten
+from selfattn.report.sections.tuning import tuning_blocks
 from selfattn.report.verdict.comparability import matched_statement, tuning_badge
-from selfattn.report.verdict.conditions import SPENT, share
-from selfattn.report.verdict.ranking import headline_name, headline_unit, named, ranked, record_scale
+from selfattn.report.verdict.conditions import SPENT
+from selfattn.report.verdict.ranking import named, ranked
 from selfattn.results.gates import Gate
-from selfattn.results.record import Model, Record, TuningTrial
+from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
 
@@ -39,10 +37,10 @@ def _gate(record: Record, gate: Gate) -> b.Row:
     model: TextLike = gate.model or message("gates.all")
     if gate.seed is not None and gate.model:
         model = message("gates.seed", model=gate.model, seed=gate.seed)
-    result = message("gates.passed" if gate.passed else "gates.failed")
+    result = "passed" if gate.passed else "noted" if gate.note else "failed"
     value, limit = (NONE if number is None else f"{number:.3g}" for number in (gate.value, gate.limit))
-    cells = (named(record, "gate", gate.name), model, result, value, limit, gate.reason)
-    return b.Row(cells, tone="" if gate.passed else "bad")
+    cells = (named(record, "gate", gate.name), model, message(f"gates.{result}"), value, limit, gate.reason)
+    return b.Row(cells, tone="bad" if result == "failed" else "")
 
 
 @register.section("fairness")
@@ -65,7 +63,7 @@ class Fairness:
             _sizes(record),
             *(differ if differing.rows else ()),
             b.Heading(message("tuning.head"), "tuning"),
-            *_tuning(record),
+            *tuning_blocks(record),
             b.Heading(message("fairness.models"), "models"),
             b.model_table("models", [message("fairness.model")], models, words=1),
             b.Heading(message("settings.shared")),
@@ -108,34 +106,6 @@ def _sizes(record: Record) -> b.Table:
     return b.Table("matching", (b.Column(message("col.model"), numeric=False), *heads), tuple(rows))
 
 
-# settings
-
-
-def flatten(config: Mapping[str, object], prefix: str = "") -> dict[str, str]:
-    """Return nested settings as one level of dotted names with their values as text.
-
-    Example:
-        >>> flatten({"encoder": {"layers": 2}, "tied": True, "dropout": None})
-        {'encoder.layers': '2', 'tied': 'yes', 'dropout': 'none'}
-    """
-    flat: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = setting_text(value)
-    return flat
-
-
-def setting_text(value: object) -> str:
-    """Return a value as a reader wants it: yes and no, lists with commas, numbers as written."""
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "yes", False: "no"}[value]
-    if isinstance(value, (list, tuple)):
-        return ", ".join(setting_text(item) for item in value) or "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def differing_settings(record: Record) -> b.Table:
     """Return every setting that is not the same for all models, those of training first."""
     order = ranked(record)
@@ -159,112 +129,6 @@ def shared_settings(record: Record) -> list[tuple[str, str]]:
         common = {k: v for k, v in configs[0].items() if all(config.get(k) == v for config in configs)}
         return [*shared.items(), *common.items()]
     return [*shared.items()]
-
-
-# tuning
-
-
-def _tuning(record: Record) -> tuple[b.Block, ...]:
-    """Return how every model was tuned and to what, then all trials of every model."""
-    tuned = [model for model in ranked(record) if model.tuning]
-    if not tuned:
-        return (b.Paragraph(message("tuning.none")),)
-    heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
-    table = b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1)
-    trials = [
-        b.Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
-        for k, model in enumerate(tuned)
-    ]
-    edge = ", ".join(model.name for model in tuned if _at_edge(model))
-    warning = message("tuning.edge", names=edge) if edge else None
-    budgets = message("tuning.budgets") if any(trial.budget for model in tuned for trial in model.tuning) else None
-    return (
-        b.Paragraph(message("tuning.text", space=tuning_space(record)), budgets, warning),
-        table,
-        *_expected_best(record, tuned),
-        *trials,
-    )
-
-
-def _expected_best(record: Record, tuned: Sequence[Model]) -> tuple[b.Block, ...]:
-    """Return what the best of n trials is expected to reach on validation items, as a chart."""
-    better, lines = record.headline.better, []
-    for model in tuned:
-        values = [trial.valid for trial in model.tuning if trial.budget is None]
-        spots = (b.Spot(n, expected_best(values, n, better)) for n in range(1, len(values) + 1))
-        lines.append(b.ChartLine(model.name, tuple(spots)))
-    most = max(len(line.spots) for line in lines)
-    if most < 2:
-        return ()
-    counts = [*(2**k for k in range((most - 1).bit_length())), most]  # 1, 2, 4, ... and all
-    across = Scale(None, most, "number", 1.0, powers=True, marks=tuple((n, str(n)) for n in counts))
-    caption = message("tuning.best.caption", metric=headline_name(record), scale=headline_unit(record))
-    unit = message("tuning.number")
-    chart = b.Chart("expected-best", caption, tuple(lines), record_scale(record), unit, across=across)
-    return chart, b.Paragraph(message("tuning.best"), note=True)
-
-
-def _at_edge(model: Model) -> bool:
-    """Return whether the chosen learning rate is the lowest or the highest that was tried."""
-    rates: dict[float | None, list[tuple[float, bool]]] = {}
-    for trial in model.tuning:
-        if isinstance(rate := trial.settings.get("lr"), float):
-            rates.setdefault(trial.budget, []).append((rate, trial.chosen))
-    return any(len(tried) > 2 and (min(tried)[1] or max(tried)[1]) for tried in rates.values())
-
-
-def tuning_space(record: Record) -> str:
-    """Return what was searched, as the record's settings declare it."""
-    declared = record.settings.get("tuning_space")
-    space = flatten(declared) if isinstance(declared, Mapping) else {}
-    return "; ".join(f"{name}: {value}" for name, value in space.items()) or NONE
-
-
-def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
-    known = [trial.seconds for trial in model.tuning if trial.seconds is not None]
-    seconds = amount(sum(known)) if len(known) == len(model.tuning) else NONE
-    chosen = next((trial for trial in model.tuning if trial.chosen), None)
-    if chosen is None:
-        return str(len(model.tuning)), seconds, NONE, NONE
-    text: TextLike = _settings(chosen) or message("tuning.recipe")
-    for trial in model.tuning:
-        if trial.chosen and trial.budget:
-            text = message("tuning.also", chosen=text, budget=share(trial.budget), settings=_settings(trial))
-    return str(len(model.tuning)), seconds, value_text(chosen.valid, record.headline.kind), text
-
-
-def _settings(trial: TuningTrial) -> str:
-    return ", ".join(f"{name}\u00a0{_short(value)}" for name, value in flatten(trial.settings).items())
-
-
-def _trials(record: Record, model: Model, name: str) -> b.Table:
-    """Return all trials of a model, the best on validation items first."""
-    names = dict.fromkeys(name for trial in model.tuning for name in flatten(trial.settings))
-    most = record.budgets.cells[-1].budget if record.budgets else 1.0
-    budgets = any(trial.budget for trial in model.tuning)
-    rows = []
-    for trial in sorted(model.tuning, key=lambda trial: trial.valid, reverse=record.headline.better == "higher"):
-        text, settings = value_text(trial.valid, record.headline.kind), flatten(trial.settings)
-        cells = (
-            message("tuning.is_chosen", value=text) if trial.chosen else text,
-            *(_short(settings.get(name, NONE)) for name in names),
-            *([share(trial.budget or most)] if budgets else []),
-            NONE if trial.loss is None else f"{trial.loss:.3f}",
-            NONE if trial.seconds is None else amount(trial.seconds),
-        )
-        rows.append(b.Row(cells))
-    heads: list[TextLike] = [*names, *([message("tuning.budget")] if budgets else [])]
-    heads += [message("tuning.loss"), message("tuning.seconds")]
-    columns = (b.Column(message("tuning.valid"), numeric=False), *map(b.Column, heads))
-    return b.Table(name, columns, tuple(rows))
-
-
-def _short(value: str) -> str:
-    """Return a drawn number in three digits, any other value as it is."""
-    try:
-        return f"{float(value):.3g}" if "." in value or "e" in value else value
-    except ValueError:
-        return value
 
 
 @register.section("reproduce")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
 from selfattn.report.sections.statistics import interval_note, pair_table
+from selfattn.report.sections.tuning import rate_charts
 from selfattn.report.verdict.comparability import comparable, obstacles
 from selfattn.report.verdict.ranking import (
     headline_name,
     headline_unit,
+    is_single,
     named,
     pair_test,
     quality,
@@ -41,17 +43,18 @@ class Limits:
 def first_screen(record: Record) -> tuple[b.Block, ...]:
     """Return everything of the first screen."""
     nines = message("note.nines") if record_scale(record).floor else None
-    note = b.Paragraph(interval_note(record), nines, message("note.standing"), note=True)
+    note = b.Paragraph(interval_note(record, brief=True), nines, message("note.standing"), note=True)
     return verdict(record), summary(record), note, b.Items(gaps(record), note=True)
 
 
 def brief(record: Record) -> tuple[b.Block, ...]:
     """Return the same in 80 columns, with the tests of the headline metric and every obstacle."""
-    tests, open_points = _pairs(record), limits(record)
+    tests, open_points = () if is_single(record) else _pairs(record), limits(record)
     return (
         verdict(record),
         narrow_summary(record),
-        b.Paragraph(interval_note(record), message("note.standing"), note=True),
+        *rate_charts(record)[:1],
+        b.Paragraph(interval_note(record, brief=True), message("note.standing"), note=True),
         b.Paragraph(message("terminal.pairs") if tests else None),
         b.Items(tests),
         b.Paragraph(message("terminal.limits") if open_points else None),
@@ -82,7 +85,7 @@ def summary(record: Record) -> b.Table:
 
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
     best, score = best_of(record), quality(record, model)
-    is_judged = score is not None and model is not best and comparable(record, model, best)
+    is_judged = score is not None and model is not best and comparable(record, model, best) and not is_single(record)
     test = pair_test(record, model, best) if is_judged else None
     return (
         model.name,
@@ -97,20 +100,16 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
 
 
 def narrow_summary(record: Record) -> b.Table:
-    """Return the same table in 80 columns."""
-    columns = (
-        b.Column(message("col.model"), numeric=False),
-        b.Column(message("col.quality", metric=headline_name(record), unit=headline_unit(record)), numeric=False),
-        b.Column("", axis=record_scale(record)),
-        *(b.Column(message(f"terminal.{name}")) for name in ("parameters", "train", "predict")),
-    )
+    """Return the same table in 80 columns: each mean above its standing, costs under short heads."""
+    costs = (b.Column(message(f"terminal.{name}")) for name in ("parameters", "train", "predict"))
+    head, metric, strip, *_ = summary(record).columns
     rows = []
     for model in ranked(record):
-        name, score, strip, _, parameters, _, *times = _cells(record, model)
+        name, score, drawn, _, parameters, _, *times = _cells(record, model)
         assert isinstance(score, b.Styled)
         mean = b.Styled(f"{score.text} {score.small}", standing(record, model))
-        rows.append(b.Row((name, mean, strip, parameters, *times), model.name))
-    return b.Table("summary", columns, tuple(rows), "summary")
+        rows.append(b.Row((name, mean, drawn, parameters, *times), model.name))
+    return b.Table("summary", (head, replace(metric, numeric=False), strip, *costs), tuple(rows), "summary")
 
 
 def _mean(measure: MeanOverRuns | None) -> str:

@@ -1,10 +1,9 @@
-"""Learning: what quality was bought with."""
+"""Learning curves: validation quality against steps, tokens, seconds and FLOPs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.p_values import t_quantile
@@ -17,33 +16,26 @@ from selfattn.results.quality import Curve, Point, Unit
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, message
 
-
-@dataclass(frozen=True)
-class Spending:
-    """Something that training spends, by which quality can be drawn, and how an amount of it is written."""
-
-    name: str
-    of: Callable[[Point], float | None]
-    show: Callable[[float], str]
-
-
-_DRAWN = (
-    Spending("step", lambda point: point.step, "{:,.0f}".format),
-    Spending("tokens", lambda point: point.tokens, compact),
-    Spending("seconds", lambda point: point.seconds, amount),
-    Spending("flops", lambda point: point.flops, compact),
-)
+# What training spends: its value at a point of a curve, and that value as text.
+_AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]] = {
+    "step": (lambda point: point.step, "{:,.0f}".format),
+    "tokens": (lambda point: point.tokens, compact),
+    "seconds": (lambda point: point.seconds, amount),
+    "flops": (lambda point: point.flops, compact),
+}
 
 
 @register.section("learning")
 class Learning:
-    """Quality on validation items while the models learned."""
+    """Quality on validation items during training."""
 
     title = message("head.learning")
 
     def blocks(self, record: Record) -> tuple[Block, ...]:
-        """A chart for everything that training spends."""
-        charts = tuple(_chart(record, spending) for spending in spendings(record))
+        """Return a chart for each quantity that the record holds."""
+        points = [point for model in record.models for curve in model.curves for point in _validated(curve)]
+        names = [name for name, (of, _) in _AXES.items() if any(of(point) is not None for point in points)]
+        charts = tuple(_chart(record, name) for name in names)
         if not charts:
             return (Paragraph(message("learning.none")),)
         return (
@@ -53,18 +45,11 @@ class Learning:
         )
 
 
-def _chart(record: Record, spending: Spending) -> Chart:
-    unit, kind = message(f"spent.{spending.name}"), record.headline.kind
+def _chart(record: Record, name: str) -> Chart:
+    (of, show), unit, kind = _AXES[name], message(f"spent.{name}"), record.headline.kind
     caption = message("learning.caption", metric=headline_name(record), scale=headline_unit(record), unit=unit)
-    lines = tuple(ChartLine(model.name, mean_curve(model, spending.of, kind)) for model in record.models)
-    choice = message(f"against.{spending.name}")
-    return Chart(spending.name, caption, lines, record_scale(record), unit, spending.show, choice)
-
-
-def spendings(record: Record) -> tuple[Spending, ...]:
-    """Those by which at least one validation of the record can be drawn."""
-    points = [point for model in record.models for curve in model.curves for point in _validated(curve)]
-    return tuple(spending for spending in _DRAWN if any(spending.of(point) is not None for point in points))
+    lines = tuple(ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models)
+    return Chart(name, caption, lines, record_scale(record), unit, show, message(f"against.{name}"))
 
 
 def _validated(curve: Curve) -> list[Point]:
@@ -72,15 +57,14 @@ def _validated(curve: Curve) -> list[Point]:
 
 
 def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) -> tuple[Spot, ...]:
-    """The mean over runs, validation by validation, as far as every run that has any goes.
+    """Return the mean over runs at every validation that all runs reached.
 
-    The band around it is a 95 % interval for the mean after Student's t; with two runs, which are too few for one, it
-    goes from the one to the other.
+    The band is a 95 % interval for the mean (Student's t); with two runs it goes from the lower to the higher.
 
     Args:
         model: with its curves.
-        of: what was spent up to a point; points without it are left out.
-        kind: of the quality; the band of shares ends at 0 and 1, that of points at 0 and 100.
+        of: returns the horizontal value of a point; points without one are left out.
+        kind: unit of the quality; bands end at 0 and at 1 or 100.
     """
     runs = [[(x, p.valid or 0.0) for p in _validated(curve) if (x := of(p)) is not None] for curve in model.curves]
     top = 1.0 if kind == "share" else 100.0
@@ -98,7 +82,7 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
 
 
 def band_note(record: Record) -> Message | None:
-    """What the bands are; None where there are none."""
+    """Return what the bands are; None where there are none."""
     counts = {sum(map(bool, map(_validated, model.curves))) for model in record.models}
     many, two = any(count > 2 for count in counts), 2 in counts
     if not many and not two:

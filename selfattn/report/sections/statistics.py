@@ -6,11 +6,11 @@ from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
 from selfattn.report.verdict.comparability import comparable
-from selfattn.report.verdict.ranking import OUTCOMES, metric_kind, named, ranked
-from selfattn.results.pairs import PairTest
+from selfattn.report.verdict.ranking import OUTCOMES, is_single, metric_kind, named, ranked
+from selfattn.results.pairs import PairTest, is_estimable
 from selfattn.results.quality import Estimate
 from selfattn.results.record import Record
-from selfattn.words.messages import Message, message
+from selfattn.words.messages import Message, TextLike, message
 
 
 @register.section("statistics")
@@ -51,10 +51,14 @@ def pair_table(record: Record, metric: str) -> Table:
 
 
 def _pair(record: Record, test: PairTest) -> Row:
-    difference = difference_text(test, metric_kind(record, test.metric) or "points")
+    kind = metric_kind(record, test.metric) or "points"
     p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
-    models = (model for model in record.models if model.name in (test.first, test.second))
-    word = message(f"standing.{OUTCOMES[test.word]}" if comparable(record, *models) else "standing.stopped")
+    models = [model for model in record.models if model.name in (test.first, test.second)]
+    difference: TextLike = difference_text(test, kind)
+    if not is_estimable(test, kind):
+        difference = message("gap.wide.cell", count=min(len(model.seeds) for model in models))
+    word = message("standing.one" if is_single(record) else f"standing.{OUTCOMES[test.word]}")
+    word = word if comparable(record, *models) else message("standing.stopped")
     if any(other.primary for other in record.pairs):
         word = message("word.primary" if test.primary else "word.exploratory", word=word)
     return Row((test.first, test.second, difference, p, p_holm, word), test.first)
@@ -72,15 +76,17 @@ def method_note(record: Record) -> Message:
     return message(key, count=pairs, intervals=intervals)
 
 
-def interval_note(record: Record) -> Message | None:
-    """Return what the intervals of the report are; None where they are not recorded."""
+def interval_note(record: Record, *, brief: bool = False) -> Message | None:
+    """Return what the intervals of the report are, with their method or `brief`; None where they are not recorded."""
     if record.interval is None:
         return None
-    over = message("over.items" if record.interval.over == "items" else "over.seeds")
+    over, level = message("over.items" if record.interval.over == "items" else "over.seeds"), record.interval.level
+    if brief:
+        return message("note.interval.brief", level=f"{100 * level:g}", over=over)
     method = message(f"interval.{record.interval.method}")
     if record.interval.repeated:
         method = message("interval.repeated", method=method, count=f"{record.interval.repeated:,}")
-    return message("note.interval", level=f"{100 * record.interval.level:g}", method=method, over=over)
+    return message("note.interval", level=f"{100 * level:g}", method=method, over=over)
 
 
 def further_table(record: Record) -> Table:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from selfattn.report.blocks import Badge
+from selfattn.report.blocks import Badge, BadgeKind
 from selfattn.report.drawing.numbers import amount
+from selfattn.report.verdict.conditions import how_tuned
 from selfattn.report.verdict.ranking import judged_pair, named, ranked
 from selfattn.results.gates import Gate
 from selfattn.results.record import BODIES_APART, Model, Record
@@ -12,7 +13,6 @@ from selfattn.words.messages import Message, TextLike, message
 
 _SEEDS = 3  # fewer never decide
 _MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
-_NOTES = ("published baseline", "variety")  # depend on the outcome, so they are notes and stop nothing
 
 
 def parameter_spread(models: tuple[Model, ...]) -> float:
@@ -41,7 +41,7 @@ def failed_gates(record: Record, *, notes: bool = False) -> tuple[Gate, ...]:
     """Return the gates that did not pass, each once a model; with `notes` those that are only noted."""
     failed: dict[tuple[str, str], Gate] = {}
     for gate in record.gates:
-        if not gate.passed and (gate.name in _NOTES) == notes:
+        if not gate.passed and gate.note == notes:
             failed.setdefault((gate.model, gate.name), gate)
     return tuple(failed.values())
 
@@ -102,9 +102,11 @@ def matched_statement(record: Record) -> Message:
 
 def badges(record: Record) -> tuple[Badge, ...]:
     """Return the facts that decide how far the verdict can be believed."""
-    passed, total = sum(gate.passed for gate in record.gates), len(record.gates)
-    gates = message("badge.gates", passed=passed, total=total) if total else message("badge.gates.none")
-    facts = [Badge("bad" if failed_gates(record) else "warn" if passed < total else "ok" if total else "note", gates)]
+    gates = [gate for gate in record.gates if not gate.note]
+    passed, total = sum(gate.passed for gate in gates), len(gates)
+    key = "badge.gates" if passed < total else "badge.gates.all" if total else "badge.gates.none"
+    kind: BadgeKind = "bad" if passed < total else "ok" if total else "note"
+    facts = [Badge(kind, message(key, passed=passed, total=total))]
     if len(record.models) > 1:
         near = matched_within(record) <= record.matching.limit
         facts.append(Badge("ok" if near else "bad" if too_far_apart(record) else "warn", matched_statement(record)))
@@ -115,25 +117,41 @@ def badges(record: Record) -> tuple[Badge, ...]:
         facts.append(Badge("bad" if far else "note", message("badge.body", percent=_percent(spread))))
     fewest = min(len(model.seeds) for model in record.models)
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
+    if record.interim and record.interim.ended < max(record.interim.looks):
+        seeds = message("badge.interim", ended=record.interim.ended, most=max(record.interim.looks))
     facts += [Badge("ok" if fewest >= _SEEDS else "note", seeds), tuning_badge(record)]
     if isinstance(declared := record.settings.get("declared"), list):
         facts.append(Badge("warn", message("badge.declared", settings=", ".join(map(str, declared)))))
-    if record.plan:
-        plan = "pilot" if record.plan.pilot else "departed" if record.plan.departures else "planned"
-        facts.append(Badge("ok" if plan == "planned" else "warn", message(f"badge.{plan}")))
+    facts += _plan_badges(record)
     if record.settings.get("quick"):
         facts.append(Badge("warn", message("badge.quick")))
     return tuple(facts)
 
 
+def _plan_badges(record: Record) -> list[Badge]:
+    """Return what is known of the plan: whether it was kept, and what runs that were put together lack."""
+    plan = record.plan
+    if plan is None or not (plan.seal or plan.departures):
+        facts = [Badge("note", message("badge.noplan"))]
+    elif plan.pilot:
+        facts = [Badge("warn", message("badge.pilot"))]
+    elif plan.departures:
+        facts = [Badge("warn", message("badge.departed"))]
+    else:
+        facts = [Badge("note", message("badge.replay")) if plan.replays else Badge("ok", message("badge.planned"))]
+    if plan and plan.seeds is not None and plan.planned_seeds and plan.seeds < plan.planned_seeds:
+        facts.append(Badge("warn", message("badge.seeds.planned", count=plan.seeds, planned=plan.planned_seeds)))
+    if plan and plan.machines:
+        facts.append(Badge("warn", message("badge.machines", what="; ".join(plan.machines))))
+    return facts
+
+
 def tuning_badge(record: Record) -> Badge:
     """Return whether the settings of the models were tuned, and with as many trials each."""
-    trials = sorted({len(model.tuning) for model in record.models})
-    if trials[-1] <= 1:  # the recipe as it is, tried once, is no search
-        return Badge("note", message("badge.untuned"))
-    if len(trials) == 1:
-        return Badge("ok", message("badge.tuned", count=trials[0]))
-    return Badge("warn", message("badge.tuned.unequal", low=trials[0], high=trials[-1]))
+    how, trials = how_tuned(record), sorted({len(model.trials) for model in record.models})
+    if how == "tuned" and len(trials) > 1:
+        return Badge("warn", message("badge.tuned.unequal", low=trials[0], high=trials[-1]))
+    return Badge("ok" if how in ("rates", "tuned") else "note", message(f"badge.{how}", count=trials[0]))
 
 
 def _percent(share: float) -> str:

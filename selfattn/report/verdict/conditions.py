@@ -1,18 +1,19 @@
-"""Say under which conditions a verdict holds: how much training, at which budgets, by which plan."""
+"""Say under which conditions a verdict holds: how much training, at which learning rates and budgets, by which plan."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from selfattn.report.drawing.numbers import amount, compact
-from selfattn.report.verdict.ranking import in_task_words, outcome
+from selfattn.report.drawing.numbers import amount, compact, value_text
+from selfattn.report.verdict.ranking import gap, in_task_words, outcome, scores_of, spoken
+from selfattn.results.pairs import separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
-_LENGTH = ("epochs", "items_per_epoch", "max_steps", "patience", "target_exact_match")  # decide how long training is
 _NAMED = 3  # runs that did not go as planned
 _NEAR = 1.05  # times as much still counts as equal
+_FACTORS = (1.5, 10.0)  # between which a learning rate is called wrong
 
 
 def _tokens(model: Model) -> float | None:
@@ -31,28 +32,86 @@ SPENT: Mapping[str, Callable[[Model], float | None]] = {  # in training, besides
 }
 
 
+def amount_of_training(record: Record, budget: float | None = None) -> Message:
+    """Return how much every model was trained at a budget, default the largest: pairs, or tokens where these differ."""
+    budgets, settings = record.budgets, record.settings
+    cell = next((cell for cell in reversed(budgets.cells) if budget in (None, cell.budget)), None) if budgets else None
+    if budgets and cell and budgets.unit == "examples":
+        return message("training.distinct", count=f"{cell.examples:,}")
+    part = cell.budget / budgets.cells[-1].budget if budgets and cell else 1.0
+    tokens = [count for model in record.models if (count := _tokens(model))]
+    steps = {
+        curve.points[-1].step
+        for model in record.models
+        for curve in model.curves
+        if curve.points and curve.seed not in model.failed
+    }
+    batch = settings.get("batch_size")
+    if len(steps) == 1 and isinstance(batch, int) and not settings.get("max_tokens"):
+        pairs = steps.pop() * batch * int(str(settings.get("accumulate") or 1))
+        epochs, each = settings.get("epochs"), settings.get("items_per_epoch")
+        if isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
+            pairs = min(pairs, epochs * each)  # the last batch of an epoch may be smaller
+        return in_task_words(record, "pairs", count=f"{float(f'{part * pairs:.3g}'):,.0f}")
+    if not tokens:
+        return message("training.unknown")
+    ends = dict.fromkeys(compact(part * count) for count in (min(tokens), max(tokens)))
+    return message("training.tokens", count="–".join(ends))
+
+
 def condition(record: Record) -> Message:
-    """Return the test items, how much each model was trained, and whether its settings were tuned."""
-    items = in_task_words(record, "items", count=f"{record.test_items:,}")
-    tokens = [count for model in record.models if (count := _tokens(model)) is not None]
-    if len(tokens) < len(record.models):
-        return message("condition.items", items=items)
-    amounts = dict.fromkeys(compact(count) for count in (min(tokens), max(tokens)))
-    training = message("condition.tokens", count="–".join(amounts))
-    epochs, pairs = (record.settings.get(name) for name in ("epochs", "items_per_epoch"))
-    part = record.budgets.cells[-1].budget if record.budgets and record.budgets.unit == "steps" else 1.0
-    differing = {name for model in record.models for name in _training_of(model)}
-    ends_early = any(record.settings.get(name) for name in _LENGTH[2 if part == 1 else 3 :]) or differing & set(_LENGTH)
-    if isinstance(epochs, int) and isinstance(pairs, int) and not ends_early:
-        training = message("condition.pairs", count=f"{round(part * epochs * pairs):,}")
-    tuned = min(len(model.tuning) for model in record.models) > 1
-    return message("condition.tuned" if tuned else "condition.untuned", items=items, training=training)
+    """Return how much each model was trained, and how its learning rate was chosen."""
+    return message(f"condition.{how_tuned(record)}", training=amount_of_training(record))
 
 
-def _training_of(model: Model) -> Mapping[str, object]:
-    """Return the settings of training in which a model differs from the others."""
-    settings = model.config.get("training")
-    return settings if isinstance(settings, Mapping) else {}
+def how_tuned(record: Record) -> str:
+    """Return `rates` (the learning rate of each model was tuned), `tuned` (other settings, too), `given` or `same`."""
+    if min(len({repr(trial.settings) for trial in model.trials}) for model in record.models) > 1:
+        return "rates" if all(rate_scores(record, model) for model in record.models) else "tuned"
+    trained = (model.config.get("training") for model in record.models)
+    return "given" if any(isinstance(settings, Mapping) and "lr" in settings for settings in trained) else "same"
+
+
+def rate_scores(record: Record, model: Model, budget: float | None = None) -> dict[float, list[float]]:
+    """Return the validation scores of each learning rate, one a tuning seed; nothing where other settings varied, too.
+
+    A diverged trial scores zero; where lower is better, it is left out.
+    """
+    scores: dict[float, list[float]] = {}
+    for trial in (trial for trial in model.trials if trial.budget == budget):
+        rate = trial.settings.get("lr")
+        if not isinstance(rate, float) or len(trial.settings) > 1:
+            return {}
+        if trial.valid is not None or record.headline.better == "higher":
+            scores.setdefault(rate, []).append(trial.valid or 0.0)
+    return dict(sorted(scores.items()))
+
+
+def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
+    """Say what a wrong learning rate costs; nothing where rates were not tried for all of these models."""
+    turn = 1 if record.headline.better == "higher" else -1
+    costs = []
+    for model in models:
+        means = {rate: turn * fmean(scores) for rate, scores in rate_scores(record, model).items()}
+        best = max(means, key=means.__getitem__, default=0.0)
+        lost: dict[float, float] = {}
+        for rate, mean in means.items():
+            factor = float(f"{max(rate / best, best / rate):.2g}")
+            lost[factor] = max(lost.get(factor, 0.0), means[best] - mean)
+        costs.append(lost)
+    low, high = _FACTORS
+    shared = [factor for factor in set.intersection(*map(set, costs)) if low <= factor <= high] if costs else []
+    if not shared:
+        return []
+    kind, factor = record.headline.kind, max(shared)
+    texts = [
+        message(
+            "rate.cost", model=spoken(record, model), cost=value_text(lost[factor], kind, 0).removesuffix("\u00a0%")
+        )
+        for model, lost in zip(models, costs, strict=True)
+    ]
+    unit = message(f"difference.{kind}")
+    return [message("rate.wrong", factor=f"{factor:g}", costs=listed(texts), unit=unit)]
 
 
 def open_budgets(record: Record, pair: tuple[Model, Model]) -> list[Message]:
@@ -65,48 +124,50 @@ def open_budgets(record: Record, pair: tuple[Model, Model]) -> list[Message]:
             continue
         ratio = spent[more.name] / spent[less.name]
         if ratio > _NEAR and outcome(record, more, less) in ("better", "same"):
-            what_said = message(f"equal.{what}")
-            sentences.append(
-                message("verdict.open", what=what_said, more=more.name, less=less.name, ratio=amount(ratio))
-            )
+            names = {"more": more.name, "less": less.name}
+            sentences.append(message("verdict.open", what=message(f"equal.{what}"), ratio=amount(ratio), **names))
     return sentences
 
 
 def budget_outcomes(record: Record) -> list[Message]:
-    """Say at which budgets which of the two models is better, and where their order changes; nothing for one budget.
-
-    A model is better where the simultaneous interval of the difference leaves out 0: all that is said holds at once.
-    """
+    """Say what two models reach at every budget but the largest, and where their order changes."""
     budgets = record.budgets
     if budgets is None or budgets.pair is None:
         return []
     if budgets.crossing is None:
         return [message("budgets.few")]
-    shares: dict[tuple[str, str], list[str]] = {}
-    for point in budgets.cells:
-        if point.difference:
-            better, worse = budgets.pair
-            if (point.difference.difference > 0) != (record.headline.better == "higher"):
-                better, worse = worse, better
-            sure = point.difference.low > 0 or point.difference.high < 0
-            apart = _apart(point.models[better].runs, point.models[worse].runs)
-            key = "better" if sure else "apart" if apart else "same"
-            shares.setdefault((key, "" if key == "same" else better), []).append(share(point.budget))
-    sentences = [
-        message(f"budgets.{key}", model=model, budgets=_listed(parts)) for (key, model), parts in shares.items()
-    ]
+    by_name = {model.name: model for model in record.models}
+    sentences = []
+    for cell in budgets.cells[:-1]:
+        if cell.difference is None:
+            continue
+        first, second = (by_name[name] for name in budgets.pair)
+        difference = cell.difference
+        if (difference.difference < 0) == (record.headline.better == "higher"):
+            first, second = second, first
+        sure = difference.low > 0 or difference.high < 0
+        runs = [cell.models[model.name].runs for model in (first, second)]
+        word = "better" if sure else "apart" if all(runs) and separated(*runs) else "same"
+        scores = scores_of(record, [(model, cell.models[model.name]) for model in (first, second)])
+        sentences.append(
+            message(
+                f"budgets.{word}",
+                training=amount_of_training(record, cell.budget),
+                scores=scores,
+                gap=gap(record, difference, str(min(map(len, runs)))),
+                model=spoken(record, first),
+                other=spoken(record, second),
+            )
+        )
     ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
-    return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=share(ends[0]), b=share(ends[1]))]
+    a, b = (amount_of_training(record, end) for end in ends)
+    return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=a, b=b)]
 
 
-def _apart(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Return whether all runs of one model are better than all runs of the other."""
-    return bool(first and second) and (min(first) > max(second) or max(first) < min(second))
-
-
-def _listed(shares: Sequence[str]) -> TextLike:
-    *others, last = shares
-    return message("budgets.and", others=", ".join(others), last=last) if others else last
+def listed(parts: Sequence[TextLike]) -> TextLike:
+    """Return an enumeration with "and" before the last part."""
+    *others, last = parts
+    return message("and", others=listed(others), last=last) if others else last
 
 
 def share(budget: float) -> str:

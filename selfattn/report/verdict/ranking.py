@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from selfattn.report.drawing.numbers import estimate_text
+from selfattn.report.drawing.numbers import estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.pairs import PairTest, Word
+from selfattn.results.budgets import BudgetDifference
+from selfattn.results.pairs import PairTest, Word, is_estimable
 from selfattn.results.quality import Estimate, Unit
 from selfattn.results.record import Model, Record
 from selfattn.words.catalogue import SOURCE, catalogue
-from selfattn.words.messages import Message
+from selfattn.words.messages import Message, message
 
 Outcome = Literal["better", "worse", "same", "few", "unknown"]
 OUTCOMES: dict[Word, Outcome] = {
@@ -87,7 +89,7 @@ def record_scale(record: Record) -> Scale:
     tops = [score.mean if kind == "share" or score.high is None else score.high for score in scores]
     if kind == "points":
         tops += [p.valid for m in record.models for curve in m.curves for p in curve.points if p.valid is not None]
-        tops += [trial.valid for model in record.models for trial in model.tuning]
+        tops += [trial.valid for model in record.models for trial in model.trials if trial.valid is not None]
     # Nines are for what comes close to 100 %; a metric that is better when lower should not.
     items = record.test_items if record.headline.better == "higher" else 0
     return quality_scale(max(tops, default=None), items, kind)
@@ -107,8 +109,41 @@ def outcome(record: Record, first: Model, second: Model) -> Outcome:
     return OUTCOMES[test.word] if test else "unknown"
 
 
+def spoken(record: Record, model: Model) -> Message | str:
+    """Return a model as a sentence names it, such as "the Transformer"; by its name where there are no words."""
+    words = in_task_words(record, f"name.{model.name}")
+    return words if words.texts or words.key in catalogue(SOURCE) else model.name
+
+
+def scores_of(record: Record, measured: Sequence[tuple[Model, Estimate | None]]) -> Message:
+    """Return a clause with the scores of two models."""
+    (first, score), (second, other) = measured
+    key, kind = f"scores.{record.headline.metric}", record.headline.kind
+    return message(
+        key if key in catalogue(SOURCE) else "scores",
+        metric=headline_name(record),
+        first=spoken(record, first),
+        second=spoken(record, second),
+        a=score_text(score, kind),
+        b=score_text(other, kind),
+    )
+
+
+def gap(record: Record, test: PairTest | BudgetDifference, runs: str) -> Message:
+    """Return how far apart two models with so many runs are; of a difference too wide to mean anything, only that."""
+    kind = record.headline.kind
+    if not is_estimable(test, kind):
+        return message("gap.wide", count=runs)
+    return message("gap.size", difference=gap_text(test, kind), unit=message(f"difference.{kind}"), count=runs)
+
+
 def scores(record: Record, models: tuple[Model, ...]) -> str:
     """Return names with their scores, the first few, in one line that needs no language."""
     shown = [f"{model.name} {estimate_text(quality(record, model), record.headline.kind)}" for model in models]
     more = len(shown) - _LISTED
     return ", ".join(shown[:_LISTED]) + (f", … (+{more})" if more > 0 else "")
+
+
+def is_single(record: Record) -> bool:
+    """Return whether every model was trained once, so that nothing can be tested over seeds."""
+    return max(len(model.seeds) for model in record.models) == 1

@@ -6,10 +6,12 @@ to be equal, leave nothing to be said but that.
 
 from __future__ import annotations
 
-from selfattn.evaluation.statistics.design import POWER, most_failing, seeds_needed, smallest_detectable
+from collections.abc import Sequence
+
+from selfattn.evaluation.statistics.design import POWER, Design, most_failing
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.report.blocks import Verdict
-from selfattn.report.drawing.numbers import amount, difference_text, p_text, score_text, share_text
+from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
 from selfattn.report.verdict.comparability import (
     badges,
     comparable,
@@ -19,25 +21,39 @@ from selfattn.report.verdict.comparability import (
     set_aside,
     sound,
 )
-from selfattn.report.verdict.conditions import budget_outcomes, condition, departures, failures, open_budgets
+from selfattn.report.verdict.conditions import (
+    budget_outcomes,
+    condition,
+    departures,
+    failures,
+    listed,
+    open_budgets,
+    wrong_rate,
+)
 from selfattn.report.verdict.ranking import (
     asked_pair,
+    gap,
     headline_name,
     in_task_words,
+    is_single,
     judged_pair,
+    named,
     outcome,
     pair_test,
     quality,
     ranked,
     scores,
+    scores_of,
+    spoken,
 )
-from selfattn.results.pairs import PairTest
+from selfattn.results.pairs import PairTest, leaders
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, message
+from selfattn.words.messages import Message, TextLike, message, phrase
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # a run with this share right has not failed
 LISTED = 4  # obstacles that the verdict spells out
+_NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 def question(record: Record) -> Message:
@@ -49,7 +65,7 @@ def question(record: Record) -> Message:
         kind = "pair.same" if same else "pair"
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
-    names = {f"name{k}": model.name for k, model in enumerate(pair or record.models[:1])}
+    names = {f"name{k}": spoken(record, model) for k, model in enumerate(pair or record.models[:1])}
     return in_task_words(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
 
 
@@ -58,20 +74,32 @@ def verdict(record: Record) -> Verdict:
     reasons, pair = obstacles(record), judged_pair(record)
     facts, source, asks = badges(record), origin(record), question(record)
     others = [*failures(record), *departures(record)]
-    keys = {"variety": "verdict.variety"}
-    low = failed_gates(record, notes=True)
-    below = [message(keys.get(g.name, "verdict.below"), model=g.model, reason=g.reason) for g in low]
+    by_name = {model.name: model for model in record.models}
+    for gate in (gate for gate in failed_gates(record, notes=True) if gate.model):
+        model = by_name[gate.model]
+        key = "verdict.variety" if gate.name == "variety" else "verdict.below"
+        score = score_text(quality(record, model), record.headline.kind)
+        others.append(message(key, model=spoken(record, model), score=score, reason=gate.reason))
     if reasons:
         bare = message("verdict.stopped.scores", scores=scores(record, ranked(record)), metric=headline_name(record))
-        rest = (*_listed(reasons)[1:], bare, *others, *below)
-        return Verdict(asks, message("verdict.stopped", reason=reasons[0]), rest, True, (), facts, source)
-    lead = _pair_sentence(record, *pair) if pair else _field_sentence(record)
+        lead, others = message("verdict.stopped", reason=reasons[0]), [*_first(reasons)[1:], bare, *others]
+        return Verdict(asks, lead, tuple(others), True, (), facts, source)
     if pair:
-        others = [*_margin_sentence(record, *pair), *budget_outcomes(record), *others]
-        others += _saturated_sentence(record, *pair)
-    others += [*_baseline_sentence(record), *below, *([] if _several_seeds(record) else [_seed_sentence(record)])]
+        lead = _pair_sentence(record, *pair)
+        others = [
+            *_attention_sentence(record),
+            *wrong_rate(record, pair),
+            *budget_outcomes(record),
+            *_margin_sentence(record, *pair),
+            *_disagreement(record, *pair),
+            *others,
+            *_saturated_sentence(record, *pair),
+        ]
+    else:
+        lead = _field_sentence(record)
+        others = [*wrong_rate(record, sound(record)[:2]), *others]
     aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
-    return Verdict(asks, lead, tuple(others), False, _listed(aside), facts, source)
+    return Verdict(asks, lead, tuple(others), False, _first(aside), facts, source)
 
 
 def limits(record: Record) -> tuple[Message, ...]:
@@ -81,32 +109,30 @@ def limits(record: Record) -> tuple[Message, ...]:
     pair = judged_pair(record)
     test = pair_test(record, *pair) if pair else None
     exploratory = sum(other.metric == test.metric for other in record.pairs) - 1 if test and test.primary else 0
-    sentences = [message("verdict.primary", **_names(test), pairs=exploratory)] if test and exploratory else []
-    sentences += [_seed_sentence(record)] if _several_seeds(record) else []
+    sentences = [_seed_sentence(record)]
+    if test and exploratory:
+        sentences.append(message("verdict.primary", first=test.first, second=test.second, pairs=exploratory))
     sentences += [*_design_sentence(record, *pair), *open_budgets(record, pair)] if pair else []
     return (*sentences, *_ceiling_sentence(record), *_plan_sentence(record))
 
 
 def _pair_sentence(record: Record, first: Model, second: Model) -> Message:
-    """Return the answer about two models: their scores, under which condition, and the test of the difference."""
+    """Return the answer about two models: scores under a condition, and their difference; the better first."""
     missing = [model.name for model in (first, second) if quality(record, model) is None]
     if missing:
         return message("verdict.missing", names=", ".join(missing), metric=headline_name(record))
-    kind, test, word = record.headline.kind, pair_test(record, first, second), outcome(record, first, second)
-    score = {k: score_text(quality(record, model), kind) for k, model in (("a", first), ("b", second))}
-    names = {"first": first.name, "second": second.name}
-    base: dict[str, str | Message] = {**names, **score, "metric": headline_name(record)}
+    test, word = pair_test(record, first, second), outcome(record, first, second)
+    order = (second, first) if word == "worse" else (first, second)
+    values: dict[str, str | Message] = {"condition": condition(record), "scores": _scores(record, *order)}
     if test is None:
-        return message("verdict.unknown", condition=condition(record), **base)
-    shown = test.turned() if word == "worse" else test
-    difference: dict[str, str | Message] = {
-        "difference": difference_text(shown, kind),
-        "unit": message(f"difference.{kind}"),
-    }
-    p = p_text(test.p_holm)
+        return message("verdict.unknown", **values)
     if word == "few":
-        return message("verdict.few", condition=condition(record), chance=_chance(record, first, second, test), **base)
-    return message(f"verdict.{word}", condition=condition(record), p=p, **difference, **base)
+        return message("verdict.few", chance=_chance(record, first, second, test), **values)
+    return message(f"verdict.{word}", gap=gap(record, test, _seed_span(order)), **values)
+
+
+def _scores(record: Record, first: Model, second: Model) -> Message:
+    return scores_of(record, [(model, quality(record, model)) for model in (first, second)])
 
 
 def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
@@ -114,12 +140,18 @@ def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Mess
     runs = [score.runs for model in (first, second) if (score := quality(record, model))]
     count = min(map(len, runs))
     if count < 2:
-        return message("chance.one", count=MIN_SEEDS)
-    if not test.difference:
-        return message("chance", count=count, p=p_text(test.p_holm))
-    needed = seeds_needed(abs(test.difference), runs[0], runs[1], (test.high - test.low) / 2)
-    key = "chance.seeds" if needed else "chance"
-    return message(key, count=count, p=p_text(test.p_holm), needed=max(needed or 0, count + 1))
+        return message("chance.one", count=_number(MIN_SEEDS))
+    values = {"count": _number(count), "p": p_text(test.p_holm)}
+    design = _design(record, test, runs[0], runs[1])
+    needed = test.difference and design.seeds_needed(test.odds.difference if test.odds else test.difference)
+    if not needed:
+        return message("chance", **values)
+    return message("chance.seeds", needed=_number(max(int(needed), count + 1)), **values)
+
+
+def _number(count: int) -> TextLike:
+    """Return a small number as a word, where the language writes it so."""
+    return phrase(en=_NUMBERS[count], ko=str(count)) if count < len(_NUMBERS) else str(count)
 
 
 def _field_sentence(record: Record) -> Message:
@@ -141,6 +173,30 @@ def _field_sentence(record: Record) -> Message:
     return message(f"verdict.field.{kind}", scores=scores(record, (best, *near)), **base)
 
 
+def _attention_sentence(record: Record) -> list[Message]:
+    """Return what attention is worth: the second of the pair beside the best model without attention."""
+    pair, without = asked_pair(record), [model for model in sound(record) if not model.attention]
+    if not without or not pair or not pair[1].attention or not quality(record, pair[1]):
+        return []
+    test, word = pair_test(record, pair[1], without[0]), outcome(record, pair[1], without[0])
+    values: dict[str, str | Message] = {"scores": _scores(record, pair[1], without[0])}
+    if test and word == "better":
+        kind = record.headline.kind
+        values |= {"difference": gap_text(test, kind), "unit": message(f"difference.{kind}")}
+    return [message(f"attention.{word}", **values)]
+
+
+def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
+    """Say which metrics rank the two models one way and which the other way; nothing where all agree."""
+    leads: dict[str, list[TextLike]] = {first.name: [], second.name: []}
+    for metric, leader in leaders(record.pairs, first.name, second.name).items():
+        leads[leader].append(named(record, "metric", metric))
+    if not all(leads.values()):
+        return []
+    values = {"first": spoken(record, first), "second": spoken(record, second)}
+    return [message("verdict.metrics", a=listed(leads[first.name]), b=listed(leads[second.name]), **values)]
+
+
 def _margin_sentence(record: Record, first: Model, second: Model) -> list[Message]:
     """Return where the difference lies beside the smallest that was stated to matter."""
     test, kind = pair_test(record, first, second), record.headline.kind
@@ -156,14 +212,19 @@ def _design_sentence(record: Record, first: Model, second: Model) -> list[Messag
     runs = [score.runs for model in (first, second) if (score := quality(record, model))]
     if test is None or min(map(len, runs)) < MIN_SEEDS:
         return []
-    half = (test.high - test.low) / 2
-    smallest = smallest_detectable(runs[0], runs[1], half)
+    design = _design(record, test, runs[0], runs[1])
+    smallest, seeds = design.in_score(design.smallest()), design.seeds_needed(design.smallest() / 2)
     if not smallest > 0:
         return []
-    seeds, kind = seeds_needed(smallest / 2, runs[0], runs[1], half), record.headline.kind
+    kind = record.headline.kind
     values = {"smallest": amount(100 * smallest if kind == "share" else smallest), "power": share_text(POWER, 0)}
     key = "verdict.design" if seeds else "verdict.design.items"
     return [message(key, **values, unit=message(f"difference.{kind}"), seeds=seeds or 0)]
+
+
+def _design(record: Record, test: PairTest, first: Sequence[float], second: Sequence[float]) -> Design:
+    repeated = record.interval.repeated if record.interval else 0
+    return Design.of(test, first, second, record.test_items - repeated)
 
 
 def _plan_sentence(record: Record) -> list[Message]:
@@ -176,7 +237,7 @@ def _plan_sentence(record: Record) -> list[Message]:
     return [message("plan", **values, count=len(plan.entries), runs=runs), *fresh]
 
 
-def _listed(reasons: tuple[Message, ...]) -> tuple[Message, ...]:
+def _first(reasons: Sequence[Message]) -> tuple[Message, ...]:
     """Return the first few, and how many there are beside."""
     more = [message("verdict.stopped.more", count=len(reasons) - LISTED)] if len(reasons) > LISTED else []
     return (*reasons[:LISTED], *more)
@@ -195,37 +256,19 @@ def origin(record: Record) -> tuple[str, ...]:
 def standing(record: Record, model: Model) -> Message:
     """Return how a model stands to the one with the best mean, in two words."""
     best, score = best_of(record), quality(record, model)
-    top = quality(record, best)
+    top, stopped = quality(record, best), bool(obstacles(record))
     if score is None or top is None:
         return message("standing.unmeasured")
-    if obstacles(record) and score.mean != top.mean:
-        return message("standing.stopped")
-    if model is not best and not obstacles(record) and not comparable(record, model, best):
+    if model is not best and (score.mean != top.mean if stopped else not comparable(record, model, best)):
         return message("standing.stopped")
     if score.mean == top.mean:
-        return message("standing.highest" if record.headline.better == "higher" else "standing.lowest")
-    return message(f"standing.{outcome(record, model, best)}")
+        return message("standing.highest")
+    return message("standing.one" if is_single(record) else f"standing.{outcome(record, model, best)}")
 
 
 def best_of(record: Record) -> Model:
     """Return the model with the best mean of those that may be compared, or of all where none may."""
     return (ranked(record) if obstacles(record) else sound(record))[0]
-
-
-def _names(test: PairTest) -> dict[str, str]:
-    return {"first": test.first, "second": test.second}
-
-
-def _baseline_sentence(record: Record) -> list[Message]:
-    """Return what attention is worth: the models without it beside the second of the pair."""
-    without = tuple(model for model in sound(record) if not model.attention)
-    pair = asked_pair(record)
-    if not without or not pair or not pair[1].attention:
-        return []
-    words = {outcome(record, model, pair[1]) for model in without}
-    key = f"attention.{words.pop()}" if len(words) == 1 else "attention.mixed"
-    score = score_text(quality(record, pair[1]), record.headline.kind)
-    return [message(key, other=pair[1].name, score=score, scores=scores(record, without))]
 
 
 def _saturated_sentence(record: Record, first: Model, second: Model) -> list[Message]:
@@ -254,15 +297,16 @@ def _ceiling_sentence(record: Record) -> list[Message]:
     return [message("verdict.ceiling", names=", ".join(good), count=fewest, percent=percent)]
 
 
-def _several_seeds(record: Record) -> bool:
-    return max(len(model.seeds) for model in record.models) > 1
+def _seed_span(models: Sequence[Model]) -> str:
+    counts = sorted({len(model.seeds) for model in models})
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
 def _seed_sentence(record: Record) -> Message:
-    if _several_seeds(record):
-        counts = sorted({len(model.seeds) for model in record.models})
-        span = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-        items = record.interval and record.interval.over == "items"
-        return message("verdict.seeds.items" if items else "verdict.seeds", count=span)
-    seeds = sorted({seed for model in record.models for seed in model.seeds})
-    return message("verdict.seed", seed=", ".join(map(str, seeds)))
+    """Return how many runs and test items there are, and what the intervals cover."""
+    items = in_task_words(record, "items", count=f"{record.test_items:,}")
+    if is_single(record):
+        seeds = sorted({seed for model in record.models for seed in model.seeds})
+        return message("verdict.seed", seed=", ".join(map(str, seeds)), items=items)
+    key = "verdict.seeds.items" if record.interval and record.interval.over == "items" else "verdict.seeds"
+    return message(key, count=_seed_span(record.models), items=items)

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.distributed.processes import Processes
-from selfattn.training.weights import Average, Weights, copy_into, copy_of, named_weights, put_into
+from selfattn.training.weights import Average, Weights, copy_into, copy_of, named_weights
 
 HOST = torch.device("cpu")
 
@@ -104,15 +104,3 @@ class Replica:
     def snapshot(self) -> Weights:
         """Return a copy of the model's weights, in the host's memory."""
         return {name: tensor.to(HOST, copy=True) for name, tensor in named_weights(self.model).items()}
-
-    def finish(self, best: Weights | None, *, agreed: bool) -> None:
-        """Put the final weights into the model.
-
-        Args:
-            best: the weights; None to leave the model as it is.
-            agreed: whether all processes got here, so that the first one's weights can be sent to all.
-        """
-        if best is not None:
-            put_into(self.model, best)
-        if agreed:
-            self.processes.broadcast(named_weights(self.model).values())

@@ -36,7 +36,7 @@ class Processes:
         >>> alone = Processes()
         >>> alone.is_main, alone.decide(7)
         (True, 7)
-        >>> list("abcde"[Processes(rank=1, count=2).share])
+        >>> list(Processes(rank=1, count=2).share_of("abcde"))
         ['b', 'd']
     """
 
@@ -47,11 +47,6 @@ class Processes:
     def is_main(self) -> bool:
         """Whether this process watches and writes."""
         return self.rank == 0
-
-    @property
-    def share(self) -> slice:
-        """This process's share of a sequence: items ``r, r + n, ...`` for process ``r`` of ``n``."""
-        return slice(self.rank, None, self.count)
 
     def share_of(self, items: Iterable[_T]) -> Iterator[_T]:
         """Iterate over this process's share of items that all processes iterate over."""
@@ -108,7 +103,7 @@ class Processes:
         if self.count == 1:
             return batch, int(batch.target_mask.sum())
         has_rows = self.rank < len(batch.indices)
-        rows = self.share if has_rows else slice(1)
+        rows = slice(self.rank, None, self.count) if has_rows else slice(1)
         batch = batch.changed(lambda tensor: tensor[rows], batch.indices[rows])
         return batch, int(batch.target_mask.sum()) if has_rows else 0
 
@@ -127,7 +122,7 @@ class Processes:
         return values
 
     def joined(self, items: Sequence[_T]) -> list[_T]:
-        """Return all items in their order, given this process's :attr:`share` of them.
+        """Return all items in their order, given this process's share of them, see :meth:`share_of`.
 
         Raises:
             UserError: the processes do not have shares of the same sequence.

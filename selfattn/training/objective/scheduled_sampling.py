@@ -21,15 +21,10 @@ def teacher_forcing_probability(start: float, end: float | None, step: int, *, t
         step: ``k``, counted from 1; beyond ``total_steps`` it counts as ``total_steps``.
         total_steps: ``n``, at least 1; with a single step it is ``start``.
 
-    Raises:
-        ValueError: a step is out of its range.
-
     Example:
         >>> [teacher_forcing_probability(1.0, 0.0, step, total_steps=5) for step in range(1, 6)]
         [1.0, 0.75, 0.5, 0.25, 0.0]
     """
-    if step < 1 or total_steps < 1:
-        raise ValueError(f"teacher_forcing_probability: expected steps of at least 1, got {step} of {total_steps}")
     if end is None or total_steps == 1:
         return start
     done = (min(step, total_steps) - 1) / (total_steps - 1)
@@ -62,9 +57,6 @@ def sampled_logits(
     Returns:
         Logits ``[b t v]``.
 
-    Raises:
-        ValueError: the probability is outside ``[0, 1]``.
-
     Example:
         >>> from selfattn.models.build import build
         >>> from selfattn.models.presets import PRESETS
@@ -75,10 +67,7 @@ def sampled_logits(
         >>> sampled_logits(model, source, target, source_mask=mask, teacher_forcing=0.5, generator=coins).shape
         torch.Size([1, 3, 11])
     """
-    if not 0.0 <= teacher_forcing <= 1.0:
-        raise ValueError(f"teacher_forcing: expected a probability in [0, 1], got {teacher_forcing}")
-    right = torch.rand(target_in.shape, generator=generator) < teacher_forcing
-    right = right.to(target_in.device)
+    right = (torch.rand(target_in.shape, generator=generator) < teacher_forcing).to(target_in.device)
     state = model.start(model.encode(source, source_mask))
     guess = target_in[:, 0]
     steps: list[Tensor] = []

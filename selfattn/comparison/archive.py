@@ -1,0 +1,145 @@
+"""Keep the outputs of all runs beside a report, in one compressed file, from which every score can be computed again.
+
+The first line says which runs and data there are (:class:`Head`). Every other line is a test pair with what each run
+wrote for it (:class:`Item`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from selfattn.codec import Plain, decode, line_of, parse, refuse_newer
+from selfattn.comparison.testing import Answer, Answered
+from selfattn.errors import UserError
+from selfattn.files import read_bytes, write_atomically, writing
+
+ARCHIVE = "outputs.jsonl.gz"
+_SCHEMA = 1
+_LARGEST = 1 << 30  # bytes, uncompressed
+_ADVICE = "take it from where the report was published, or write the report again"
+
+Outputs = Mapping[float, Mapping[str, Sequence[Answered]]]  # runs by budget and model, seed after seed
+
+
+@dataclass(frozen=True)
+class ArchivedRun(Plain):
+    """A run of an archive.
+
+    Attributes:
+        model: its name.
+        seed: of the training.
+        budget: share of the training.
+        failed: whether the training diverged.
+    """
+
+    model: str
+    seed: int
+    budget: float
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Head(Plain):
+    """What an archive holds.
+
+    Attributes:
+        schema: version of the format.
+        data: settings of the training data, of which the task is made again.
+        runs: in the order of the outputs of every item.
+        words: count of each word of the test targets in the training targets; empty where words do not matter.
+    """
+
+    schema: int
+    data: Mapping[str, object]
+    runs: tuple[ArchivedRun, ...]
+    words: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Item(Plain):
+    """A test pair with the outputs of all runs.
+
+    Attributes:
+        source: of the pair.
+        target: of the pair.
+        outputs: of all runs.
+        tag: of the pair.
+        spans: of the pair, see :class:`selfattn.comparison.testing.Answer`.
+        unfinished: places of the runs that did not end their output.
+        probe: name of the probe that the pair belongs to; empty for the test itself.
+    """
+
+    source: str
+    target: str
+    outputs: tuple[str, ...]
+    tag: str = ""
+    spans: tuple[tuple[str, tuple[int, int], tuple[int, int]], ...] = ()
+    unfinished: tuple[int, ...] = ()
+    probe: str = ""
+
+
+def write_archive(path: Path, data: Mapping[str, object], outputs: Outputs) -> str:
+    """Write an archive, and return the SHA-256 of its uncompressed lines.
+
+    Args:
+        path: of the file; an older one is replaced.
+        data: settings of the training data.
+        outputs: of all runs.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    runs: list[Answered] = []
+    heads: list[ArchivedRun] = []
+    for budget, models in outputs.items():
+        for name, same in models.items():
+            runs += same
+            heads += [ArchivedRun(name, run.seed, budget, run.failed) for run in same]
+    lines = [line_of(Head(_SCHEMA, data, tuple(heads), runs[0].words))]
+    for probe in ("", *runs[0].probes):
+        for same in zip(*(run.probes[probe] if probe else run.answers for run in runs), strict=True):
+            first, unfinished = same[0], tuple(place for place, answer in enumerate(same) if not answer.finished)
+            texts = tuple(answer.output for answer in same)
+            lines.append(line_of(Item(first.source, first.target, texts, first.tag, first.spans, unfinished, probe)))
+    content = "".join(lines).encode()
+    with writing(path):
+        write_atomically(path, lambda file: file.write_bytes(gzip.compress(content, mtime=0)))
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_archive(path: Path) -> tuple[str, Mapping[str, object], Outputs]:
+    """Read an archive: the SHA-256 of its lines, the settings of the data, and the outputs of all runs.
+
+    Raises:
+        UserError: it is missing or damaged, or of a newer version.
+    """
+    try:
+        unpacker = zlib.decompressobj(wbits=31)
+        content = unpacker.decompress(read_bytes(path, advice=_ADVICE, most=_LARGEST), _LARGEST)
+        if not unpacker.eof:
+            raise ValueError("cut short, or too large")
+        head, *lines = map(parse, content.splitlines())
+    except (zlib.error, ValueError) as error:
+        raise UserError(f"{path}: is not an archive of outputs ({error}); {_ADVICE}") from None
+    refuse_newer(head, _SCHEMA, file=path)
+    contents = decode(Head, head, file=f"{path}:1", advice=_ADVICE)
+    items = [decode(Item, line, file=f"{path}:{number}", advice=_ADVICE) for number, line in enumerate(lines, 2)]
+    if not (contents.runs and items and all(len(item.outputs) == len(contents.runs) for item in items)):
+        raise UserError(f"{path}: does not hold an output of every run for every item; {_ADVICE}")
+    outputs: dict[float, dict[str, list[Answered]]] = {}
+    for place, run in enumerate(contents.runs):
+        probes: dict[str, list[Answer]] = {item.probe: [] for item in items}
+        for item in items:
+            answer = Answer(
+                item.source, item.target, item.tag, item.spans, item.outputs[place], place not in item.unfinished
+            )
+            probes[item.probe].append(answer)
+        answers = probes.pop("", [])
+        same = outputs.setdefault(run.budget, {}).setdefault(run.model, [])
+        same.append(Answered(run.seed, run.failed, answers, probes, contents.words))
+    return hashlib.sha256(content).hexdigest(), contents.data, outputs

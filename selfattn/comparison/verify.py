@@ -1,0 +1,245 @@
+"""Verify a report: decode again from the weights, or score the archived outputs again, and compare every figure."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isclose
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from selfattn.codec import encode, short
+from selfattn.comparison.archive import ARCHIVE, Outputs, read_archive
+from selfattn.comparison.check import check_plan
+from selfattn.comparison.plan import Variant, read_plan, run_name
+from selfattn.comparison.quality import measure
+from selfattn.comparison.record import make_record
+from selfattn.comparison.testing import Answer, Answered, Tested
+from selfattn.decoding.options import DecodingOptions
+from selfattn.errors import SettingError, UserError
+from selfattn.evaluation.gates.output_gates import output_gates
+from selfattn.experiments.plan import PLAN
+from selfattn.results.gates import Gate
+from selfattn.results.reading import read_record
+from selfattn.results.record import Record
+from selfattn.runs.run import Run, load
+from selfattn.training.device import use_threads
+
+RESULTS = "results.json"
+_OUTPUT_GATES = ("endings", "repetition", "variety")
+_DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a figure in the record
+_LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
+_Place: TypeAlias = tuple[tuple[str | int, str], ...]  # key and label at each level
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure of the record, or the outputs of a run, beside what was computed again.
+
+    Attributes:
+        name: path in the record, or name of the run.
+        differences: what differs; empty where all values agree.
+        values: number of values that were compared.
+    """
+
+    name: str
+    differences: tuple[str, ...]
+    values: int
+
+    @property
+    def line(self) -> str:
+        """The finding as a line."""
+        if not self.differences:
+            return f"agrees   {self.name}"
+        more = f" and {len(self.differences) - 1} more" if len(self.differences) > 1 else ""
+        return f"DIFFERS  {self.name}: {self.differences[0]}{more}"
+
+
+def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
+    """Compute the figures of a report again.
+
+    The runs of a comparison are decoded again from their weights. Where there are no runs, the archive of outputs
+    beside the record is scored again.
+
+    Args:
+        place: directory of a comparison or of a report, or the record itself.
+        items: decode only this number of test pairs, drawn at random; default all. The figures are then computed
+            from the outputs on disk.
+
+    Returns:
+        A finding for each run that was decoded, and for each figure of the record.
+
+    Raises:
+        UserError: there is no record, neither runs nor an archive, or a file is broken.
+    """
+    if items is not None and items < 1:
+        raise SettingError(f"`items` {items}: expected a whole number of at least 1")
+    file = place / RESULTS if place.is_dir() else place
+    record = read_record(file)
+    if file.name == RESULTS and (file.parent / PLAN).is_file() and (file.parent / "runs").is_dir():
+        yield from _from_weights(file.parent, record, items)
+    else:
+        yield from _from_archive(file.with_name(ARCHIVE if file.name == RESULTS else f"{file.stem}-{ARCHIVE}"), record)
+
+
+def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
+    sha256, data, outputs = read_archive(path)
+    yield Finding(path.name, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
+    bare = replace(
+        record,
+        test_items=1,
+        models=tuple(replace(model, metrics={}) for model in record.models),
+        interval=None,
+        pairs=(),
+        buckets=(),
+        differences=(),
+        gates=(),
+        budgets=record.budgets
+        and replace(
+            record.budgets,
+            cells=tuple(replace(cell, models={}, difference=None, failed={}) for cell in record.budgets.cells),
+            crossing=None,
+        ),
+    )
+    seeds = {model.name: list(model.seeds) for model in record.models}
+    budgets = [cell.budget for cell in record.budgets.cells] if record.budgets else [max(outputs)]
+    archived = {
+        budget: {name: [run.seed for run in runs] for name, runs in same.items()} for budget, same in outputs.items()
+    }
+    if archived != dict.fromkeys(budgets, seeds):
+        yield Finding("models", ("the archive has other models, seeds or budgets",), 1)
+        return
+    gates = tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES)
+    again = replace(measure(bare, data, outputs), gates=tuple(_gates_again(gates, outputs)))
+    yield from _compare(replace(record, gates=gates), again, dict(_leaves(encode(bare))))
+
+
+def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Finding]:
+    plan = read_plan(comparison)
+    outputs: dict[float, dict[str, list[Answered]]] = {}
+    runs: dict[Variant, dict[str, list[Tested]]] = {}
+    with use_threads(plan.threads):
+        for budget, variant in plan.variants.items():
+            for model in record.models:
+                name = model.name
+                same = [Tested(comparison / run_name(name, seed, variant), name) for seed in model.seeds]
+                runs.setdefault(variant, {})[name] = same
+                for run in same:
+                    finding, answered = _decode(run, items)
+                    outputs.setdefault(budget, {}).setdefault(name, []).append(answered)
+                    yield finding
+    if (comparison / ARCHIVE).is_file():
+        sha256, *_ = read_archive(comparison / ARCHIVE)
+        yield Finding(ARCHIVE, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
+    again = make_record(runs, plan, outputs)
+    again = replace(
+        again,
+        plan=check_plan(comparison, plan, runs, again.pairs),
+        gates=tuple(_gates_again(again.gates, outputs)),
+        outputs_sha256=record.outputs_sha256,
+        demo=record.demo,
+    )
+    yield from _compare(record, again)
+
+
+def _decode(run: Tested, items: int | None) -> tuple[Finding, Answered]:
+    """Decode a run again; return how its outputs compare, and the new ones, or those on disk where few are decoded."""
+    stored, name = replace(run.answered, scores={}), run.path.name
+    if run.failed:
+        return Finding(f"{name} (diverged)", (), 0), stored
+    count = len(stored.answers)
+    places = sorted(random.Random(0).sample(range(count), count if items is None else min(items, count)))
+    old = [stored.answers[place] for place in places]
+    probes = dict(stored.probes) if len(old) == len(stored.answers) else {}
+    try:
+        loaded = load(run.path)
+        options = DecodingOptions(
+            beam=int(run.result.decoding["beam"]), length_penalty=run.result.decoding["length_penalty"]
+        )
+        new = [_again(loaded, options, answers) for answers in (old, *probes.values())]
+    except UserError as error:  # changed weights
+        return Finding(name, (str(error),), 0), stored
+    before = [answer for answers in (old, *probes.values()) for answer in answers]
+    after = [answer for answers in new for answer in answers]
+    differences = tuple(
+        f"{short(was.source)}: {short(was.output)} in the test, {short(now.output)} from the weights"
+        for was, now in zip(before, after, strict=True)
+        if was != now
+    )
+    finding = Finding(f"outputs of {name}", differences, len(before))
+    if len(old) < len(stored.answers):
+        return finding, stored
+    return finding, replace(stored, answers=new[0], probes=dict(zip(probes, new[1:], strict=True)))
+
+
+def _again(run: Run, options: DecodingOptions, answers: Sequence[Answer]) -> list[Answer]:
+    outputs = run.decode([answer.source for answer in answers], options)
+    return [
+        replace(answer, output=best.text, finished=best.finished)
+        for answer, (best, *_) in zip(answers, outputs, strict=True)
+    ]
+
+
+def _gates_again(gates: Sequence[Gate], outputs: Outputs) -> Iterator[Gate]:
+    """Compute the gates on outputs again; all others stay as they are."""
+    runs = {(name, run.seed): run for name, same in outputs[max(outputs)].items() for run in same}
+    for gate in gates:
+        run = runs.get((gate.model, gate.seed or 0))
+        if gate.name in _OUTPUT_GATES and run is not None:
+            targets = [pair.target for pair in run.pairs]
+            again = output_gates(run.outputs, targets, [answer.finished for answer in run.answers])
+            value, passed = next((same.value, same.passed) for same in again if same.name == gate.name)
+            yield replace(gate, value=value, passed=passed)
+        else:
+            yield gate
+
+
+def _compare(
+    record: Record, again: Record, copied: Mapping[_Place, object] = MappingProxyType({})
+) -> Iterator[Finding]:
+    """Compare two records value by value; values that were only copied are left out."""
+    before, after = dict(_leaves(encode(record))), dict(_leaves(encode(again)))
+    figures: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    for place in dict.fromkeys((*before, *after)):
+        was, now = before.get(place), after.get(place)
+        if place in copied and copied[place] == was:
+            continue
+        labels = [label for _, label in place]
+        depth = (
+            4 if labels[2:3] in (["metrics"], ["buckets"]) else 3 if labels[1:2] == ["cells"] else _DEPTHS[labels[0]]
+        )
+        figure = ".".join(labels[:depth])
+        counts[figure] += 1
+        if not _agree(was, now):
+            figures.setdefault(figure, []).append(
+                f"{'.'.join(labels[depth:]) or 'value'} {short(was)} in the record, {short(now)} again"
+            )
+    for figure, count in counts.items():
+        yield Finding(figure, tuple(figures.get(figure, ())), count)
+
+
+def _leaves(value: Any, place: _Place = ()) -> Iterator[tuple[_Place, object]]:
+    """Yield every plain value with its place: for each level the number or key, and a label."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, (*place, (key, str(key))))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            label = (
+                " ".join(str(item[key]) for key in _LABELS if item.get(key) not in ("", None))
+                if isinstance(item, dict)
+                else ""
+            )
+            yield from _leaves(item, (*place, (number, label or str(number))))
+    else:
+        yield place, value
+
+
+def _agree(was: object, now: object) -> bool:
+    if isinstance(was, int | float) and isinstance(now, int | float):
+        return isclose(was, now, rel_tol=1e-9, abs_tol=1e-12)
+    return was == now

@@ -1,0 +1,165 @@
+"""Tuning: quality against learning rate, the first picture of a report; and every trial, a part of fairness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from selfattn.evaluation.statistics.design import expected_best
+from selfattn.registry import register
+from selfattn.report import blocks as b
+from selfattn.report.drawing.numbers import NONE, amount, flatten, value_text
+from selfattn.report.drawing.scale import Scale, quality_scale
+from selfattn.report.verdict.conditions import amount_of_training, rate_scores, share
+from selfattn.report.verdict.ranking import headline_name, headline_unit, ranked, record_scale
+from selfattn.results.record import Model, Record, TuningTrial
+from selfattn.words.messages import TextLike, message
+
+_MARKS = 6  # most labels on the axis of rates
+
+
+@register.section("rates")
+class Rates:
+    """Quality against learning rate."""
+
+    title = message("head.rates")
+
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
+        """Return a chart for each budget, the largest first; nothing where other settings were tuned, too."""
+        charts = rate_charts(record)
+        return (b.Paragraph(message("rates.text")), *charts) if charts else ()
+
+
+def rate_charts(record: Record) -> tuple[b.Chart, ...]:
+    """Draw validation scores against learning rate: mean and range over tuning seeds, the chosen rate ringed."""
+    shares = [cell.budget for cell in record.budgets.cells[-2::-1]] if record.budgets else []
+    return tuple(chart for budget in (None, *shares) if (chart := _rate_chart(record, budget)))
+
+
+def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
+    lines, rates = [], set()
+    for model in record.models:
+        chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
+        tried = rate_scores(record, model, budget)
+        rates |= set(tried)
+        spots = (
+            b.Spot(rate, fmean(scores), min(scores), max(scores), rate in chosen) for rate, scores in tried.items()
+        )
+        lines.append(b.ChartLine(model.name, tuple(spots)))
+    if len(rates) < 2:
+        return None
+    order = sorted(rates)
+    marks = tuple((rate, f"{rate:g}") for rate in order[:: math.ceil(len(order) / _MARKS)])
+    across = Scale(None, 1.15 * order[-1], "number", order[0] / 1.15, powers=True, marks=marks)
+    caption = message(
+        "rates.caption",
+        metric=headline_name(record),
+        scale=headline_unit(record),
+        training=amount_of_training(record, budget),
+    )
+    name = "rates" if budget is None else f"rates-{budget:g}"
+    tops = [spot.y for line in lines for spot in line.spots]
+    items = record.test_items if record.headline.better == "higher" else 0
+    scale = quality_scale(max(tops), items, record.headline.kind)
+    return b.Chart(name, caption, tuple(lines), scale, message("rates.unit"), across=across)
+
+
+def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
+    """Return how every model was tuned and to what, then all trials of every model."""
+    tuned = [model for model in ranked(record) if model.trials]
+    if not tuned:
+        return (b.Paragraph(message("tuning.none")),)
+    heads = (message(f"tuning.{key}") for key in ("trials", "seconds", "valid", "chosen"))
+    declared = record.settings.get("tuning_space")
+    space = flatten(declared) if isinstance(declared, Mapping) else {}
+    text = message("tuning.text", space="; ".join(f"{name}: {value}" for name, value in space.items()) or NONE)
+    edge = ", ".join(model.name for model in tuned if _at_edge(model))
+    budgets = message("tuning.budgets") if any(trial.budget for model in tuned for trial in model.trials) else None
+    return (
+        b.Paragraph(text, budgets, message("tuning.edge", names=edge) if edge else None),
+        b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),
+        *_expected_best(record, tuned),
+        *(
+            b.Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
+            for k, model in enumerate(tuned)
+        ),
+    )
+
+
+def _expected_best(record: Record, tuned: Sequence[Model]) -> tuple[b.Block, ...]:
+    """Draw what the best of n random trials is expected to reach on validation items."""
+    lines = []
+    for model in tuned:
+        values = [trial.valid for trial in model.trials if trial.budget is None and trial.valid is not None]
+        counts = range(1, len(values) + 1)
+        spots = (b.Spot(n, expected_best(values, n, record.headline.better)) for n in counts)
+        lines.append(b.ChartLine(model.name, tuple(spots)))
+    most = max(len(line.spots) for line in lines)
+    if most < 2 or any(rate_scores(record, model) for model in tuned):
+        return ()
+    powers = [*(2**k for k in range((most - 1).bit_length())), most]  # 1, 2, 4, ... and all
+    across = Scale(None, most, "number", 1.0, powers=True, marks=tuple((n, str(n)) for n in powers))
+    caption = message("tuning.best.caption", metric=headline_name(record), scale=headline_unit(record))
+    unit = message("tuning.number")
+    chart = b.Chart("expected-best", caption, tuple(lines), record_scale(record), unit, across=across)
+    return chart, b.Paragraph(message("tuning.best"), note=True)
+
+
+def _at_edge(model: Model) -> bool:
+    """Return whether the chosen learning rate is the lowest or the highest that was tried."""
+    rates: dict[float | None, dict[float, bool]] = {}
+    for trial in model.trials:
+        if isinstance(rate := trial.settings.get("lr"), float):
+            rates.setdefault(trial.budget, {})[rate] = trial.chosen
+    return any(len(tried) > 2 and (tried[min(tried)] or tried[max(tried)]) for tried in rates.values())
+
+
+def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
+    seconds = [trial.seconds for trial in model.trials if trial.seconds is not None]
+    known = amount(sum(seconds)) if len(seconds) == len(model.trials) else NONE
+    chosen = [trial for trial in model.trials if trial.chosen and trial.budget is None]
+    scores = [trial.valid for trial in chosen if trial.valid is not None]
+    if not scores:
+        return str(len(model.trials)), known, NONE, NONE
+    text: TextLike = _settings(chosen[0]) or message("tuning.recipe")
+    for budget, settings in {trial.budget: _settings(trial) for trial in model.trials if trial.chosen}.items():
+        if budget:
+            text = message("tuning.also", chosen=text, budget=share(budget), settings=settings)
+    return str(len(model.trials)), known, value_text(fmean(scores), record.headline.kind), text
+
+
+def _settings(trial: TuningTrial) -> str:
+    return ", ".join(f"{name}\u00a0{_short(value)}" for name, value in flatten(trial.settings).items())
+
+
+def _trials(record: Record, model: Model, name: str) -> b.Table:
+    """Return all trials of a model, the best on validation items first."""
+    names = dict.fromkeys(name for trial in model.trials for name in flatten(trial.settings))
+    budgets = any(trial.budget for trial in model.trials)
+    most = record.budgets.cells[-1].budget if record.budgets else 1.0
+    turn = -1 if record.headline.better == "higher" else 1
+    rows = []
+    for trial in sorted(model.trials, key=lambda trial: math.inf if trial.valid is None else turn * trial.valid):
+        text = NONE if trial.valid is None else value_text(trial.valid, record.headline.kind)
+        settings = flatten(trial.settings)
+        cells = (
+            message("tuning.is_chosen", value=text) if trial.chosen else text,
+            *(_short(settings.get(name, NONE)) for name in names),
+            *([share(trial.budget or most)] if budgets else []),
+            str(trial.seed),
+            NONE if trial.loss is None else f"{trial.loss:.3f}",
+            NONE if trial.seconds is None else amount(trial.seconds),
+        )
+        rows.append(b.Row(cells))
+    keys = (*(["budget"] if budgets else []), "seed", "loss", "seconds")
+    heads: list[TextLike] = [*names, *(message(f"tuning.{key}") for key in keys)]
+    return b.Table(name, (b.Column(message("tuning.valid"), numeric=False), *map(b.Column, heads)), tuple(rows))
+
+
+def _short(value: str) -> str:
+    """Return a drawn number in three digits, any other value as it is."""
+    try:
+        return f"{float(value):.3g}" if "." in value or "e" in value else value
+    except ValueError:
+        return value

@@ -1,0 +1,212 @@
+"""A report is computed again from its weights, or from the archive of its outputs; and what cheats can be seen."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+from small_runs import accept_changes
+
+from selfattn.comparison import check, testing
+from selfattn.comparison.again import report
+from selfattn.comparison.archive import ARCHIVE
+from selfattn.comparison.compare import write_comparison
+from selfattn.comparison.plan import read_plan
+from selfattn.comparison.verify import RESULTS, verify
+from selfattn.errors import UserError
+from selfattn.experiments.plan import write_plan
+from selfattn.results.plan import PlanCheck
+from selfattn.results.reading import read_record
+from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
+
+Cli = Callable[..., Any]
+REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
+
+
+def differing(place: Path, items: int | None = 2) -> list[str]:
+    return [finding.name for finding in verify(place, items) if finding.differences]
+
+
+def checked(runs: list[Path], out: Path) -> PlanCheck:
+    plan = report(runs, out)[0].plan
+    assert plan is not None
+    return plan
+
+
+def published(copy: Path, out: Path) -> Path:
+    """A report with its archive, without the runs."""
+    out.mkdir()
+    for name in (RESULTS, ARCHIVE):
+        shutil.copy(copy / name, out)
+    return out
+
+
+def test_a_comparison_is_decoded_again_and_every_figure_agrees(finished: Path, cli: Cli) -> None:
+    done = cli("verify", finished)
+    assert done.code == 0, done.out
+    lines = done.out.splitlines()
+    assert "agrees   outputs of rnn-attention-seed6-budget0.25" in lines
+    assert "agrees   models.rnn-plain.metrics.exact_match" in lines
+    assert "agrees   budgets.cells.0.25" in lines
+    assert lines[-1].endswith("all agree")
+
+
+def test_a_published_report_is_scored_again_from_its_archive(finished: Path, tmp_path: Path, cli: Cli) -> None:
+    out = published(finished, tmp_path / "report")
+    assert differing(out) == []
+    names = {finding.name for finding in verify(out)}
+    assert "pairs.rnn-plain rnn-attention exact_match" in names
+    assert not any("curves" in name or "cost" in name for name in names)  # which the outputs do not tell
+    for name in (RESULTS, ARCHIVE):
+        (out / name).rename(out / name.replace("results", "dates").replace("outputs", "dates-outputs"))
+    assert differing(out / "dates.json") == []
+    values = json.loads((out / "dates.json").read_text())
+    values["models"][0]["metrics"]["character_error_rate"]["runs"][1] += 0.01
+    values["budgets"]["cells"][0]["difference"]["high"] += 0.01
+    values["pairs"][0]["p"] = 0.04
+    (out / "dates.json").write_text(json.dumps(values))
+    assert sorted(differing(out / "dates.json")) == [
+        "budgets.cells.0.25",
+        "models.rnn-plain.metrics.character_error_rate",
+        "pairs.rnn-plain rnn-attention exact_match",
+    ]
+    done = cli("verify", out / "dates.json")
+    assert (done.code, done.out.splitlines()[-1].endswith("3 figures differ")) == (1, True)
+
+
+def test_what_cannot_be_verified_is_bad_input(finished: Path, tmp_path: Path, cli: Cli) -> None:
+    out = published(finished, tmp_path / "report")
+    lines = gzip.decompress((out / ARCHIVE).read_bytes()).splitlines()
+    for content, words in (
+        (gzip.compress(b"\n".join(lines)), None),
+        (b"\x1f\x8b", "is not an archive of outputs (cut short, or too large)"),
+        ((out / ARCHIVE).read_bytes()[:-20], "cut short"),
+        (gzip.compress(b"\n".join([lines[0], lines[1][:50]])), "is not an archive of outputs"),
+        (gzip.compress(b"\n".join([lines[0], b"{}"])), f"{ARCHIVE}:2: source: is missing"),
+        (gzip.compress(lines[1]), f"{ARCHIVE}:1: schema: is missing"),
+        (gzip.compress(lines[0]), "does not hold an output of every run"),
+        (None, "no such file"),
+    ):
+        (out / ARCHIVE).write_bytes(content) if content is not None else (out / ARCHIVE).unlink()
+        if words is None:
+            assert differing(out) == [ARCHIVE]  # a line end is gone
+            continue
+        done = cli("verify", out)
+        assert (done.code, words in done.err, done.err.count("\n")) == (2, True, 1), done.err
+    assert cli("verify", tmp_path / "nowhere").code == 2
+    assert cli("verify", finished, "--items", 0).code == 2
+
+
+@pytest.mark.parametrize("path", [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")], ids=lambda path: path.name)
+def test_committed_reports_are_computed_again_and_listed_as_published(path: Path) -> None:
+    record, name = read_record(path), path.parent.name if path.name == RESULTS else path.stem
+    if record.plan is not None and (seal := record.plan.seal) is not None:
+        assert json.loads(check.PUBLISHED.read_text()).get(name) == {"sha256": seal.sha256, "created": seal.created}
+    if not record.outputs_sha256:
+        pytest.skip(f"{path}: was written without an archive of its outputs")
+    assert differing(path) == []
+
+
+# Cheats: what is caught, what is declared, and what cannot be seen
+
+
+def test_dropped_seeds_and_a_picked_budget_are_declared(finished: Path, tmp_path: Path) -> None:
+    runs = finished / "runs"
+    first = checked([runs / "rnn-plain-seed5", runs / "rnn-attention-seed5"], tmp_path / "seeds")
+    assert (first.seal, first.seeds, first.planned_seeds) == (None, 1, 2)
+    assert len(first.departures[0].what) == 6
+    small = [runs / f"{name}-seed{seed}-budget0.25" for name in ("rnn-plain", "rnn-attention") for seed in (5, 6)]
+    picked = checked(small, tmp_path / "budget")
+    assert (picked.seeds, picked.planned_seeds) == (2, 2)
+    (departure,) = picked.departures
+    assert (departure.kind, sorted(departure.what)) == (
+        "missing",
+        [f"{name}-seed{seed}" for name in ("rnn-attention", "rnn-plain") for seed in (5, 6)],
+    )
+
+
+def test_a_plan_with_fewer_seeds_is_caught(copy: Path, tmp_path: Path) -> None:
+    plan = read_plan(copy)
+    write_plan(copy, replace(plan, seeds=1))
+    checks = write_comparison(copy, tmp_path / "report")[0].plan
+    assert checks is not None
+    assert (checks.seeds, checks.planned_seeds) == (1, 2)
+    assert {departure.kind for departure in checks.departures} == {"plan", "missing"}
+
+
+def test_runs_of_a_pilot_are_refused_also_as_copies(copy: Path, tmp_path: Path) -> None:
+    run = RunDirectory(copy / "runs" / "rnn-plain-seed5")
+    run.write_record(replace(run.record(), command="selfattn compare dates --pilot"))
+    alone = shutil.copytree(run.path, tmp_path / "mine" / "runs" / "best")
+    with pytest.raises(UserError, match="of a pilot, which only explores"):
+        report([alone], tmp_path / "report")
+
+
+def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None:
+    run = copy / "runs" / "rnn-attention-seed5"
+    save_file({name: -weights for name, weights in load_file(run / WEIGHTS).items()}, run / WEIGHTS)
+    assert differing(copy) == ["rnn-attention-seed5"]  # its checksum differs
+    accept_changes(run)
+    assert differing(copy) == ["outputs of rnn-attention-seed5"]
+    assert "models.rnn-attention.metrics.character_error_rate" in differing(copy, None)
+
+
+def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
+    run = RunDirectory(copy / "runs" / "rnn-plain-seed6")
+    record = run.record()
+    versions, machine = {**record.versions, "torch": "1.0"}, {**record.machine, "threads": 9}
+    run.write_record(replace(record, versions=versions, machine=machine))
+    again, _ = write_comparison(copy, tmp_path / "report")
+    assert again.plan is not None
+    assert [text.partition(":")[0] for text in again.plan.machines] == ["torch", "threads"]
+    (gate,) = [gate for gate in again.gates if gate.name == "same machine"]
+    assert (gate.passed, gate.note) == (False, True)
+
+
+def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy: Path, tmp_path: Path) -> None:
+    """Without the weights nothing tells: only a hash that was published before the training would."""
+    plan, entries = read_plan(copy), read_ledger(copy)[1:]
+    assert plan.seal is not None
+    (copy / LEDGER).unlink()
+    begin_ledger(copy, plan.seal, plan.command)
+    for entry in entries:
+        run = testing.Tested(copy / "runs" / entry.run)
+        right = [replace(answer, output=answer.target) for answer in run.answers]
+        perfect = {"exact_match": 1.0, "character_error_rate": 0.0} if "attention" in entry.run else None
+        if perfect is not None:
+            run = testing._keep(run.path, replace(run.result, scores=perfect, gates=()), right)
+        record_access(run.path, entry.command, plan=plan.seal.sha256, answers=run.result.answers_sha256)
+    record, _ = write_comparison(copy, copy)
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    assert record.models[1].metrics["exact_match"].mean == 1
+    assert differing(published(copy, tmp_path / "report")) == []
+    assert [name for name in differing(copy) if name.startswith("outputs")] == [
+        f"outputs of rnn-attention-seed{seed}{end}" for end in ("", "-budget0.25") for seed in (5, 6)
+    ]
+
+
+def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(
+    copy: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second comparison of the same plan in another directory departs from nothing."""
+    record, _ = write_comparison(copy, tmp_path / "report")
+    assert record.plan is not None
+    assert (record.plan.departures, record.plan.replays) == ((), "")
+    plans = tmp_path / "published.json"
+    seal = record.plan.seal
+    assert seal is not None
+    for created, name in (("2020-01-01T00:00:00+00:00", "dates"), (seal.created, "")):  # before, and this one itself
+        plans.write_text(json.dumps({"dates": {"sha256": seal.sha256, "created": created}}))
+        monkeypatch.setattr(check, "PUBLISHED", plans)
+        again, _ = write_comparison(copy, tmp_path / "report")
+        assert again.plan is not None
+        assert again.plan.replays == name
