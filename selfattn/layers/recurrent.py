@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from selfattn.attention.masks import all_real
 from selfattn.layers.dropout import Dropout
@@ -107,7 +107,7 @@ class RecurrentStack(nn.Module):
                 parts = _one_step(rnn, source[:, 0], start)
                 outputs = parts[0][:, None]
             else:
-                outputs, last = rnn(source, None if start is None else self._start(start))
+                outputs, last = _run(rnn, source, None if start is None else self._start(start))
                 parts = tuple(part[0] for part in (last if isinstance(last, tuple) else (last,)))
             new.append(parts)
             x = x + outputs if self.residual and number else outputs
@@ -167,19 +167,33 @@ def _one_step(lstm: nn.LSTM, x: Tensor, start: tuple[Tensor, ...] | None) -> tup
     return torch.lstm_cell(x, (hidden, cells[0] if cells else torch.zeros_like(hidden)), *weights)
 
 
+def _run(rnn: nn.Module, *args: Any) -> Any:
+    """Run a recurrent network; under autocast in float32 where oneDNN has no LSTM in bfloat16 for the processor."""
+    if not torch.is_autocast_enabled("cpu") or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return rnn(*args)
+    with torch.autocast("cpu", enabled=False):
+        return rnn(*(_widened(value) for value in args))
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, tuple) and not isinstance(value, PackedSequence):
+        return tuple(map(_widened, value))
+    return value.float() if isinstance(value, Tensor | PackedSequence) else value
+
+
 def _read_forward(
     rnn: nn.Module, x: Tensor, lengths: Tensor, *, all_parts: bool, is_full: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Read left to right; the final parts are those after each row's last real token."""
     if all_parts and isinstance(rnn, nn.LSTM):
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, (h, c) = rnn(packed)
+        outputs, (h, c) = _run(rnn, packed)
         return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], (h[0], c[0])
     if all_parts and getattr(rnn, "takes_lengths", False):  # of a graph that is exported
         outputs, (h, c) = rnn(x, lengths=lengths)
         return outputs, (h[0], c[0])
     # What comes after a row's last token cannot reach back, so its h is simply read off there.
-    outputs, _ = rnn(x)
+    outputs, _ = _run(rnn, x)
     if is_full:
         return outputs, (outputs[:, -1],)
     last = (lengths - 1)[:, None, None]

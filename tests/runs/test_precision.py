@@ -39,6 +39,8 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scores_and_outputs_are_nearly_those_of_float32(
     runs: dict[str, Run], model: str, precision: WeightPrecision
 ) -> None:
+    if precision == "bfloat16" and model != "transformer" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("an LSTM in bfloat16 rounds each batch differently on this processor")
     run = load(runs[model].path, precision=precision)
     for exact, rounded in zip(runs[model].score(PAIRS), run.score(PAIRS), strict=True):
         assert rounded.log_probability != exact.log_probability
