@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from selfattn.results.budgets import BudgetDifference
 from selfattn.results.cost import MeanOverRuns
-from selfattn.results.pairs import PairTest
+from selfattn.results.pairs import LogOdds, PairTest
 from selfattn.results.quality import Estimate, Unit
 
 NONE = "–"
@@ -102,6 +102,17 @@ def gap_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> str:
     if test.difference < 0:
         test = replace(test, difference=-test.difference, low=-test.high, high=-test.low)
     return difference_text(test, kind).replace("+", "")
+
+
+def ratio_text(odds: LogOdds) -> str:
+    """Return an odds ratio with its interval, to two digits: how many times as high the odds of a right answer are.
+
+    Example:
+        >>> print(ratio_text(LogOdds(1.1, -0.1, 5.2)).replace("\u00a0", " "))
+        3 [0.9, 180]
+    """
+    mean, low, high = (f"{float(f'{ratio:.2g}'):,.10g}" for ratio in odds.ratio)
+    return f"{mean}{_NBSP}[{low},{_NBSP}{high}]"
 
 
 def p_text(p: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table, model_table
-from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, value_text
+from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text
 from selfattn.report.verdict.comparability import comparable
 from selfattn.report.verdict.ranking import OUTCOMES, is_single, metric_kind, named, ranked
 from selfattn.results.pairs import PairTest, is_estimable
@@ -45,12 +45,13 @@ def pair_table(record: Record, metric: str) -> Table:
     tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "points"
-    heads = ("pairs.first", "pairs.second", f"pairs.difference.{kind}", "pairs.p", "pairs.holm", "pairs.word")
-    columns = tuple(Column(message(key), numeric=1 < k < 5) for k, key in enumerate(heads))
-    return Table(f"pairs-{metric}", columns, tuple(_pair(record, test) for test in tests), shown=24)
+    odds = ["pairs.odds"] if any(test.odds for test in tests) else []
+    heads = ["pairs.first", "pairs.second", f"pairs.difference.{kind}", *odds, "pairs.p", "pairs.holm", "pairs.word"]
+    columns = tuple(Column(message(key), numeric=1 < k < len(heads) - 1) for k, key in enumerate(heads))
+    return Table(f"pairs-{metric}", columns, tuple(_pair(record, test, bool(odds)) for test in tests), shown=24)
 
 
-def _pair(record: Record, test: PairTest) -> Row:
+def _pair(record: Record, test: PairTest, has_odds: bool) -> Row:
     kind = metric_kind(record, test.metric) or "points"
     p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
     models = [model for model in record.models if model.name in (test.first, test.second)]
@@ -61,7 +62,8 @@ def _pair(record: Record, test: PairTest) -> Row:
     word = word if comparable(record, *models) else message("standing.stopped")
     if any(other.primary for other in record.pairs):
         word = message("word.primary" if test.primary else "word.exploratory", word=word)
-    return Row((test.first, test.second, difference, p, p_holm, word), test.first)
+    odds = [ratio_text(test.odds) if test.odds else NONE] if has_odds else []
+    return Row((test.first, test.second, difference, *odds, p, p_holm, word), test.first)
 
 
 def method_note(record: Record) -> Message:
