@@ -112,7 +112,8 @@ def _judge(
 
 
 def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
-    """Join runs: claims that only a later run has are added; of other claims it gives a further block of seeds.
+    """Join runs: of a claim that two runs have, the later one gives a further block of seeds, or, where the claim's
+    code has changed since, replaces the earlier one.
 
     Args:
         records: the first one decides.
@@ -126,7 +127,8 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
         if record.quick != first.quick:
             raise UserError("claims: a quick and a full run cannot be joined; name runs of one kind")
         for result in record.claims:
-            if known := claims.get(result.name):
+            known = claims.get(result.name)
+            if known and known.code == result.code:
                 if {trial.seed for trial in known.trials} & {trial.seed for trial in result.trials}:
                     raise UserError(f"claim {result.name}: two runs share seeds; run one with another `first_seed`")
                 trials = (*known.trials, *result.trials)
@@ -137,7 +139,13 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
     commands = "\n".join(dict.fromkeys(record.command for record in records))
     order = {name: place for place, name in enumerate(CLAIMS.names())}
     ordered = tuple(sorted(claims.values(), key=lambda result: order.get(result.name, len(order))))
-    return judge_claims(replace(first, claims=ordered, plugins=joined, command=commands))
+    values = {name: dict.fromkeys(record.environment.get(name) for record in records) for name in first.environment}
+    environment = {
+        name: next(iter(each)) if len(each) == 1 else ", ".join(map(str, each)) for name, each in values.items()
+    }
+    begun, created = min(record.begun for record in records), max(record.created for record in records)
+    joint = replace(first, begun=begun, created=created, environment=environment, plugins=joined, command=commands)
+    return judge_claims(replace(joint, claims=ordered))
 
 
 def claim_of(record: ClaimsRecord, result: ClaimResult) -> Claim:

@@ -261,5 +261,11 @@ def test_a_second_block_of_seeds_replicates(counted: Counted, tmp_path: Path) ->
     assert "✓ yes" in markdown_of(document_of(joined), "en")
     with pytest.raises(UserError, match="share seeds"):
         join_records([first, first])
+    changed = replace(
+        first, claims=(replace(first.claims[0], code="of another version"),), created="2001", begun="2001"
+    )
+    (result,) = join_records([changed, second]).claims
+    assert (result.seeds, result.blocks) == (tuple(range(50, 55)), ())
+    assert (join_records([changed, second]).begun, join_records([changed, second]).created) == ("2001", second.created)
     with pytest.raises(SettingError, match="seed 900 chooses learning rates"):
         measure([counted], tmp_path / "c", first_seed=898)
