@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from selfattn.codec import parse
-from selfattn.errors import SettingError
+from selfattn.console import say
+from selfattn.errors import SettingError, UserError
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import TASKS
 from selfattn.runs.task import Task, make_task
@@ -63,7 +68,7 @@ _NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on th
 
 
 def train(task: str | Task, **settings: Any) -> Run:
-    """Train one model and keep the run.
+    """Train one model and keep the run; with plugins, first try all parts on two batches, which are thrown away.
 
     Args:
         task: its name, such as ``"dates"``; or a task object with its options.
@@ -82,9 +87,10 @@ def train(task: str | Task, **settings: Any) -> Run:
     """
     from selfattn.interrupts import first_interrupt
     from selfattn.models.presets import get_preset
-    from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free
+    from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free, used_plugins
     from selfattn.runs.fit import fit
     from selfattn.runs.run import load
+    from selfattn.training.distributed.launch import process_count
     from selfattn.training.observer import StopAtStep
 
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)
@@ -115,17 +121,22 @@ def train(task: str | Task, **settings: Any) -> Run:
         from selfattn.training.observer import TensorBoardObserver
 
         observers.append(TensorBoardObserver(options.tensorboard))
+    weights = None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0]
+    config = RunConfig(prepared.name, preset, model, recipe, data.settings, data.max_length, init_from=weights)
+    if not options.resume and process_count() == 1 and used_plugins(prepared.name, data.metrics, model):
+        say("plugins: all parts are tried on two batches first")
+        brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
+        try:
+            with TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+                fit(brief, data, Path(folder) / "run", command="", device=options.device, start=start)
+        except UserError:
+            raise
+        except Exception as error:
+            place, reason = extract_tb(error.__traceback__)[-1], f"{type(error).__name__}: {error}".splitlines()[0]
+            raise UserError(f"{place.filename}:{place.lineno}: {reason}") from error
     with first_interrupt(stop.request):
         return fit(
-            RunConfig(
-                prepared.name,
-                preset,
-                model,
-                recipe,
-                data.settings,
-                data.max_length,
-                init_from=None if start is None else RunDirectory(start.path).record().files[WEIGHTS][0],
-            ),
+            config,
             data,
             options.out,
             command=command_line(

@@ -68,6 +68,27 @@ def test_a_family_that_onnx_cannot_say_is_one_line(cli: Cli, tmp_path: Path) -> 
     assert "error: onnx: Bag has no graph (" in done.err
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x, hidden = self", "assert not torch.is_grad_enabled() or 1 / 0\n        x, hidden = self"),
+        ("x, hidden = self", "assert torch.is_grad_enabled()\n        x, hidden = self"),
+    ],
+    ids=["in training", "in validation"],
+)
+def test_a_part_that_fails_in_use_leaves_no_run(cli: Cli, tmp_path: Path, old: str, new: str) -> None:
+    text = FILE.read_text()
+    assert old in text
+    (tmp_path / "failing.py").write_text(text.replace(old, new))
+    out = tmp_path / "run"
+    done = cli("--plugin", tmp_path / "failing.py", "train", "doubling", "--model", "bag", "--out", out)
+    assert done.code == 2
+    assert "tried on two batches first" in done.err
+    assert f"error: {tmp_path / 'failing.py'}:" in done.err
+    assert done.err.count("\n") == 2
+    assert not out.exists()
+
+
 class NoCounts(Metric):
     pass
 

@@ -11,18 +11,10 @@ from zoo import shrink
 
 from selfattn.attention import MultiHeadAttention, make_position
 from selfattn.models.build import build
-from selfattn.models.presets import get_preset
+from selfattn.models.presets import PRESETS, get_preset
 
 POSITIONS = ["none", "rotary", "alibi", "t5"]
-SLOW = [
-    *("rnn-attention", "rnn-bidirectional", "luong-input-feeding", "bahdanau-gru"),
-    "decoder-only",
-    "transformer-post-norm",
-    "transformer-gqa",
-    "transformer-modern",
-    "transformer-alibi",
-    "decoder-only-prefix",
-]
+SLOW = [name for name in PRESETS.names() if name != "transformer"]
 
 
 def layer_of(position: str) -> MultiHeadAttention:
