@@ -54,6 +54,16 @@ def test_the_documented_comparison_of_a_task_is_planned(cli: Cli, tmp_path: Path
     assert done.code == 0, done.err
 
 
+@pytest.mark.slow
+def test_the_documented_comparison_of_a_task_ends_with_a_report(cli: Cli, tmp_path: Path) -> None:
+    models = ("--models", "rnn-attention,transformer", "--match", "parameters")
+    small = ("--quick", "--epochs", 1, "--items-per-epoch", 64, "--validation-items", 5, "--test-items", 10)
+    out = ("--seeds", 1, "--jobs", 1, "--out", tmp_path / "out")
+    done = cli("--plugin", FILE.with_name("reversal_task.py"), "compare", "reversal", *models, *small, *out)
+    assert done.code == 0, done.err
+    assert (tmp_path / "out/report.html").is_file()
+
+
 def test_a_family_that_onnx_cannot_say_is_one_line(cli: Cli, tmp_path: Path) -> None:
     text = FILE.read_text().replace(
         "x, hidden = self", "assert float(state.hidden.detach().sum()) < 1e9\n        x, hidden = self"
