@@ -118,9 +118,9 @@ def options_of(
         if name in heading_of:
             type_ = Annotated[type_, Parameter(group=heading_of[name])]
         options.append((name, type_, dataclasses.field(**default, kw_only=True)))
-    made = joined(fields=options)
-    made.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
-    return made
+    options_type = joined(fields=options)
+    options_type.__doc__ = _as_help(kind.__doc__ or "", [field.name for field in dataclasses.fields(kind)], leave_out)
+    return options_type
 
 
 @cache

@@ -110,8 +110,13 @@ def ratio_text(odds: LogOdds) -> str:
     Example:
         >>> print(ratio_text(LogOdds(1.1, -0.1, 5.2)).replace("\u00a0", " "))
         3 [0.9, 180]
+        >>> print(ratio_text(LogOdds(9.0, -9.0, 27.0)).replace("\u00a0", " "))
+        8,100 [< 0.001, > 1,000,000]
     """
-    mean, low, high = (f"{float(f'{ratio:.2g}'):,.10g}" for ratio in odds.ratio)
+    mean, low, high = (
+        f"<{_NBSP}0.001" if ratio < 1e-3 else f">{_NBSP}1,000,000" if ratio > 1e6 else f"{float(f'{ratio:.2g}'):,.7g}"
+        for ratio in odds.ratio
+    )
     return f"{mean}{_NBSP}[{low},{_NBSP}{high}]"
 
 

@@ -56,14 +56,15 @@ def _pair(record: Record, test: PairTest, has_odds: bool) -> Row:
     p, p_holm = (p_text(value).removeprefix("=\u00a0") for value in (test.p, test.p_holm))
     models = [model for model in record.models if model.name in (test.first, test.second)]
     difference: TextLike = difference_text(test, kind)
+    ratio = ratio_text(test.odds) if test.odds else NONE
     if not is_estimable(test, kind):
+        ratio = NONE
         difference = message("gap.wide.cell", count=min(len(model.seeds) for model in models))
     word = message("standing.one" if is_single(record) else f"standing.{OUTCOMES[test.word]}")
     word = word if comparable(record, *models) else message("standing.stopped")
     if any(other.primary for other in record.pairs):
         word = message("word.primary" if test.primary else "word.exploratory", word=word)
-    odds = [ratio_text(test.odds) if test.odds else NONE] if has_odds else []
-    return Row((test.first, test.second, difference, *odds, p, p_holm, word), test.first)
+    return Row((test.first, test.second, difference, *([ratio] if has_odds else []), p, p_holm, word), test.first)
 
 
 def method_note(record: Record) -> Message:
