@@ -41,6 +41,14 @@ def printed(record: Record, lang: str = "en", columns: int = 80) -> str:
     return text
 
 
+def test_the_terminal_shows_every_committed_report_with_its_tests_of_pairs() -> None:
+    for path in sorted((Path(__file__).parents[2] / "docs/results/reports").glob("*.json")):
+        record = read_record(path)
+        text = " ".join(printed(record, columns=200).split())
+        test = next(test for test in record.pairs if test.primary)
+        assert f"{test.first} − {test.second}: " in text or f"{test.second} − {test.first}: " in text
+
+
 def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tmp_path: Path) -> None:
     first = write_report(dates, tmp_path / "a" / "b")
     second = write_report(read_record(first.results), tmp_path / "again")

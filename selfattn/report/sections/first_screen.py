@@ -120,7 +120,7 @@ def _pairs(record: Record) -> tuple[Message, ...]:
     """Return the tests of the headline metric, a line each."""
     rows, lines = pair_table(record, record.headline.metric).rows, []
     for row in rows[:_PAIRS]:
-        first, second, difference, _, p, word = (cell for cell in row.cells if isinstance(cell, str | Message))
+        first, second, difference, *_, p, word = (cell for cell in row.cells if isinstance(cell, str | Message))
         lines.append(message("terminal.pair", first=first, second=second, difference=difference, p=p, word=word))
     if len(rows) > _PAIRS:
         lines.append(message("terminal.pairs.more", count=len(rows) - _PAIRS))
