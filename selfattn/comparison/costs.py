@@ -158,7 +158,9 @@ def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
     size, full = len(data.tokenizer), steps_of(data, recipe)
     counts = dict.fromkeys(plan.budgets, plan.seeds)
     settings = 0 if plan.tuned else options.trials or len(grid(options, recipe))
-    counts = {budget: count + settings * len(plan.tuning_seeds) for budget, count in counts.items()}
+    repeated = settings if options.trials else min(settings, 3)  # the best rate and its neighbours
+    trials = settings + repeated * (len(plan.tuning_seeds) - 1)
+    counts = {budget: count + trials for budget, count in counts.items()}
     steps: list[int] = []
     for budget, count in counts.items():
         steps += [plan.variants[budget].applied_to(recipe, full).max_steps or full] * count

@@ -50,7 +50,7 @@ class CompareOptions:
         apart: Compare models of different sizes; the report says so.
         tune: Try several learning rates for each model. Default, except with --quick or --lr.
         rates: Learning rates to try, such as 1e-3,2e-3,4e-3. Default: the task's grid.
-        tuning_seeds: Trainings per learning rate, with seeds of their own.
+        tuning_seeds: Trainings of the best learning rate and its neighbours, with seeds of their own.
         trials: Random search over learning rate, warm-up, dropout and label smoothing instead: settings to try.
         metric: Metric that decides, by name. Default: the task's first.
         margin: Smallest difference worth having, in points. Fixed in the plan.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import mean
@@ -97,9 +97,10 @@ def _at(values: Sequence[float], share: float) -> float:
 def tune(plan: Plan, trainings: Trainings) -> Plan:
     """Try the same settings for every model at every budget, and choose each model's best on validation.
 
-    The best settings have the best mean of the validation metric over the tuning seeds; equal ones are ordered by
-    their mean validation loss. A model whose best rate is the lowest or highest that it has tried goes on to the next
-    one.
+    Every setting is tried with the first tuning seed. The other seeds go to each model's best rate and its neighbours,
+    since a repeated trial far away from the best changes nothing; in a random search, every setting has all seeds. The
+    best settings have the best mean of the validation metric over their seeds; equal ones are ordered by their mean
+    validation loss. A model whose best rate is the lowest or highest that it has tried goes on to the next one.
 
     Args:
         plan: of the comparison.
@@ -110,11 +111,12 @@ def tune(plan: Plan, trainings: Trainings) -> Plan:
     settings = draw_settings(options.trials, recipe) if options.trials else rates
     trials: dict[str, tuple[TuningTrial, ...]] = dict.fromkeys(plan.models, ())
     for variant in plan.variants.values():
-        measure = partial(_measure, plan, trainings, variant)
+        repeated: dict[str, set[int]] = {name: set(range(options.trials)) for name in plan.models}
+        measure = partial(_measure, plan, trainings, variant, repeated)
         widenings = 0 if options.trials else _WIDENINGS
         result = search(dict.fromkeys(plan.models, settings), measure, _beyond, widenings=widenings)
         for name, tried in result.tried.items():
-            jobs = _jobs(plan, name, variant, tried)
+            jobs = _jobs(plan, name, variant, tried, repeated[name])
             trials[name] += tuple(
                 replace(_trial(plan, trainings, job, tried[place]), chosen=place == result.best[name])
                 for place, job in jobs
@@ -122,8 +124,18 @@ def tune(plan: Plan, trainings: Trainings) -> Plan:
     return replace(plan, trials=trials, tuned=True)
 
 
-def _jobs(plan: Plan, name: str, variant: Variant, tried: Sequence[Settings]) -> list[tuple[int, Training]]:
-    """List the trials of a model, each with the place of its settings, seed after seed."""
+def _jobs(
+    plan: Plan, name: str, variant: Variant, tried: Sequence[Settings], repeated: Collection[int]
+) -> list[tuple[int, Training]]:
+    """List the trials of a model, each with the place of its settings, seed after seed.
+
+    Args:
+        plan: of the comparison.
+        name: of the model.
+        variant: budget of the trials.
+        tried: settings.
+        repeated: places of the settings that are tried with all seeds, not just the first.
+    """
     budget = plan.budget_of(variant)
     start = f"tuning/{name}" + ("" if budget is None else f"-budget{budget!r}")
     return [
@@ -140,24 +152,44 @@ def _jobs(plan: Plan, name: str, variant: Variant, tried: Sequence[Settings]) ->
         )
         for seed in plan.tuning_seeds
         for place, settings in enumerate(tried)
+        if seed == plan.tuning_seeds[0] or place in repeated
     ]
 
 
 def _measure(
-    plan: Plan, trainings: Trainings, variant: Variant, tried: Mapping[str, Sequence[Settings]]
+    plan: Plan,
+    trainings: Trainings,
+    variant: Variant,
+    repeated: Mapping[str, set[int]],
+    tried: Mapping[str, Sequence[Settings]],
 ) -> dict[str, list[tuple[float, float]]]:
-    """Run trials; return the rank of each setting, lower is better: the metric, then the validation loss."""
-    jobs = {name: _jobs(plan, name, variant, settings) for name, settings in tried.items()}
-    every = sorted((job for same in jobs.values() for _, job in same), key=lambda job: job.seed)
-    trainings.check(run_all(trainings, every), len(every))
+    """Run trials; return the rank of each setting, lower is better: the metric, then the validation loss.
+
+    The best rate of each model and its neighbours are added to `repeated`, until all of them have all seeds.
+    """
     sign = -1 if plan.headline.better == "higher" else 1
-    ranks: dict[str, list[tuple[float, float]]] = {}
-    for name, settings in tried.items():
-        trials: list[list[TuningTrial]] = [[] for _ in settings]
-        for place, job in jobs[name]:
-            trials[place].append(_trial(plan, trainings, job, settings[place]))
-        ranks[name] = [_rank(same, sign) for same in trials]
-    return ranks
+    while True:
+        jobs = {name: _jobs(plan, name, variant, settings, repeated[name]) for name, settings in tried.items()}
+        every = sorted((job for same in jobs.values() for _, job in same), key=lambda job: job.seed)
+        trainings.check(run_all(trainings, every), len(every))
+        ranks: dict[str, list[tuple[float, float]]] = {}
+        count = sum(map(len, repeated.values()))
+        for name, settings in tried.items():
+            trials: list[list[TuningTrial]] = [[] for _ in settings]
+            for place, job in jobs[name]:
+                trials[place].append(_trial(plan, trainings, job, settings[place]))
+            ranks[name] = [_rank(same, sign) for same in trials]
+            if not trainings.options.trials:
+                repeated[name].update(_around_best(settings, ranks[name]))
+        if sum(map(len, repeated.values())) == count or len(plan.tuning_seeds) == 1:
+            return ranks
+
+
+def _around_best(settings: Sequence[Settings], ranks: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the places of the best learning rate and of its neighbours."""
+    order = sorted(range(len(settings)), key=lambda place: settings[place]["lr"])
+    at = order.index(min(range(len(ranks)), key=ranks.__getitem__))
+    return order[max(at - 1, 0) : at + 2]
 
 
 def _rank(trials: Sequence[TuningTrial], sign: int) -> tuple[float, float]:
