@@ -132,7 +132,7 @@ def _fill_embedding(side: Any, embeddings: Any, embed: TokenEmbedding, stack: Tr
     embeddings.weight = _array(embed.tokens.weight)
     side.scale_embeddings = stack.scale_embedding
     assert isinstance(embed.position, EmbeddingPosition)
-    side.position_encodings.encodings = _array(embed.position(torch.arange(stack.most_tokens() or length)))
+    side.position_encodings.encodings = _array(embed.position(torch.arange(stack.most_tokens or length)))
 
 
 def _fill_block(layer: Any, block: TransformerBlock) -> None:

@@ -1,4 +1,4 @@
-"""Token embeddings, with positions added where a model adds them."""
+"""Token embeddings, with positions added where a model adds them, and the layer that maps back to tokens."""
 
 from __future__ import annotations
 
@@ -61,3 +61,11 @@ class TokenEmbedding(nn.Module):
             x = x + added.to(x.dtype)
         dropped: Tensor = self.dropout(x)
         return dropped
+
+
+def output_layer(dim: int, tokens: nn.Embedding, *, tie: bool) -> nn.Linear:
+    """Build the layer that maps ``[.. d]`` to logits, with the embedding table's weights or with its own."""
+    output = nn.Linear(dim, tokens.num_embeddings)
+    if tie:
+        output.weight = tokens.weight
+    return output

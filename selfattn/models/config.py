@@ -19,9 +19,6 @@ from selfattn.errors import UserError
 from selfattn.registry import FAMILIES, Registry
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from selfattn.models.encoder_decoder.model import Decoder, Encoder
     from selfattn.models.protocol import Seq2Seq
 
 # Configurations of parts that families share or choose between, by the ``kind`` that stands in their JSON.
@@ -192,78 +189,6 @@ def _family_problem(part: type[ModelConfig]) -> str | None:
 
 
 FAMILIES.expect(ModelConfig, _family_problem)
-
-
-class PartConfig(Checked):
-    """Base of the configurations of encoders and decoders: what an encoder-decoder asks of each.
-
-    Attributes:
-        recurrent: whether it carries a state from token to token, and an encoder hands its last state over.
-        num_layers: number of layers.
-    """
-
-    recurrent: ClassVar[bool] = False
-    num_layers: int
-
-    @property
-    def embed_dim(self) -> int:
-        """Width of its embedding."""
-        raise NotImplementedError
-
-    @property
-    def output_dim(self) -> int:
-        """Width of what it hands over."""
-        raise NotImplementedError
-
-    @property
-    def architecture(self) -> str:
-        """The kind of model that published figures are compared with; see :class:`ModelConfig`."""
-        return ""
-
-    @property
-    def can_tie(self) -> bool:
-        """Whether a decoder's output layer reads vectors of the embedding's width, whatever its other widths."""
-        return True
-
-    @property
-    def slices(self) -> int:
-        """Number of heads into which a decoder slices the encoder's states as they come."""
-        return 1
-
-    def most_tokens(self) -> int | None:
-        """Return the number of positions it has; None for any number."""
-        return None
-
-    def most_attended(self) -> int | None:
-        """Return the number of source tokens that a decoder can attend to; None for any number."""
-        return None
-
-    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
-        """Return its widths; ``slices`` is what else its output width has to be a multiple of."""
-        raise NotImplementedError
-
-    def enlarged(self, *, width: int, dropout: float, longest: int, times: int | None = None) -> Self:
-        """Return the part at the size for sentences; see :meth:`ModelConfig.enlarged`.
-
-        Args:
-            width: of embeddings and blocks.
-            dropout: probability.
-            longest: most tokens of a sentence.
-            times: factor for the width of recurrent states; None: as wide as blocks.
-        """
-        raise NotImplementedError
-
-    def problems_with(self, encoder: PartConfig, *, tie_output: bool) -> Iterator[str]:
-        """Say why a decoder does not fit an encoder; by default it fits any."""
-        yield from ()
-
-    def make_encoder(self, tokens: nn.Embedding) -> Encoder:
-        """Build an encoder over an embedding table."""
-        raise NotImplementedError
-
-    def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
-        """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
-        raise NotImplementedError
 
 
 def config_to_dict(config: Any) -> dict[str, Any]:

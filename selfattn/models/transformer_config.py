@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from selfattn.models.config import PARTS, Divides, PartConfig, Width
+from selfattn.models.config import PARTS, Checked, Divides, Width
 from selfattn.registry import POSITIONS, SCORES
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from selfattn.attention import AttentionPosition, MultiHeadAttention
     from selfattn.layers import TokenEmbedding, TransformerBlock
-    from selfattn.models.encoder_decoder.transformer import TransformerDecoder, TransformerEncoder
+    from selfattn.models.encoder_decoder.model import Decoder, Encoder
 
 
 @PARTS.register("transformer")
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(PartConfig):
+class TransformerConfig(Checked):
     """A stack of Transformer blocks: an encoder, a decoder, or a decoder-only model.
 
     Attributes:
@@ -64,6 +64,11 @@ class TransformerConfig(PartConfig):
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 
+    # What a decoder of RNNs decides by its attention: see RNNDecoderConfig.
+    architecture: ClassVar[str] = "transformer"
+    can_tie: ClassVar[bool] = True
+    slices: ClassVar[int] = 1
+
     def problems(self) -> Iterator[str]:
         """Say where positions do not fit the width."""
         unit = POSITIONS[self.position].width_unit(self.num_heads)
@@ -73,13 +78,8 @@ class TransformerConfig(PartConfig):
             )
 
     @property
-    def architecture(self) -> str:
-        """Transformer."""
-        return "transformer"
-
-    @property
     def output_dim(self) -> int:
-        """Width of what it hands over."""
+        """Width of the states."""
         return self.dim
 
     @property
@@ -87,34 +87,35 @@ class TransformerConfig(PartConfig):
         """Width of its embedding."""
         return self.dim
 
+    @property
     def most_tokens(self) -> int | None:
-        """How many positions it has; None for one that has them all."""
+        """Number of positions; None for any number."""
         return self.max_length if POSITIONS[self.position].bounded or SCORES[self.score].counts_keys else None
 
+    @property
     def most_attended(self) -> int | None:
-        """How many source tokens its cross-attention can attend to; None for any number."""
+        """Number of source tokens that its cross-attention can attend to; None for any number."""
         return self.max_length if SCORES[self.score].counts_keys else None
 
     def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
-        """Return its widths; ``slices`` is what else the model width has to be a multiple of."""
+        """Return its widths; ``dim`` must stay a multiple of ``slices``."""
         unit = math.lcm(self.num_heads, POSITIONS[self.position].width_unit(self.num_heads), slices)
         return (Width(f"{prefix}.dim", self.dim, unit=unit), Width(f"{prefix}.ffn_dim", self.ffn_dim, role="inner"))
 
-    def enlarged(
-        self, *, width: int, dropout: float, longest: int, times: int | None = None, num_layers: int = 4
-    ) -> Self:
-        """Return the stack at the size for sentences; neither its limit nor ``times``, of RNN states, is looked at."""
+    def enlarged(self, width: int, dropout: float, longest: int, times: int | None, num_layers: int = 4) -> Self:
+        """Return the stack at the size for sentences; ``longest`` and ``times``, of RNN states, change nothing."""
         return replace(self, dim=width, num_layers=num_layers, ffn_dim=2 * width, dropout=dropout)
 
-    def make_encoder(self, tokens: nn.Embedding) -> TransformerEncoder:
+    def make_encoder(self, tokens: nn.Embedding) -> Encoder:
         """Build an encoder over an embedding table."""
         from selfattn.models.encoder_decoder.transformer import TransformerEncoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=False)
         return TransformerEncoder(embed, blocks, norm=norm)
 
-    def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> TransformerDecoder:
+    def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
+        from selfattn.layers.embedding import output_layer
         from selfattn.models.encoder_decoder.transformer import TransformerDecoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=True, context_dim=source_dim)
@@ -128,16 +129,9 @@ class TransformerConfig(PartConfig):
 
         All blocks share one position module; with a ``context_dim`` each has cross-attention.
         """
-        from selfattn.attention import (
-            AttentionPosition,
-            EmbeddingPosition,
-            MultiHeadAttention,
-            make_position,
-            make_score,
-        )
-        from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock, make_norm
+        from selfattn import attention, layers
 
-        position = make_position(
+        position = attention.make_position(
             self.position,
             dim=self.dim,
             num_heads=self.num_heads,
@@ -145,29 +139,29 @@ class TransformerConfig(PartConfig):
             bidirectional=not causal,
             layout=self.sinusoid_layout,
         )
-        added = position if isinstance(position, EmbeddingPosition) else None
-        inside = position if isinstance(position, AttentionPosition) else None
+        added = position if isinstance(position, attention.EmbeddingPosition) else None
+        inside = position if isinstance(position, attention.AttentionPosition) else None
         head_dim = self.dim // self.num_heads
 
-        def attention(context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
-            return MultiHeadAttention(
+        def attend_to(context: int | None, position: AttentionPosition | None) -> MultiHeadAttention:
+            return attention.MultiHeadAttention(
                 self.dim,
                 context,
                 num_heads=self.num_heads,
                 num_kv_heads=self.num_kv_heads,
-                score=make_score(self.score, head_dim, head_dim, max_length=self.max_length),
+                score=attention.make_score(self.score, head_dim, head_dim, max_length=self.max_length),
                 position=position,
                 dropout=self.attention_dropout,
                 qk_norm=self.qk_norm,
             )
 
-        embed = TokenEmbedding(tokens, added, scale=self.scale_embedding, dropout=self.dropout)
+        embed = layers.TokenEmbedding(tokens, added, scale=self.scale_embedding, dropout=self.dropout)
         blocks = [
-            TransformerBlock(
+            layers.TransformerBlock(
                 self.dim,
-                self_attn=attention(None, inside),
-                cross_attn=None if context_dim is None else attention(context_dim, None),
-                feed_forward=FeedForward(
+                self_attn=attend_to(None, inside),
+                cross_attn=None if context_dim is None else attend_to(context_dim, None),
+                feed_forward=layers.FeedForward(
                     self.dim, self.ffn_dim, activation=self.activation, dropout=self.activation_dropout
                 ),
                 norm=self.norm,
@@ -176,14 +170,4 @@ class TransformerConfig(PartConfig):
             )
             for _ in range(self.num_layers)
         ]
-        return embed, blocks, make_norm(self.norm, self.dim) if self.norm_first else None
-
-
-def output_layer(dim: int, tokens: nn.Embedding, *, tie: bool) -> nn.Linear:
-    """Build the layer that maps ``[.. d]`` to logits, with the embedding table's weights or with its own."""
-    from torch import nn
-
-    output = nn.Linear(dim, tokens.num_embeddings)
-    if tie:
-        output.weight = tokens.weight
-    return output
+        return embed, blocks, layers.make_norm(self.norm, self.dim) if self.norm_first else None

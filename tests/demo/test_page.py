@@ -20,8 +20,7 @@ from selfattn.demo.page import render_demo, write_demo
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.report.drawing.palette import Signs
 from selfattn.runs.directory import RunConfig

@@ -13,8 +13,7 @@ from selfattn.evaluation.cost.decoding import NO_END, decoding_times, peak_memor
 from selfattn.evaluation.cost.flops import BatchShape, Flops, count_flops, machine_peak, training_flops
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.sizing import match

@@ -12,8 +12,7 @@ from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig, override
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 
 TRANSFORMER = EncoderDecoderConfig(encoder=TransformerConfig(), decoder=TransformerConfig())

@@ -12,8 +12,7 @@ from selfattn.convert.marian_config import MarianIds, config_to_marian
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 
 MARIAN = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout="halves")

@@ -20,8 +20,7 @@ from selfattn.convert.torch_modules import (
 )
 from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
 from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 
 DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13

@@ -15,8 +15,7 @@ from selfattn.attention import causal_mask, sliding_window_mask
 from selfattn.layers import TransformerBlock
 from selfattn.models.config import ModelConfig
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Decoded
 from selfattn.models.transformer_config import TransformerConfig
 

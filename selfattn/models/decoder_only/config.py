@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from selfattn.errors import UserError
 from selfattn.models.config import Limits, ModelConfig, Width
-from selfattn.models.transformer_config import TransformerConfig, output_layer
+from selfattn.models.transformer_config import TransformerConfig
 from selfattn.registry import SCORES, register
 
 if TYPE_CHECKING:
@@ -44,22 +44,18 @@ class DecoderOnlyConfig(ModelConfig):
         """Build the stack over the one embedding table."""
         from torch import nn
 
+        from selfattn.layers.embedding import output_layer
         from selfattn.models.decoder_only.model import DecoderOnly
 
         tokens = nn.Embedding(vocab_size, self.stack.dim, padding_idx=pad_id)
         embed, blocks, norm = self.stack.make_stack(tokens, causal=True)
-        return DecoderOnly(
-            embed,
-            blocks,
-            output_layer(self.stack.dim, tokens, tie=self.tie_output),
-            norm=norm,
-            bidirectional_prefix=self.bidirectional_prefix,
-            window=self.stack.window,
-        )
+        output = output_layer(self.stack.dim, tokens, tie=self.tie_output)
+        prefix, window = self.bidirectional_prefix, self.stack.window
+        return DecoderOnly(embed, blocks, output, norm=norm, bidirectional_prefix=prefix, window=window)
 
     def limits(self) -> Limits:
         """Positions are for source and target together."""
-        return Limits(together=self.stack.most_tokens())
+        return Limits(together=self.stack.most_tokens)
 
     def widths(self) -> tuple[Width, ...]:
         """Return those of the stack."""
@@ -67,7 +63,7 @@ class DecoderOnlyConfig(ModelConfig):
 
     def enlarged(self, *, width: int, dropout: float, longest: int) -> Self:
         """Return eight blocks, as many as an encoder and a decoder have together, and a tied output."""
-        stack = self.stack.enlarged(width=width, dropout=dropout, longest=longest, num_layers=8)
+        stack = self.stack.enlarged(width, dropout, longest, None, num_layers=8)
         return replace(self, stack=stack, tie_output=True)
 
     def check_language_model(self) -> None:

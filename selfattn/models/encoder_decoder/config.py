@@ -1,25 +1,212 @@
-"""The settings of an encoder-decoder. Imports no torch until it builds."""
+"""The settings of an encoder-decoder and of its RNN parts. Imports no torch until it builds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from selfattn.errors import UserError
-from selfattn.models.config import Limits, ModelConfig, Width
-from selfattn.models.encoder_decoder.rnn_config import RNNDecoderConfig, RNNEncoderConfig
+from selfattn.models.config import PARTS, Checked, Divides, Limits, ModelConfig, Width
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.registry import register
+from selfattn.registry import SCORES, register
 
 if TYPE_CHECKING:
-    from selfattn.models.encoder_decoder.model import EncoderDecoder
+    from torch import nn
+
+    from selfattn.models.encoder_decoder.model import Decoder, Encoder, EncoderDecoder
+
+
+@PARTS.register("rnn-encoder")
+@dataclass(frozen=True, kw_only=True)
+class RNNEncoderConfig(Checked):
+    """An RNN encoder.
+
+    Attributes:
+        embed_dim: width of the source embedding.
+        hidden_dim: width of the state in one direction.
+        cell: LSTM or GRU.
+        num_layers: how many layers.
+        direction: forward, backward (the reversed source), or both.
+        residual: add a layer's input to its output, from the second layer on.
+        handover: hand over each layer's final h, or an LSTM's c as well ("all").
+        dropout: of embeddings and between layers.
+    """
+
+    embed_dim: int = 32
+    hidden_dim: int = 128
+    cell: Literal["lstm", "gru"] = "lstm"
+    num_layers: int = 1
+    direction: Literal["forward", "backward", "both"] = "forward"
+    residual: bool = False
+    handover: Literal["hidden", "all"] = "hidden"
+    dropout: float = 0.0
+
+    most_tokens: ClassVar[None] = None
+
+    @property
+    def output_dim(self) -> int:
+        """Width of the states."""
+        return self.hidden_dim * (2 if self.direction == "both" else 1)
+
+    def widths(self, prefix: str, slices: int = 1) -> tuple[Width, ...]:
+        """Return its widths; ``output_dim`` must stay a multiple of ``slices``."""
+        times = self.output_dim // self.hidden_dim
+        return (
+            Width(f"{prefix}.hidden_dim", self.hidden_dim, times, math.lcm(times, slices)),
+            Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
+        )
+
+    def enlarged(self, width: int, dropout: float, longest: int, times: int | None) -> Self:
+        """Return the encoder at the size for sentences: states ``times`` as wide, or of the width of embeddings."""
+        hidden_dim = width if times is None else times * self.hidden_dim
+        return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout)
+
+    def make_encoder(self, tokens: nn.Embedding) -> Encoder:
+        """Build an encoder over an embedding table."""
+        from selfattn.models.encoder_decoder.rnn import make_encoder
+
+        return make_encoder(self, tokens)
+
+
+@PARTS.register("rnn-decoder")
+@dataclass(frozen=True, kw_only=True)
+class RNNDecoderConfig(Checked):
+    """An RNN decoder.
+
+    Attributes:
+        attention: none (fixed-length vector); peeky (that vector at every step); textbook (after the RNN,
+            [context; state] to the output); luong (tanh(W [context; state]) before the output); bahdanau (before
+            the RNN).
+        embed_dim: width of the target embedding.
+        hidden_dim: width of the state.
+        cell: LSTM or GRU.
+        num_layers: how many layers.
+        residual: add a layer's input to its output, from the second layer on.
+        initial_state: zero, copied from the encoder, or projected.
+        score: how the state is compared with the source.
+        score_dim: width inside the tanh of additive and concat; default the query's.
+        max_source_length: longest source of the location score.
+        num_heads: attention heads.
+        project: whether the attention has projections; needed for heads that differ in more than their slice.
+        input_feeding: feed the attentional vector to the next step (luong only).
+        dropout: of embeddings, between layers, and before the output.
+    """
+
+    attention: Literal["none", "peeky", "textbook", "luong", "bahdanau"] = "textbook"
+    embed_dim: int = 32
+    hidden_dim: int = 128
+    cell: Literal["lstm", "gru"] = "lstm"
+    num_layers: int = 1
+    residual: bool = False
+    initial_state: Literal["zero", "copy", "project"] = "copy"
+    score: Annotated[str, SCORES] = "dot"
+    score_dim: int | None = None
+    max_source_length: int = 512
+    num_heads: Annotated[int, Divides("hidden_dim")] = 1
+    project: bool = False
+    input_feeding: bool = False
+    dropout: float = 0.0
+
+    direction: ClassVar[Literal["forward"]] = "forward"
+    most_tokens: ClassVar[None] = None
+
+    def problems(self) -> Iterator[str]:
+        """Say what its attention has no use for, or where nothing of the source reaches it."""
+        if self.input_feeding and self.attention != "luong":
+            yield f"input_feeding: only with attention 'luong', not {self.attention!r}"
+        if self.attention == "none" and self.initial_state == "zero":
+            yield (
+                "initial_state: with 'zero' and attention 'none' nothing of the source reaches the decoder; use 'copy' "
+                "or 'project'"
+            )
+
+    @property
+    def architecture(self) -> str:
+        """The kind of model that published figures are compared with."""
+        return "rnn with attention" if self.attends else "rnn without attention"
+
+    @property
+    def attends(self) -> bool:
+        """Whether it looks at all states of the source."""
+        return self.attention not in ("none", "peeky")
+
+    @property
+    def can_tie(self) -> bool:
+        """Whether a layer before the output makes vectors of the embedding's width, whatever the state's."""
+        return self.attention in ("luong", "bahdanau")
+
+    @property
+    def most_attended(self) -> int | None:
+        """Number of source tokens that it can attend to; None for any number."""
+        return self.max_source_length if self.attends and SCORES[self.score].counts_keys else None
+
+    @property
+    def slices(self) -> int:
+        """Number of heads into which its attention slices the encoder's states as they come."""
+        return 1 if self.project else self.num_heads
+
+    def widths(self, prefix: str) -> tuple[Width, ...]:
+        """Return its widths."""
+        score = () if self.score_dim is None else (Width(f"{prefix}.score_dim", self.score_dim),)
+        return (
+            Width(f"{prefix}.hidden_dim", self.hidden_dim, unit=self.num_heads),
+            *score,
+            Width(f"{prefix}.embed_dim", self.embed_dim, role="embedding"),
+        )
+
+    def enlarged(self, width: int, dropout: float, longest: int, times: int | None) -> Self:
+        """Return the decoder at the size for sentences: states ``times`` as wide, or of the width of embeddings."""
+        hidden_dim = width if times is None else times * self.hidden_dim
+        most = longest if SCORES[self.score].counts_keys else self.max_source_length
+        return replace(self, embed_dim=width, hidden_dim=hidden_dim, dropout=dropout, max_source_length=most)
+
+    def problems_with(self, encoder: RNNEncoderConfig | TransformerConfig, *, tie_output: bool) -> Iterator[str]:
+        """Say why it cannot begin from an encoder's last state, attend to its states, or write by its embedding."""
+        width = encoder.output_dim
+        if self.initial_state == "copy":
+            where = "decoder.initial_state: 'copy'"
+            if not isinstance(encoder, RNNEncoderConfig):
+                yield f"{where} needs an RNN encoder; use 'project'"
+            shapes = {"width": (width, self.hidden_dim), "num_layers": (encoder.num_layers, self.num_layers)}
+            for what, (theirs, ours) in shapes.items():
+                if theirs != ours:
+                    yield (
+                        f"{where} needs equal shapes, but {what} is {theirs} in the encoder and {ours} in the decoder; "
+                        "use 'project'"
+                    )
+        if self.attends and not self.project:  # takes the states as they come
+            if width % self.num_heads:
+                yield f"decoder.num_heads: {self.num_heads} does not divide the encoder's width {width}"
+            if SCORES[self.score].equal_widths and width != self.hidden_dim:
+                yield (
+                    f"decoder.score: {self.score!r} needs equal widths, but the encoder's is {width} and the decoder's "
+                    f"{self.hidden_dim}; use 'general', or project"
+                )
+        if tie_output and not self.can_tie:  # the output reads the state, and what of the source is joined to it
+            seen = {"none": 0, "peeky": width, "textbook": self.hidden_dim if self.project else width}[self.attention]
+            if self.hidden_dim + seen != self.embed_dim:
+                yield (
+                    f"tie_output: with attention {self.attention!r} the output reads width {self.hidden_dim + seen}, "
+                    f"the embedding has {self.embed_dim}"
+                )
+
+    def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
+        """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
+        from selfattn.models.encoder_decoder.rnn import make_decoder
+
+        return make_decoder(self, tokens, source_dim, tie_output=tie_output)
 
 
 @register.family("encoder-decoder")
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderConfig(ModelConfig):
     """An RNN or a Transformer that reads, with an RNN or a Transformer that writes.
+
+    Of both parts it needs ``embed_dim``, ``output_dim``, ``most_tokens``, ``widths`` and ``enlarged``; of an encoder
+    ``make_encoder``; of a decoder ``make_decoder``, ``problems_with``, ``most_attended``, ``slices``, ``can_tie`` and
+    ``architecture``.
 
     Attributes:
         encoder: how the source is read.
@@ -38,7 +225,8 @@ class EncoderDecoderConfig(ModelConfig):
         widths = self.encoder.embed_dim, self.decoder.embed_dim
         if self.share_embeddings and widths[0] != widths[1]:
             yield f"share_embeddings: the encoder's embedding has width {widths[0]}, the decoder's {widths[1]}"
-        yield from self.decoder.problems_with(self.encoder, tie_output=self.tie_output)
+        if isinstance(self.decoder, RNNDecoderConfig):  # a Transformer's decoder fits any encoder
+            yield from self.decoder.problems_with(self.encoder, tie_output=self.tie_output)
 
     @property
     def architecture(self) -> str:
@@ -57,9 +245,8 @@ class EncoderDecoderConfig(ModelConfig):
         if not self.share_embeddings:
             target = nn.Embedding(vocab_size, self.decoder.embed_dim, padding_idx=pad_id)
         encoder = self.encoder.make_encoder(source)
-        return EncoderDecoder(
-            encoder, self.decoder.make_decoder(target, encoder.output_dim, tie_output=self.tie_output)
-        )
+        decoder = self.decoder.make_decoder(target, encoder.output_dim, tie_output=self.tie_output)
+        return EncoderDecoder(encoder, decoder)
 
     def shares_vocabulary(self) -> bool:
         """Whether one table embeds both sides."""
@@ -67,8 +254,8 @@ class EncoderDecoderConfig(ModelConfig):
 
     def limits(self) -> Limits:
         """What the encoder has positions for and the decoder can attend to; what the decoder has positions for."""
-        readable = (self.encoder.most_tokens(), self.decoder.most_attended())
-        return Limits(min((most for most in readable if most is not None), default=None), self.decoder.most_tokens())
+        readable = (self.encoder.most_tokens, self.decoder.most_attended)
+        return Limits(min((most for most in readable if most is not None), default=None), self.decoder.most_tokens)
 
     def widths(self) -> tuple[Width, ...]:
         """Return those of both parts."""
@@ -86,10 +273,10 @@ class EncoderDecoderConfig(ModelConfig):
         """
         tied = self.decoder.can_tie
         times = 3 if tied else 1
-        encoder = self.encoder.enlarged(width=width, dropout=dropout, longest=longest, times=times)
+        encoder = self.encoder.enlarged(width, dropout, longest, times)
         # Scores without a projection need equal widths.
-        beside = times if self.encoder.recurrent else None
-        decoder = self.decoder.enlarged(width=width, dropout=dropout, longest=longest, times=beside)
+        beside = times if isinstance(self.encoder, RNNEncoderConfig) else None
+        decoder = self.decoder.enlarged(width, dropout, longest, beside)
         return replace(self, encoder=encoder, decoder=decoder, share_embeddings=tied, tie_output=tied)
 
     def check_language_model(self) -> None:
