@@ -1,6 +1,7 @@
 """What models are made of besides attention: feed-forward, norms, Transformer blocks, recurrent stacks."""
 
 from selfattn.layers.embedding import TokenEmbedding as TokenEmbedding
+from selfattn.layers.embedding import output_layer as output_layer
 from selfattn.layers.init import initialise as initialise
 from selfattn.layers.recurrent import RecurrentStack as RecurrentStack
 from selfattn.layers.recurrent import RecurrentState as RecurrentState

@@ -63,7 +63,7 @@ class TokenEmbedding(nn.Module):
         return dropped
 
 
-def output_layer(dim: int, tokens: nn.Embedding, *, tie: bool) -> nn.Linear:
+def output_layer(dim: int, tokens: nn.Embedding, tie: bool) -> nn.Linear:
     """Build the layer that maps ``[.. d]`` to logits, with the embedding table's weights or with its own."""
     output = nn.Linear(dim, tokens.num_embeddings)
     if tie:

@@ -115,11 +115,11 @@ class TransformerConfig(Checked):
 
     def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
-        from selfattn.layers.embedding import output_layer
+        from selfattn.layers import output_layer
         from selfattn.models.encoder_decoder.transformer import TransformerDecoder
 
         embed, blocks, norm = self.make_stack(tokens, causal=True, context_dim=source_dim)
-        output = output_layer(self.dim, tokens, tie=tie_output)
+        output = output_layer(self.dim, tokens, tie_output)
         return TransformerDecoder(embed, blocks, output, norm=norm, window=self.window)
 
     def make_stack(

@@ -44,12 +44,12 @@ class DecoderOnlyConfig(ModelConfig):
         """Build the stack over the one embedding table."""
         from torch import nn
 
-        from selfattn.layers.embedding import output_layer
+        from selfattn.layers import output_layer
         from selfattn.models.decoder_only.model import DecoderOnly
 
         tokens = nn.Embedding(vocab_size, self.stack.dim, padding_idx=pad_id)
         embed, blocks, norm = self.stack.make_stack(tokens, causal=True)
-        output = output_layer(self.stack.dim, tokens, tie=self.tie_output)
+        output = output_layer(self.stack.dim, tokens, self.tie_output)
         prefix, window = self.bidirectional_prefix, self.stack.window
         return DecoderOnly(embed, blocks, output, norm=norm, bidirectional_prefix=prefix, window=window)
 

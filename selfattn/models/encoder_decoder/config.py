@@ -15,6 +15,7 @@ from selfattn.registry import SCORES, register
 if TYPE_CHECKING:
     from torch import nn
 
+    from selfattn.layers import RecurrentStack
     from selfattn.models.encoder_decoder.model import Decoder, Encoder, EncoderDecoder
 
 
@@ -65,9 +66,11 @@ class RNNEncoderConfig(Checked):
 
     def make_encoder(self, tokens: nn.Embedding) -> Encoder:
         """Build an encoder over an embedding table."""
-        from selfattn.models.encoder_decoder.rnn import make_encoder
+        from selfattn import layers
+        from selfattn.models.encoder_decoder import rnn
 
-        return make_encoder(self, tokens)
+        embed, stack = layers.TokenEmbedding(tokens, dropout=self.dropout), _stack(self, self.embed_dim)
+        return rnn.RNNEncoder(embed, stack, handover=self.handover)
 
 
 @PARTS.register("rnn-decoder")
@@ -194,9 +197,47 @@ class RNNDecoderConfig(Checked):
 
     def make_decoder(self, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> Decoder:
         """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
-        from selfattn.models.encoder_decoder.rnn import make_decoder
+        from torch import nn
 
-        return make_decoder(self, tokens, source_dim, tie_output=tie_output)
+        from selfattn import attention, layers
+        from selfattn.models.encoder_decoder import rnn
+
+        def parts(fed: int, read: int) -> rnn.RNNParts:
+            """Make a stack that reads ``fed`` numbers beside the embedding, and an output that reads ``read``."""
+            stack = _stack(self, self.embed_dim + fed)
+            embed = layers.TokenEmbedding(tokens, dropout=self.dropout)
+            bridge, output = (
+                rnn.Bridge(self.initial_state, source_dim, stack),
+                layers.output_layer(read, tokens, tie_output),
+            )
+            return rnn.RNNParts(embed, stack, bridge, output, self.dropout)
+
+        if not self.attends:
+            peeky = self.attention == "peeky"
+            seen = source_dim if peeky else 0
+            return rnn.PlainDecoder(parts(seen, self.hidden_dim + seen), peeky=peeky)
+        heads, width = self.num_heads, self.hidden_dim
+        key_width = (width if self.project else source_dim) // heads
+        score = attention.make_score(
+            self.score, width // heads, key_width, hidden_dim=self.score_dim, max_length=self.max_source_length
+        )
+        attend = attention.MultiHeadAttention(width, source_dim, num_heads=heads, score=score, project=self.project)
+        # A tied output reads vectors of the embedding's width, so the layer before it makes such vectors.
+        inner = self.embed_dim if tie_output else width
+        joined = width + attend.output_dim
+        if self.attention == "bahdanau":
+            maxout = nn.Linear(joined + self.embed_dim, 2 * inner)
+            return rnn.BahdanauDecoder(parts(attend.output_dim, inner), attend, maxout)
+        combine = nn.Linear(joined, inner, bias=False) if self.attention == "luong" else None
+        decoder_parts = parts(inner if self.input_feeding else 0, joined if combine is None else inner)
+        return rnn.AttentionDecoder(decoder_parts, attend, combine=combine, input_feeding=self.input_feeding)
+
+
+def _stack(config: RNNEncoderConfig | RNNDecoderConfig, input_dim: int) -> RecurrentStack:
+    from selfattn.layers import RecurrentStack
+
+    names = ("hidden_dim", "cell", "num_layers", "direction", "residual", "dropout")
+    return RecurrentStack(input_dim, **{name: getattr(config, name) for name in names})
 
 
 @register.family("encoder-decoder")

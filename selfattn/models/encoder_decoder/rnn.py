@@ -10,12 +10,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import KeyValue, MultiHeadAttention, make_score
+from selfattn.attention import KeyValue, MultiHeadAttention
 from selfattn.attention.masks import Mask
 from selfattn.layers import RecurrentStack, RecurrentState, TokenEmbedding
 from selfattn.layers.dropout import Dropout
-from selfattn.layers.embedding import output_layer
-from selfattn.models.encoder_decoder.config import RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.encoder_decoder.model import Decoder, Encoder
 from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory
 
@@ -274,46 +272,3 @@ def _one_by_one(
         if row is not None:
             rows.append(row)
     return torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if rows else None, state
-
-
-def make_encoder(config: RNNEncoderConfig, tokens: nn.Embedding) -> RNNEncoder:
-    """Build an encoder over an embedding table."""
-    embed = TokenEmbedding(tokens, dropout=config.dropout)
-    return RNNEncoder(embed, _stack(config, config.embed_dim), handover=config.handover)
-
-
-def make_decoder(config: RNNDecoderConfig, tokens: nn.Embedding, source_dim: int, *, tie_output: bool) -> RNNDecoder:
-    """Build a decoder for an encoder's width; its output layer may be the embedding table's."""
-
-    def parts(fed: int, read: int) -> RNNParts:
-        """Build a stack that reads ``fed`` numbers beside the embedding, and an output that reads ``read``."""
-        stack = _stack(config, config.embed_dim + fed)
-        embed = TokenEmbedding(tokens, dropout=config.dropout)
-        bridge = Bridge(config.initial_state, source_dim, stack)
-        return RNNParts(embed, stack, bridge, output_layer(read, tokens, tie=tie_output), config.dropout)
-
-    if not config.attends:
-        peeky = config.attention == "peeky"
-        seen = source_dim if peeky else 0
-        return PlainDecoder(parts(seen, config.hidden_dim + seen), peeky=peeky)
-    heads = config.num_heads
-    query_width = config.hidden_dim // heads
-    key_width = query_width if config.project else source_dim // heads
-    score = make_score(
-        config.score, query_width, key_width, hidden_dim=config.score_dim, max_length=config.max_source_length
-    )
-    attention = MultiHeadAttention(config.hidden_dim, source_dim, num_heads=heads, score=score, project=config.project)
-    # A tied output reads vectors of the embedding's width, so the layer before it makes such vectors.
-    inner = config.embed_dim if tie_output else config.hidden_dim
-    joined = config.hidden_dim + attention.output_dim
-    if config.attention == "bahdanau":
-        maxout = nn.Linear(joined + config.embed_dim, 2 * inner)
-        return BahdanauDecoder(parts(attention.output_dim, inner), attention, maxout)
-    combine = nn.Linear(joined, inner, bias=False) if config.attention == "luong" else None
-    decoder_parts = parts(inner if config.input_feeding else 0, joined if combine is None else inner)
-    return AttentionDecoder(decoder_parts, attention, combine=combine, input_feeding=config.input_feeding)
-
-
-def _stack(config: RNNEncoderConfig | RNNDecoderConfig, input_dim: int) -> RecurrentStack:
-    names = ("hidden_dim", "cell", "num_layers", "direction", "residual", "dropout")
-    return RecurrentStack(input_dim, **{name: getattr(config, name) for name in names})
