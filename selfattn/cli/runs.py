@@ -266,7 +266,7 @@ def attention(
 
     from selfattn.cli.stream import unknown_line
     from selfattn.integrations.explorer import explore, foreign_model
-    from selfattn.report.drawing.attention_text import attention_text
+    from selfattn.report.drawing.attention import attention_text
     from selfattn.runs.run import load
 
     model = foreign_model(run)

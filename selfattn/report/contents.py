@@ -1,4 +1,4 @@
-"""What a page has: a first screen and sections, of a comparison the project's own and those of others in order."""
+"""What a page has: a first screen, and the sections of the project and of plugins in order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from selfattn.errors import UserError
 from selfattn.registry import SECTIONS
 from selfattn.report.blocks import Block, Outputs, Verdict
 from selfattn.report.sections.first_screen import first_screen
+from selfattn.report.verdict.verdict import verdict
 from selfattn.results.record import Record
 from selfattn.words.messages import TextLike
 
@@ -66,12 +67,8 @@ def document(record: Record, outputs: Outputs | None = None) -> Document:
         UserError: a section that is not the project's does not make its blocks.
     """
     record = all_visible(record)
-    verdict, *first = first_screen(record)
-    assert isinstance(verdict, Verdict)
-    names = tuple(model.name for model in record.models)
-    return Document(
-        verdict, tuple(first), contents(record, outputs), names, str(record.environment.get("selfattn", ""))
-    )
+    names, version = tuple(model.name for model in record.models), str(record.environment.get("selfattn", ""))
+    return Document(verdict(record), first_screen(record), contents(record, outputs), names, version)
 
 
 def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]:
@@ -80,13 +77,13 @@ def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]
     Raises:
         UserError: a section that is not the project's does not make its blocks.
     """
-    order = [key for key in SECTIONS if not getattr(SECTIONS[key], "after", "")]
-    for key in SECTIONS:
-        if after := getattr(SECTIONS[key], "after", ""):
-            if after not in SECTIONS:
-                known = ", ".join(SECTIONS)
-                raise UserError(f"section {key!r}: `after` {after!r} is no section; choose one of {known}")
-            order.insert(order.index(after) + 1 if after in order else len(order), key)
+    order: list[str] = []
+    for key in sorted(SECTIONS, key=lambda key: bool(getattr(SECTIONS[key], "after", ""))):
+        after = getattr(SECTIONS[key], "after", "")
+        if after and after not in SECTIONS:
+            known = ", ".join(SECTIONS)
+            raise UserError(f"section {key!r}: `after` {after!r} is no section; choose one of {known}")
+        order.insert(order.index(after) + 1 if after in order else len(order), key)
     return tuple(part for part in (_part(record, key, outputs) for key in order) if part.blocks)
 
 
@@ -97,8 +94,8 @@ def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
         instance = section() if isinstance(section, type) else section
         more = (outputs,) if "outputs" in signature(instance.blocks).parameters else ()
         blocks = () if more == (None,) else tuple(instance.blocks(record, *more))
-        return Part(key, instance.title, blocks, is_plugin)
     except Exception as error:
         if not is_plugin:
             raise
         raise UserError(f"section {key!r}: shows nothing ({type(error).__name__}: {error}); mend its file") from error
+    return Part(key, instance.title, blocks, is_plugin)

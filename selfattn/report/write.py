@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.console import say
 from selfattn.files import write_text, writing
 from selfattn.report.blocks import Outputs
 from selfattn.report.contents import document
 from selfattn.report.render.html import html_of
 from selfattn.report.render.markdown import markdown_of
 from selfattn.results.record import Record
-from selfattn.words.catalogue import LANGS, SOURCE
-from selfattn.words.messages import Message
+from selfattn.words.catalogue import SOURCE
 
 _LINE = 110
 _ADVICE = "free some disk space, or give another directory"
@@ -54,25 +52,8 @@ def write_report(
     files = ReportFiles(out / "report.html", out / "report.md", out / "results.json")
     write_all({files.results: results_json(record)})  # first: a section that fails loses no results
     page = document(record, outputs)
-    for part in page.parts:
-        texts = [message.texts for message in _messages((part.title, part.blocks)) if message.texts]
-        for language in LANGS:
-            if missing := "; ".join(next(iter(text.values())) for text in texts if language not in text):
-                say(f"section {part.key!r}: not in {language}: {missing}; the page shows another language there")
     write_all({files.markdown: markdown_of(page, lang), files.html: html_of(page, lang)})
     return files
-
-
-def _messages(value: object) -> Iterator[Message]:
-    """Yield all messages inside blocks."""
-    if isinstance(value, Message):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _messages(part)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _messages(getattr(value, field.name))
 
 
 def write_all(texts: Mapping[Path, str]) -> None:

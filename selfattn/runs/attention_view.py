@@ -173,7 +173,7 @@ class AttentionView:
         Raises:
             UserError: no such layer or head.
         """
-        from selfattn.report.drawing.attention_svg import attention_svg, gallery_svg
+        from selfattn.report.drawing.attention import attention_svg, gallery_svg
 
         kind, layers, rows = self._shown
         tokens = self.source_tokens, rows

@@ -18,7 +18,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.cost.flops import BatchShape, count_flops
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body, parameters
-from selfattn.report.verdict.comparability import badges
+from selfattn.report.verdict.ranking import badges
 from selfattn.runs.run import load
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import size_for_sentences

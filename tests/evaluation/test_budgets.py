@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -15,7 +14,6 @@ from selfattn.evaluation.metrics.exact import ExactMatch
 from selfattn.evaluation.statistics.crossings import budget_differences, locate
 from selfattn.evaluation.statistics.design import (
     Design,
-    expected_best,
     most_failing,
     obrien_fleming,
 )
@@ -161,17 +159,3 @@ def test_seeds_do_what_is_asked_of_them_and_one_less_does_not() -> None:
 @pytest.mark.parametrize("seeds", [1, 3, 10])
 def test_good_runs_leave_room_for_failures(seeds: int) -> None:
     assert (1 - most_failing(seeds)) ** seeds == pytest.approx(0.05)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_the_expected_best_is_the_mean_over_all_draws(n: int) -> None:
-    values = [3.0, 1.0, 4.0, 1.0, 5.0]
-    draws = list(itertools.product(values, repeat=n))
-    assert expected_best(values, n) == pytest.approx(np.mean([max(draw) for draw in draws]))
-    assert expected_best(values, n, "lower") == pytest.approx(np.mean([min(draw) for draw in draws]))
-
-
-def test_no_trial_has_no_best() -> None:
-    for values, n in (([], 1), ([1.0], 0), ([math.nan], 1)):
-        with pytest.raises(ValueError, match="at least one trial"):
-            expected_best(values, n)

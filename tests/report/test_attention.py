@@ -11,8 +11,7 @@ import torch
 from rich.console import Console
 
 from selfattn.data.pairs import Span
-from selfattn.report.drawing.attention_svg import attention_svg
-from selfattn.report.drawing.attention_text import attention_text
+from selfattn.report.drawing.attention import attention_svg, attention_text
 from selfattn.report.drawing.tokens import width
 
 SVG = "{http://www.w3.org/2000/svg}"

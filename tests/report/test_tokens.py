@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.drawing.diff import pieces
-from selfattn.report.drawing.tokens import drawn, shown, token_places, visual_order
+from selfattn.report.drawing.tokens import drawn, pieces, shown, token_places, visual_order
 
 
 @pytest.mark.parametrize(
@@ -63,21 +62,21 @@ def test_characters_of_a_text_are_found_in_its_tokens() -> None:
 
 
 def test_wrong_characters_are_marked_place_by_place() -> None:
-    assert [(p.kind, p.text) for p in pieces("1998-01-05", "1988-01-06")] == [
+    assert pieces("1998-01-05", "1988-01-06") == [
         ("same", "19"),
         ("wrong", "9"),
         ("same", "8-01-0"),
         ("wrong", "5"),
     ]
-    assert pieces("", "") == ()
-    assert [(p.kind, p.text) for p in pieces("", "ab")] == [("missing", "ab")]
+    assert pieces("", "") == []
+    assert pieces("", "ab") == [("missing", "ab")]
 
 
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_pieces_make_up_both_texts(prediction: str, target: str) -> None:
-    found = pieces(prediction, target)
-    assert "".join(p.text for p in found if p.kind != "missing") == prediction
+    parts = pieces(prediction, target)
+    assert "".join(text for kind, text in parts if kind != "missing") == prediction
     if len(prediction) != len(target):
-        assert "".join(p.text for p in found if p.kind != "wrong") == target
-    assert all(p.text for p in found)
-    assert (prediction == target) == all(p.kind == "same" for p in found)
+        assert "".join(text for kind, text in parts if kind != "wrong") == target
+    assert all(text for _, text in parts)
+    assert (prediction == target) == all(kind == "same" for kind, _ in parts)

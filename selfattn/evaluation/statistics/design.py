@@ -1,4 +1,4 @@
-"""Designs: interim analyses, the smallest difference that a number of seeds can find, the best of many trials."""
+"""Designs: interim analyses, and the smallest difference that a number of seeds can find."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from selfattn.evaluation.statistics.p_values import t_quantile
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, to_log_odds, variances
 from selfattn.results.pairs import PairTest
-from selfattn.results.quality import Better
 
 POWER = 0.8
 _MOST_SEEDS = 1000  # beyond it more seeds are no answer
@@ -170,30 +169,3 @@ def most_failing(seeds: int) -> float:
         [0.63, 0.45, 0.26]
     """
     return 1 - math.pow(ALPHA, 1 / seeds)
-
-
-def expected_best(values: Sequence[float], n: int, better: Better = "higher") -> float:
-    r"""Return the expected best of ``n`` trials drawn from those observed (Dodge et al. 2019, equation 5).
-
-    .. math:: \sum_k v_{(k)} \left(\hat F(v_{(k)})^n - \hat F(v_{(k - 1)})^n\right)
-
-    with values in their order and :math:`\hat F` the share of trials not above a value. Trials are drawn with
-    replacement, so that the best of ``len(values)`` is expected below the best observed (Tang et al. 2020).
-
-    Args:
-        values: a score of each trial, as a rule on the validation set; at least one.
-        n: how many trials, at least 1.
-        better: whether higher or lower scores are better; default higher.
-
-    Raises:
-        ValueError: no value, one that is not finite, or fewer than one trial.
-
-    Example:
-        >>> expected_best([1.0, 2.0], 1), expected_best([1.0, 2.0], 2), expected_best([1.0, 2.0], 2, "lower")
-        (1.5, 1.75, 1.25)
-    """
-    if not values or n < 1 or not np.isfinite(values).all():
-        raise ValueError(f"expected_best: expected finite values and at least one trial, got {values} and {n}")
-    ordered = np.sort(values) if better == "higher" else np.sort(values)[::-1]
-    shares = (np.arange(len(ordered) + 1) / len(ordered)) ** n
-    return float(ordered @ np.diff(shares))

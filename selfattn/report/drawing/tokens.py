@@ -1,4 +1,4 @@
-"""Prepare tokens for drawing: signs for invisible characters, visual order, joined Arabic letters.
+"""Prepare tokens for drawing: signs for invisible characters, visual order, joined Arabic letters, wrong characters.
 
 An axis of tokens follows the order in which the line is displayed, which differs from memory order for text written
 from right to left. The order is that of the Unicode Bidirectional Algorithm (UAX #9) for one paragraph without explicit
@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+from functools import partial
 from itertools import groupby
+from typing import Literal
 
 SPECIAL = {"<eos>": "⏎", "<bos>": "⊢", "<pad>": "∅", "<unk>": "□"}
 _INVISIBLE = {
@@ -126,7 +129,7 @@ def _line_levels(tokens: Sequence[str]) -> list[int]:
     line = f"{base}{''.join(_LETTERS.get(kind, 'O') for kind in kinds)}{base}"
     line = re.sub("(.)M+", lambda marked: marked[1] * len(marked[0]), line)  # W1
     for stretch, letters, other in (*_RULES, ("O", "O", base)):  # N2
-        line = _turned(line, stretch, letters, other)
+        line = re.sub(stretch, partial(_replace, letters, other), line)
     return [{"R": 1, "L": 0 if base == "L" else 2}.get(letter, 2) for letter in line[1:-1]]  # I1, I2
 
 
@@ -138,6 +141,34 @@ def _kind(token: str) -> str:
     return next((kind for kind in kinds if kind in _DIRECTED), kinds[0])
 
 
-def _turned(line: str, stretch: str, letters: str, other: str) -> str:
-    """Replace letters inside every stretch that matches a pattern."""
-    return re.sub(stretch, lambda run: re.sub(letters, other, run[0]), line)
+def _replace(letters: str, other: str, stretch: re.Match[str]) -> str:
+    return re.sub(letters, other, stretch[0])
+
+
+def pieces(prediction: str, target: str) -> list[tuple[Literal["same", "wrong", "missing"], str]]:
+    """Compare a prediction with its target, character by character.
+
+    Texts of the same length are compared place by place (a date with one wrong digit has one wrong digit); others by
+    the longest common stretches.
+
+    Returns:
+        Stretches of characters, each with its kind: `same` stands in both, `wrong` only in the prediction, `missing`
+        only in the target. `same` and `wrong` together are the prediction; where lengths differ, `same` and `missing`
+        together are the target.
+
+    Example:
+        >>> pieces("2008-11-31", "2008-11-13")
+        [('same', '2008-11-'), ('wrong', '31')]
+        >>> pieces("208", "2008")
+        [('same', '20'), ('missing', '0'), ('same', '8')]
+    """
+    if len(prediction) == len(target):
+        runs = groupby(zip(prediction, target, strict=True), key=lambda pair: pair[0] == pair[1])
+        return [("same" if same else "wrong", "".join(char for char, _ in run)) for same, run in runs]
+    parts: list[tuple[Literal["same", "wrong", "missing"], str]] = []
+    for tag, i, j, m, n in SequenceMatcher(None, prediction, target, autojunk=False).get_opcodes():
+        if tag == "equal":
+            parts.append(("same", prediction[i:j]))
+        else:
+            parts += [("wrong", prediction[i:j]), ("missing", target[m:n])]
+    return [(kind, text) for kind, text in parts if text]

@@ -12,7 +12,7 @@ from typing import Any
 
 from selfattn.data.pairs import Span
 from selfattn.report.blocks import AttentionExplorer
-from selfattn.report.drawing.attention_svg import attention_svg, gold_cells
+from selfattn.report.drawing.attention import attention_svg, gold_cells
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.drawing.tokens import drawn, shown, visual_order, width
 from selfattn.results.attention import AttentionExample, ModelAttention

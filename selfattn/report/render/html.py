@@ -12,10 +12,10 @@ from markupsafe import Markup, escape
 from selfattn.console import all_visible
 from selfattn.report.blocks import AttentionExplorer
 from selfattn.report.contents import Document, document
-from selfattn.report.drawing.attention_svg import attention_svg
+from selfattn.report.drawing.attention import attention_svg
 from selfattn.report.drawing.charts import curves, label_margin
-from selfattn.report.drawing.diff import pieces
 from selfattn.report.drawing.palette import Signs
+from selfattn.report.drawing.tokens import pieces
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.report.render.explorer import explorer_data, still_maps
 from selfattn.results.attention import AttentionExample, ModelAttention

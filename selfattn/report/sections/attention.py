@@ -6,18 +6,7 @@ import math
 from dataclasses import replace
 
 from selfattn.registry import register
-from selfattn.report.blocks import (
-    AttentionExplorer,
-    Block,
-    Cell,
-    Column,
-    Folded,
-    Paragraph,
-    Row,
-    Styled,
-    Table,
-    model_table,
-)
+from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, share_text
 from selfattn.report.verdict.ranking import ranked
 from selfattn.results.attention import HeadAlignment, ModelAlignment
@@ -36,33 +25,33 @@ class AttentionSection:
 
     title = message("head.attention")
 
-    def blocks(self, record: Record) -> tuple[Block, ...]:
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
         """Return the maps, and which models have none."""
         shown = {name for example in record.attention.examples for name, model in example.models.items() if model.maps}
         names = tuple(model.name for model in ranked(record) if model.name in shown)
         if not names:
-            return (Paragraph(message("attention.nothing"), without_maps(record)),)
+            return (b.Paragraph(message("attention.nothing"), without_maps(record)),)
         page = (message("attention.demo"), DEMO) if record.demo else None
-        text = Paragraph(message("attention.text"), without_maps(record), link=page)
-        return text, AttentionExplorer(record.attention.examples, names), *_agreement(record)
+        text = b.Paragraph(message("attention.text"), without_maps(record), link=page)
+        return text, b.AttentionExplorer(record.attention.examples, names), *_agreement(record)
 
 
-def _agreement(record: Record) -> tuple[Block, ...]:
+def _agreement(record: Record) -> tuple[b.Block, ...]:
     """Return how far attention agrees with what outputs depend on, for each model that was asked."""
     agreements = [(model.name, model.agreement) for model in ranked(record) if model.agreement]
     if not agreements:
         return ()
     rows = [(name, [_correlation(getattr(values, key)) for key in _AGREEMENT]) for name, values in agreements]
     text = message("agreement.text", items=agreements[0][1].items, seed=record.models[0].seeds[0])
-    return Paragraph(text), model_table("agreement", [message(f"agreement.{key}") for key in _AGREEMENT], rows)
+    return b.Paragraph(text), b.model_table("agreement", [message(f"agreement.{key}") for key in _AGREEMENT], rows)
 
 
-def _correlation(estimate: Estimate | None) -> Cell:
+def _correlation(estimate: Estimate | None) -> b.Cell:
     """Return two decimals, the ends of the interval rounded outward."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
     low, high = math.floor(100 * estimate.low) / 100, math.ceil(100 * estimate.high) / 100
-    return Styled(f"{estimate.mean:.2f}", f"[{low:.2f},\u00a0{high:.2f}]", strong=True)
+    return b.Styled(f"{estimate.mean:.2f}", f"[{low:.2f},\u00a0{high:.2f}]", strong=True)
 
 
 def without_maps(record: Record) -> Message | None:
@@ -78,31 +67,35 @@ class Alignment:
     title = message("head.alignment")
     after = "cost"
 
-    def blocks(self, record: Record) -> tuple[Block, ...]:
+    def blocks(self, record: Record) -> tuple[b.Block, ...]:
         """Return one table for all models, and folded away the heads of each."""
         measured = [(model.name, model.alignment) for model in ranked(record) if model.alignment]
         if not measured:
             return ()
         rows = [
-            Row((name, which, *_row(head)), name) for name, alignment in measured for which, head in _chosen(alignment)
+            b.Row((name, which, *_row(head)), name)
+            for name, alignment in measured
+            for which, head in _chosen(alignment)
         ]
         diagonal = next((heads.diagonal_aer for _, heads in measured if heads.diagonal_aer is not None), None)
         if diagonal is not None:  # the same for every model
-            rows.append(Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
+            rows.append(b.Row((message("alignment.diagonal"), NONE, NONE, share_text(diagonal), *[NONE] * 4)))
         spans = any(head.gold_share is not None for _, heads in measured for head in heads.heads)
-        columns = (Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
+        columns = (b.Column(message("col.model"), numeric=False), *_columns("alignment.which", spans))
         note = message("alignment.note", error=message("alignment.error.spans" if spans else "alignment.error.links"))
         return (
-            Paragraph(message("alignment.text", seed=record.models[0].seeds[0])),
-            Table("alignment", columns, tuple(rows)),
-            Paragraph(note, without_maps(record), note=True),
+            b.Paragraph(message("alignment.text", seed=record.models[0].seeds[0])),
+            b.Table("alignment", columns, tuple(rows)),
+            b.Paragraph(note, without_maps(record), note=True),
             *(_all_heads(*pair, f"heads-{k}", spans) for k, pair in enumerate(measured) if len(pair[1].heads) > 1),
         )
 
 
-def _all_heads(name: str, alignment: ModelAlignment, table: str, spans: bool) -> Folded:
-    rows = tuple(Row((_at("alignment.one", head), *_row(head))) for head in alignment.heads)
-    return Folded(message("alignment.all", model=name), table, (Table(table, _columns("alignment.head", spans), rows),))
+def _all_heads(name: str, alignment: ModelAlignment, table: str, spans: bool) -> b.Folded:
+    rows = tuple(b.Row((_at("alignment.one", head), *_row(head))) for head in alignment.heads)
+    return b.Folded(
+        message("alignment.all", model=name), table, (b.Table(table, _columns("alignment.head", spans), rows),)
+    )
 
 
 def _chosen(alignment: ModelAlignment) -> list[tuple[Message, HeadAlignment]]:
@@ -125,10 +118,10 @@ def _at(key: str, head: HeadAlignment) -> Message:
     return message(key, layer=head.layer, head=head.head or 0)
 
 
-def _columns(which: str, spans: bool) -> tuple[Column, ...]:
+def _columns(which: str, spans: bool) -> tuple[b.Column, ...]:
     """Return the heads; against spans, which have no sure links, the error rate is called one minus precision."""
     names = [f"{name}.spans" if spans and name.endswith("aer") else name for name in _ALIGNMENT]
-    return (Column(message(which), numeric=False), *(Column(message(f"alignment.{name}")) for name in names))
+    return (b.Column(message(which), numeric=False), *(b.Column(message(f"alignment.{name}")) for name in names))
 
 
 def _row(head: HeadAlignment) -> tuple[str, ...]:

@@ -8,9 +8,8 @@ from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, flatten
 from selfattn.report.sections.tuning import tuning_blocks
-from selfattn.report.verdict.comparability import matched_statement, tuning_badge
 from selfattn.report.verdict.conditions import SPENT
-from selfattn.report.verdict.ranking import named, ranked
+from selfattn.report.verdict.ranking import matched_statement, named, ranked, tuning_badge
 from selfattn.results.gates import Gate
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message

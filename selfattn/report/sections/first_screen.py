@@ -9,17 +9,8 @@ from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
 from selfattn.report.sections.statistics import interval_note, pair_table
 from selfattn.report.sections.tuning import rate_charts
-from selfattn.report.verdict.comparability import comparable, obstacles
-from selfattn.report.verdict.ranking import (
-    headline_name,
-    headline_unit,
-    is_single,
-    named,
-    pair_test,
-    quality,
-    ranked,
-    record_scale,
-)
+from selfattn.report.verdict import ranking
+from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
 from selfattn.report.verdict.verdict import LISTED, best_of, limits, standing, verdict
 from selfattn.results.cost import MeanOverRuns, Timing
 from selfattn.results.record import Model, Record
@@ -41,14 +32,14 @@ class Limits:
 
 
 def first_screen(record: Record) -> tuple[b.Block, ...]:
-    """Return everything of the first screen."""
+    """Return what the first screen shows below the verdict."""
     nines = message("note.nines") if record_scale(record).floor else None
     note = b.Paragraph(interval_note(record, brief=True), nines, message("note.standing"), note=True)
-    return verdict(record), summary(record), note, b.Items(gaps(record), note=True)
+    return summary(record), note, b.Items(gaps(record), note=True)
 
 
 def brief(record: Record) -> tuple[b.Block, ...]:
-    """Return the same in 80 columns, with the tests of the headline metric and every obstacle."""
+    """Return the same in 80 columns with the verdict, the tests of the headline metric and every obstacle."""
     tests, open_points = () if is_single(record) else _pairs(record), limits(record)
     return (
         verdict(record),
@@ -59,7 +50,7 @@ def brief(record: Record) -> tuple[b.Block, ...]:
         b.Items(tests),
         b.Paragraph(message("terminal.limits") if open_points else None),
         b.Items(open_points),
-        b.Items(obstacles(record)[LISTED:]),
+        b.Items(ranking.obstacles(record)[LISTED:]),
         b.Items(gaps(record), note=True),
     )
 
@@ -78,20 +69,19 @@ def summary(record: Record) -> b.Table:
         b.Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"short.train.{times}")),
         b.Column(message("col.predict"), small="ms", label=message("short.predict")),
     )
-    return b.Table(
-        "summary", columns, tuple(b.Row(_cells(record, model), model.name) for model in ranked(record)), "summary"
-    )
+    rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
+    return b.Table("summary", columns, rows, "summary")
 
 
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
     best, score = best_of(record), quality(record, model)
-    is_judged = score is not None and model is not best and comparable(record, model, best) and not is_single(record)
-    test = pair_test(record, model, best) if is_judged else None
+    test = None if is_single(record) or model is best else ranking.pair_test(record, model, best)
+    is_judged = test and score and ranking.comparable(record, model, best)
     return (
         model.name,
         b.quality_cell(score, record.headline.kind),
         b.Strip(((model.name, score),)),
-        b.Styled(standing(record, model), f"p\u00a0{p_text(test.p_holm)}" if test else ""),
+        b.Styled(standing(record, model), f"p\u00a0{p_text(test.p_holm)}" if test and is_judged else ""),
         b.Styled(compact(model.parameters), note=f"{model.parameters:,}"),
         compact(model.cost.training_flops_per_token),
         _mean(model.timing.train_seconds),
@@ -101,7 +91,7 @@ def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
 
 def narrow_summary(record: Record) -> b.Table:
     """Return the same table in 80 columns: each mean above its standing, costs under short heads."""
-    costs = (b.Column(message(f"terminal.{name}")) for name in ("parameters", "train", "predict"))
+    columns = tuple(b.Column(message(f"terminal.{name}")) for name in ("parameters", "train", "predict"))
     head, metric, strip, *_ = summary(record).columns
     rows = []
     for model in ranked(record):
@@ -109,7 +99,7 @@ def narrow_summary(record: Record) -> b.Table:
         assert isinstance(score, b.Styled)
         mean = b.Styled(f"{score.text} {score.small}", standing(record, model))
         rows.append(b.Row((name, mean, drawn, parameters, *times), model.name))
-    return b.Table("summary", (head, replace(metric, numeric=False), strip, *costs), tuple(rows), "summary")
+    return b.Table("summary", (head, replace(metric, numeric=False), strip, *columns), tuple(rows), "summary")
 
 
 def _mean(measure: MeanOverRuns | None) -> str:
@@ -143,6 +133,6 @@ def gaps(record: Record) -> tuple[Message, ...]:
     sentences = []
     for (name, reason), names in models_without.items():
         models: TextLike = message("gap.all") if len(names) == len(record.models) > 1 else ", ".join(names)
-        what = named(record, "metric", name) if name == metric else message(f"what.{name}")
+        what = ranking.named(record, "metric", name) if name == metric else message(f"what.{name}")
         sentences.append(message("gap", models=models, what=what, reason=reason or message("reason.none")))
     return tuple(sentences)

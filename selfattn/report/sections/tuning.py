@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 
-from selfattn.evaluation.statistics.design import expected_best
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, flatten, value_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.report.verdict.conditions import amount_of_training, rate_scores, share
-from selfattn.report.verdict.ranking import headline_name, headline_unit, ranked, record_scale
+from selfattn.report.verdict.conditions import amount_of_training, share
+from selfattn.report.verdict.ranking import headline_name, headline_unit, ranked, rate_scores
 from selfattn.results.record import Model, Record, TuningTrial
 from selfattn.words.messages import TextLike, message
 
@@ -79,31 +78,11 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
     return (
         b.Paragraph(text, budgets, message("tuning.edge", names=edge) if edge else None),
         b.model_table("tuned", heads, ((model.name, _tuned(record, model)) for model in tuned), words=1),
-        *_expected_best(record, tuned),
         *(
             b.Folded(message("tuning.all", model=model.name), f"trials-{k}", (_trials(record, model, f"trials-{k}"),))
             for k, model in enumerate(tuned)
         ),
     )
-
-
-def _expected_best(record: Record, tuned: Sequence[Model]) -> tuple[b.Block, ...]:
-    """Draw what the best of n random trials is expected to reach on validation items."""
-    lines = []
-    for model in tuned:
-        values = [trial.valid for trial in model.trials if trial.budget is None and trial.valid is not None]
-        counts = range(1, len(values) + 1)
-        spots = (b.Spot(n, expected_best(values, n, record.headline.better)) for n in counts)
-        lines.append(b.ChartLine(model.name, tuple(spots)))
-    most = max(len(line.spots) for line in lines)
-    if most < 2 or any(rate_scores(record, model) for model in tuned):
-        return ()
-    powers = [*(2**k for k in range((most - 1).bit_length())), most]  # 1, 2, 4, ... and all
-    across = Scale(None, most, "number", 1.0, powers=True, marks=tuple((n, str(n)) for n in powers))
-    caption = message("tuning.best.caption", metric=headline_name(record), scale=headline_unit(record))
-    unit = message("tuning.number")
-    chart = b.Chart("expected-best", caption, tuple(lines), record_scale(record), unit, across=across)
-    return chart, b.Paragraph(message("tuning.best"), note=True)
 
 
 def _at_edge(model: Model) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from selfattn.report.drawing.numbers import amount, compact, value_text
-from selfattn.report.verdict.ranking import gap, in_task_words, outcome, scores_of, spoken
+from selfattn.report.verdict.ranking import gap, how_tuned, in_task_words, outcome, rate_scores, scores_of, spoken
 from selfattn.results.pairs import separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
@@ -64,29 +64,6 @@ def condition(record: Record) -> Message:
     return message(f"condition.{how_tuned(record)}", training=amount_of_training(record))
 
 
-def how_tuned(record: Record) -> str:
-    """Return `rates` (the learning rate of each model was tuned), `tuned` (other settings, too), `given` or `same`."""
-    if min(len({repr(trial.settings) for trial in model.trials}) for model in record.models) > 1:
-        return "rates" if all(rate_scores(record, model) for model in record.models) else "tuned"
-    trained = (model.config.get("training") for model in record.models)
-    return "given" if any(isinstance(settings, Mapping) and "lr" in settings for settings in trained) else "same"
-
-
-def rate_scores(record: Record, model: Model, budget: float | None = None) -> dict[float, list[float]]:
-    """Return the validation scores of each learning rate, one a tuning seed; nothing where other settings varied, too.
-
-    A diverged trial scores zero; where lower is better, it is left out.
-    """
-    scores: dict[float, list[float]] = {}
-    for trial in (trial for trial in model.trials if trial.budget == budget):
-        rate = trial.settings.get("lr")
-        if not isinstance(rate, float) or len(trial.settings) > 1:
-            return {}
-        if trial.valid is not None or record.headline.better == "higher":
-            scores.setdefault(rate, []).append(trial.valid or 0.0)
-    return dict(sorted(scores.items()))
-
-
 def wrong_rate(record: Record, models: Sequence[Model]) -> list[Message]:
     """Say what a wrong learning rate costs; nothing where rates were not tried for all of these models."""
     turn = 1 if record.headline.better == "higher" else -1
@@ -139,26 +116,21 @@ def budget_outcomes(record: Record) -> list[Message]:
     by_name = {model.name: model for model in record.models}
     sentences = []
     for cell in budgets.cells[:-1]:
-        if cell.difference is None:
+        if (difference := cell.difference) is None:
             continue
         first, second = (by_name[name] for name in budgets.pair)
-        difference = cell.difference
         if (difference.difference < 0) == (record.headline.better == "higher"):
             first, second = second, first
-        sure = difference.low > 0 or difference.high < 0
         runs = [cell.models[model.name].runs for model in (first, second)]
-        word = "better" if sure else "apart" if all(runs) and separated(*runs) else "same"
-        scores = scores_of(record, [(model, cell.models[model.name]) for model in (first, second)])
-        sentences.append(
-            message(
-                f"budgets.{word}",
-                training=amount_of_training(record, cell.budget),
-                scores=scores,
-                gap=gap(record, difference, str(min(map(len, runs)))),
-                model=spoken(record, first),
-                other=spoken(record, second),
-            )
-        )
+        is_sure = difference.low > 0 or difference.high < 0
+        word = "better" if is_sure else "apart" if all(runs) and separated(*runs) else "same"
+        values = {
+            "training": amount_of_training(record, cell.budget),
+            "scores": scores_of(record, first, second, cell.models),
+            "gap": gap(record, difference, str(min(map(len, runs)))),
+        }
+        names = {"model": spoken(record, first), "other": spoken(record, second)}
+        sentences.append(message(f"budgets.{word}", **values, **names))
     ends = budgets.crossing.between or (budgets.cells[0].budget, budgets.cells[-1].budget)
     a, b = (amount_of_training(record, end) for end in ends)
     return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=a, b=b)]

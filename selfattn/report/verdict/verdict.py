@@ -12,107 +12,81 @@ from selfattn.evaluation.statistics.design import POWER, Design, most_failing
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
-from selfattn.report.verdict.comparability import (
-    badges,
-    comparable,
-    failed_gates,
-    obstacles,
-    parameter_spread,
-    set_aside,
-    sound,
-)
-from selfattn.report.verdict.conditions import (
-    budget_outcomes,
-    condition,
-    departures,
-    failures,
-    listed,
-    open_budgets,
-    wrong_rate,
-)
-from selfattn.report.verdict.ranking import (
-    asked_pair,
-    gap,
-    headline_name,
-    in_task_words,
-    is_single,
-    judged_pair,
-    named,
-    outcome,
-    pair_test,
-    quality,
-    ranked,
-    scores,
-    scores_of,
-    spoken,
-)
+from selfattn.report.verdict import conditions, ranking
+from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
 from selfattn.results.pairs import PairTest, leaders
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, TextLike, message, phrase
+from selfattn.words.messages import Message, TextLike, message
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
 _GOOD = 0.99  # a run with this share right has not failed
 LISTED = 4  # obstacles that the verdict spells out
-_NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 def question(record: Record) -> Message:
     """Return the question that the comparison answers."""
-    pair = judged_pair(record)
-    if pair and asked_pair(record):
+    pair = ranking.judged_pair(record)
+    if pair and ranking.asked_pair(record):
         bodies = [model.parameters_body or 1 for model in pair]
-        same = parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
+        same = ranking.parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
         kind = "pair.same" if same else "pair"
     else:
         kind = "pair.any" if pair else "one" if len(record.models) == 1 else "many"
     names = {f"name{k}": spoken(record, model) for k, model in enumerate(pair or record.models[:1])}
-    return in_task_words(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
+    return ranking.in_task_words(record, f"question.{kind}", task=record.task, count=len(record.models), **names)
 
 
 def verdict(record: Record) -> Verdict:
     """Return the question, the answer in a few sentences, and how far it can be believed."""
-    reasons, pair = obstacles(record), judged_pair(record)
-    facts, source, asks = badges(record), origin(record), question(record)
-    others = [*failures(record), *departures(record)]
-    by_name = {model.name: model for model in record.models}
-    for gate in (gate for gate in failed_gates(record, notes=True) if gate.model):
-        model = by_name[gate.model]
-        key = "verdict.variety" if gate.name == "variety" else "verdict.below"
-        score = score_text(quality(record, model), record.headline.kind)
-        others.append(message(key, model=spoken(record, model), score=score, reason=gate.reason))
+    reasons, pair = ranking.obstacles(record), ranking.judged_pair(record)
+    remarks = [*conditions.failures(record), *conditions.departures(record), *_weak_models(record)]
     if reasons:
-        bare = message("verdict.stopped.scores", scores=scores(record, ranked(record)), metric=headline_name(record))
-        lead, others = message("verdict.stopped", reason=reasons[0]), [*_first(reasons)[1:], bare, *others]
-        return Verdict(asks, lead, tuple(others), True, (), facts, source)
-    if pair:
+        lead = message("verdict.stopped", reason=reasons[0])
+        bare = ranking.scores(record, ranking.ranked(record))
+        more = message("verdict.stopped.scores", scores=bare, metric=headline_name(record))
+        others = [*_first(reasons)[1:], more, *remarks]
+    elif pair:
         lead = _pair_sentence(record, *pair)
         others = [
             *_attention_sentence(record),
-            *wrong_rate(record, pair),
-            *budget_outcomes(record),
+            *conditions.wrong_rate(record, pair),
+            *conditions.budget_outcomes(record),
             *_margin_sentence(record, *pair),
             *_disagreement(record, *pair),
-            *others,
+            *remarks,
             *_saturated_sentence(record, *pair),
         ]
     else:
         lead = _field_sentence(record)
-        others = [*wrong_rate(record, sound(record)[:2]), *others]
-    aside = tuple(message("verdict.aside", reason=reason) for reason in set_aside(record))
-    return Verdict(asks, lead, tuple(others), False, _first(aside), facts, source)
+        others = [*conditions.wrong_rate(record, ranking.sound(record)[:2]), *remarks]
+    aside = _first([message("verdict.aside", reason=reason) for reason in ranking.set_aside(record)])
+    asks, badges = question(record), ranking.badges(record)
+    return Verdict(asks, lead, tuple(others), bool(reasons), aside, badges, origin(record))
+
+
+def _weak_models(record: Record) -> list[Message]:
+    """Name the models that learned little or stay below published results."""
+    by_name, sentences = {model.name: model for model in record.models}, []
+    for gate in ranking.failed_gates(record, notes=True):
+        if gate.model:
+            model = by_name[gate.model]
+            key = "verdict.variety" if gate.name == "variety" else "verdict.below"
+            score = score_text(quality(record, model), record.headline.kind)
+            sentences.append(message(key, model=spoken(record, model), score=score, reason=gate.reason))
+    return sentences
 
 
 def limits(record: Record) -> tuple[Message, ...]:
     """Return what else belongs to the answer, and what it leaves open; nothing where there is no answer."""
-    if obstacles(record):
+    if ranking.obstacles(record):
         return ()
-    pair = judged_pair(record)
+    pair = ranking.judged_pair(record)
     test = pair_test(record, *pair) if pair else None
     exploratory = sum(other.metric == test.metric for other in record.pairs) - 1 if test and test.primary else 0
     sentences = [_seed_sentence(record)]
     if test and exploratory:
         sentences.append(message("verdict.primary", first=test.first, second=test.second, pairs=exploratory))
-    sentences += [*_design_sentence(record, *pair), *open_budgets(record, pair)] if pair else []
+    sentences += [*_design_sentence(record, *pair), *conditions.open_budgets(record, pair)] if pair else []
     return (*sentences, *_ceiling_sentence(record), *_plan_sentence(record))
 
 
@@ -121,18 +95,17 @@ def _pair_sentence(record: Record, first: Model, second: Model) -> Message:
     missing = [model.name for model in (first, second) if quality(record, model) is None]
     if missing:
         return message("verdict.missing", names=", ".join(missing), metric=headline_name(record))
-    test, word = pair_test(record, first, second), outcome(record, first, second)
+    test, word = pair_test(record, first, second), ranking.outcome(record, first, second)
     order = (second, first) if word == "worse" else (first, second)
-    values: dict[str, str | Message] = {"condition": condition(record), "scores": _scores(record, *order)}
+    values: dict[str, str | Message] = {
+        "condition": conditions.condition(record),
+        "scores": ranking.scores_of(record, *order),
+    }
     if test is None:
         return message("verdict.unknown", **values)
     if word == "few":
         return message("verdict.few", chance=_chance(record, first, second, test), **values)
-    return message(f"verdict.{word}", gap=gap(record, test, _seed_span(order)), **values)
-
-
-def _scores(record: Record, first: Model, second: Model) -> Message:
-    return scores_of(record, [(model, quality(record, model)) for model in (first, second)])
+    return message(f"verdict.{word}", gap=ranking.gap(record, test, _seed_span(order)), **values)
 
 
 def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Message:
@@ -140,46 +113,43 @@ def _chance(record: Record, first: Model, second: Model, test: PairTest) -> Mess
     runs = [score.runs for model in (first, second) if (score := quality(record, model))]
     count = min(map(len, runs))
     if count < 2:
-        return message("chance.one", count=_number(MIN_SEEDS))
-    values = {"count": _number(count), "p": p_text(test.p_holm)}
+        return message("chance.one", count=MIN_SEEDS)
+    values: dict[str, str | int | Message] = {"count": count, "p": p_text(test.p_holm)}
     design = _design(record, test, runs[0], runs[1])
     needed = test.difference and design.seeds_needed(test.odds.difference if test.odds else test.difference)
     if not needed:
         return message("chance", **values)
-    return message("chance.seeds", needed=_number(max(int(needed), count + 1)), **values)
-
-
-def _number(count: int) -> TextLike:
-    """Return a small number as a word, where the language writes it so."""
-    return phrase(en=_NUMBERS[count], ko=str(count)) if count < len(_NUMBERS) else str(count)
+    return message("chance.seeds", needed=max(int(needed), count + 1), **values)
 
 
 def _field_sentence(record: Record) -> Message:
     """Return the answer about any number of models: the best, or those that the best cannot be told from."""
-    order = tuple(model for model in sound(record) if quality(record, model))
+    order = tuple(model for model in ranking.sound(record) if quality(record, model))
     metric = headline_name(record)
     if not order:
         return message("verdict.missing", names=", ".join(model.name for model in record.models), metric=metric)
     best, others = order[0], order[1:]
-    base = {"metric": metric, "condition": condition(record)}
+    base = {"metric": metric, "condition": conditions.condition(record)}
     if not others:
-        return message("verdict.alone", scores=scores(record, (best,)), **base)
-    outcomes = {model.name: outcome(record, model, best) for model in others}
+        return message("verdict.alone", scores=ranking.scores(record, (best,)), **base)
+    outcomes = {model.name: ranking.outcome(record, model, best) for model in others}
     near = tuple(model for model in others if outcomes[model.name] != "worse")
     if not near:
-        return message("verdict.field.best", best=scores(record, (best,)), next=scores(record, others[:1]), **base)
+        return message(
+            "verdict.field.best", best=ranking.scores(record, (best,)), next=ranking.scores(record, others[:1]), **base
+        )
     words = {outcomes[model.name] for model in near}
     kind = "unknown" if "unknown" in words else "few" if "few" in words else "same"
-    return message(f"verdict.field.{kind}", scores=scores(record, (best, *near)), **base)
+    return message(f"verdict.field.{kind}", scores=ranking.scores(record, (best, *near)), **base)
 
 
 def _attention_sentence(record: Record) -> list[Message]:
     """Return what attention is worth: the second of the pair beside the best model without attention."""
-    pair, without = asked_pair(record), [model for model in sound(record) if not model.attention]
+    pair, without = ranking.asked_pair(record), [model for model in ranking.sound(record) if not model.attention]
     if not without or not pair or not pair[1].attention or not quality(record, pair[1]):
         return []
-    test, word = pair_test(record, pair[1], without[0]), outcome(record, pair[1], without[0])
-    values: dict[str, str | Message] = {"scores": _scores(record, pair[1], without[0])}
+    test, word = pair_test(record, pair[1], without[0]), ranking.outcome(record, pair[1], without[0])
+    values: dict[str, str | Message] = {"scores": ranking.scores_of(record, pair[1], without[0])}
     if test and word == "better":
         kind = record.headline.kind
         values |= {"difference": gap_text(test, kind), "unit": message(f"difference.{kind}")}
@@ -190,11 +160,15 @@ def _disagreement(record: Record, first: Model, second: Model) -> list[Message]:
     """Say which metrics rank the two models one way and which the other way; nothing where all agree."""
     leads: dict[str, list[TextLike]] = {first.name: [], second.name: []}
     for metric, leader in leaders(record.pairs, first.name, second.name).items():
-        leads[leader].append(named(record, "metric", metric))
+        leads[leader].append(ranking.named(record, "metric", metric))
     if not all(leads.values()):
         return []
     values = {"first": spoken(record, first), "second": spoken(record, second)}
-    return [message("verdict.metrics", a=listed(leads[first.name]), b=listed(leads[second.name]), **values)]
+    return [
+        message(
+            "verdict.metrics", a=conditions.listed(leads[first.name]), b=conditions.listed(leads[second.name]), **values
+        )
+    ]
 
 
 def _margin_sentence(record: Record, first: Model, second: Model) -> list[Message]:
@@ -256,26 +230,26 @@ def origin(record: Record) -> tuple[str, ...]:
 def standing(record: Record, model: Model) -> Message:
     """Return how a model stands to the one with the best mean, in two words."""
     best, score = best_of(record), quality(record, model)
-    top, stopped = quality(record, best), bool(obstacles(record))
+    top, stopped = quality(record, best), bool(ranking.obstacles(record))
     if score is None or top is None:
         return message("standing.unmeasured")
-    if model is not best and (score.mean != top.mean if stopped else not comparable(record, model, best)):
+    if model is not best and (score.mean != top.mean if stopped else not ranking.comparable(record, model, best)):
         return message("standing.stopped")
     if score.mean == top.mean:
         return message("standing.highest")
-    return message("standing.one" if is_single(record) else f"standing.{outcome(record, model, best)}")
+    return message("standing.one" if ranking.is_single(record) else f"standing.{ranking.outcome(record, model, best)}")
 
 
 def best_of(record: Record) -> Model:
     """Return the model with the best mean of those that may be compared, or of all where none may."""
-    return (ranked(record) if obstacles(record) else sound(record))[0]
+    return (ranking.ranked(record) if ranking.obstacles(record) else ranking.sound(record))[0]
 
 
 def _saturated_sentence(record: Record, first: Model, second: Model) -> list[Message]:
     """Say that a test which both models almost solve cannot tell them apart, where parts of it ask more."""
     means = [score.mean for model in (first, second) if (score := quality(record, model))]
     is_share = record.headline.kind == "share" and record.headline.better == "higher"
-    if not is_share or len(means) < 2 or min(means) < _GOOD or outcome(record, first, second) != "same":
+    if not is_share or len(means) < 2 or min(means) < _GOOD or ranking.outcome(record, first, second) != "same":
         return []
     groups = [group for group in record.buckets if group.metric == record.headline.metric]
     parts = [[part.models[name] for name in (first.name, second.name) if name in part.models]
@@ -288,7 +262,9 @@ def _ceiling_sentence(record: Record) -> list[Message]:
     """Say how many runs may fail where none of so few did."""
     if record.headline.kind != "share" or record.headline.better != "higher":
         return []
-    runs = {model.name: score.runs for model in sound(record) if (score := quality(record, model)) and score.runs}
+    runs = {
+        model.name: score.runs for model in ranking.sound(record) if (score := quality(record, model)) and score.runs
+    }
     good = {name: values for name, values in runs.items() if len(values) > 1 and min(values) >= _GOOD}
     if not good:
         return []
@@ -304,8 +280,8 @@ def _seed_span(models: Sequence[Model]) -> str:
 
 def _seed_sentence(record: Record) -> Message:
     """Return how many runs and test items there are, and what the intervals cover."""
-    items = in_task_words(record, "items", count=f"{record.test_items:,}")
-    if is_single(record):
+    items = ranking.in_task_words(record, "items", count=f"{record.test_items:,}")
+    if ranking.is_single(record):
         seeds = sorted({seed for model in record.models for seed in model.seeds})
         return message("verdict.seed", seed=", ".join(map(str, seeds)), items=items)
     key = "verdict.seeds.items" if record.interval and record.interval.over == "items" else "verdict.seeds"
