@@ -101,16 +101,19 @@ def attend(
     """
     check_score(score, "attend")
     _check(query, key, value, bias, dropout_p)
+    if score.equal_widths and query.shape[-1] != key.shape[-1]:
+        widths = f"{query.shape[-1]} and key width {key.shape[-1]}"
+        raise ValueError(f"attend: {type(score).__name__}: query width {widths} differ; use general or additive")
     (b, h, i, _), j = query.shape, key.shape[-2]
     mask = as_mask(mask, causal, (b, h, i, j))
     if bias is not None:
         bias = bias[(None,) * (4 - bias.dim())]  # the kernels want all four axes
+    fused = not need_weights and not _is_slow(query)
     # The kernel's own causal mask is left-aligned, as ours is with as many keys as queries.
     causal_in_kernel = False
-    if mask.causal and mask.allowed is None and bias is None and i == j:  # a graph needs the branch: i == j is symbolic
+    if fused and mask.causal and mask.allowed is None and bias is None and i == j:  # in a graph i == j is symbolic
         causal_in_kernel = True
-    fused = not need_weights and not _is_slow(query)
-    if not (causal_in_kernel and fused):
+    else:
         mask = mask.for_sizes(i, j, query.device)
     is_guarded = mask.allowed is not None and mask.additive is None
     groups = h // key.shape[1]
@@ -148,7 +151,7 @@ def attend(
     else:
         if causal_in_kernel:
             allowed = mask.for_sizes(i, j, query.device).allowed
-        scores = _scores(score, query, key)
+        scores = score(query, key)
         _check_sizes(score, "forward", "scores [b h i j]", [*scores.shape], [b, h, i, j])
         weights = _distribution(scores, allowed, bias).to(value.dtype)
         if empty is not None:
@@ -157,15 +160,6 @@ def attend(
     if empty is not None:
         output = output.masked_fill(empty, 0)
     return Attended(output, weights if need_weights else None)
-
-
-def _scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
-    """Compare queries with keys; a dot product of float16 in float32, as the fused kernel does, for it may overflow."""
-    dotted = score.as_dot(query, key) if query.dtype == torch.float16 else None
-    if dotted is None:
-        return score(query, key)
-    query, key, scale = dotted
-    return (query.float() * scale) @ key.float().transpose(-2, -1)
 
 
 def _distribution(scores: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:

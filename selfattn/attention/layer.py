@@ -107,17 +107,17 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"MultiHeadAttention: {name} must be at least 1, got {size}")
         if min(num_heads, num_kv_heads) < 1 or num_heads % num_kv_heads:
             raise ValueError(f"MultiHeadAttention: {num_kv_heads} key-value heads do not divide {num_heads} heads")
-        if head_dim is not None and not project:
-            raise ValueError(f"MultiHeadAttention: head_dim={head_dim} needs project=True; without, heads are slices")
         projections = {"q_proj": q_proj, "k_proj": k_proj, "v_proj": v_proj, "out_proj": out_proj}
-        if not project and any(module is not None for module in projections.values()):
-            raise ValueError("MultiHeadAttention: projections are handed in, and project=False leaves them out")
+        for name, value in ({"head_dim": head_dim} | projections).items():
+            if value is not None and not project:
+                raise ValueError(f"MultiHeadAttention: {name} needs project=True; without, heads are slices")
         if head_dim is None:
             whose = "query_dim" if q_proj is None else "width of q_proj,"
             head_dim = _divided(getattr(q_proj, "out_features", query_dim), num_heads, whose)
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"MultiHeadAttention: dropout must be in [0, 1), got {dropout}")
-        self.num_heads, self.num_kv_heads, self.project, self.dropout = num_heads, num_kv_heads, project, dropout
+        self.query_dim, self.context_dim, self.project, self.dropout = query_dim, context_dim, project, dropout
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         if project:
             values = getattr(v_proj, "out_features", num_kv_heads * head_dim)
             value_dim = _divided(values, num_kv_heads, "width of v_proj,")
@@ -164,7 +164,7 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: the context is not ``[b j d]`` of the layer's width; there are not as many positions as keys.
         """
-        self._check_states(context, "context [b j d]", "k_proj", self.num_kv_heads)
+        _check_states(context, "context [b j d]", self.context_dim)
         key = _heads(self.k_proj(context) if self.project else context, self.num_kv_heads)
         value = _heads(self.v_proj(context) if self.project else context, self.num_kv_heads)
         if self.k_norm is not None:
@@ -210,7 +210,7 @@ class MultiHeadAttention(nn.Module):
                 projected without; there are not as many positions as queries, or none are given and there are more
                 queries than keys; and what :func:`~selfattn.attention.core.attend` raises.
         """
-        self._check_states(x, "x [b i d]", "q_proj", self.num_heads)
+        _check_states(x, "x [b i d]", self.query_dim)
         if isinstance(context, KeyValue) and 0 < context.key.shape[0] < x.shape[0]:
             together = x.reshape(context.key.shape[0], -1, x.shape[-1])
             output, weights = self(together, context, mask=mask, bias=bias, need_weights=need_weights)
@@ -254,17 +254,6 @@ class MultiHeadAttention(nn.Module):
         joined = output.flatten(1)[:, None] if x.shape[1] == 1 else output.transpose(1, 2).flatten(2)
         return Attended(self.out_proj(joined) if self.project else joined, weights)
 
-    def _check_states(self, states: Tensor, what: str, name: str, heads: int) -> None:
-        """Hold states against the projection that reads them; where there is none, heads are slices of them."""
-        width = getattr(getattr(self, name, None), "in_features", None)
-        expected = f"{heads} times any number of" if width is None else width
-        fits = isinstance(states, Tensor) and states.dim() == 3
-        if not fits or (
-            states.shape[-1] != width if width is not None else not self.project and states.shape[-1] % heads
-        ):
-            got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
-            raise ValueError(f"MultiHeadAttention: expected {what} with {expected} features, got {got}")
-
     def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
         assert self.position is not None
         rotated = self.position.rotate(x, positions)
@@ -286,6 +275,12 @@ def _without_unread(x: Tensor, context: Tensor | KeyValue, mask: Mask) -> tuple[
     if isinstance(context, Tensor):
         context = context.masked_fill(~by_any_head.any(dim=-2).unsqueeze(-1), 0)
     return x, context
+
+
+def _check_states(states: object, what: str, width: int) -> None:
+    if not isinstance(states, Tensor) or states.dim() != 3 or states.shape[-1] != width:
+        got = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+        raise ValueError(f"MultiHeadAttention: expected {what} with {width} features, got {got}")
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

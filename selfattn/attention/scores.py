@@ -1,18 +1,18 @@
 """Score functions: how well a key answers a query.
 
 Each is a small module ``forward(query [b h i e], key [b h j e']) -> scores [b h i j]`` that works in any role and for
-any number of heads (its weights are shared by the heads). A score that is a dot product of projected vectors also says
-so through :meth:`Score.as_dot`, and then takes the fused path. Scores are registered by name with ``@register.score``.
+any number of heads (its weights are shared by the heads). A score that is a dot product of projected vectors says so
+through :meth:`Score.as_dot`, and then takes the fused path. Scores are registered by name with ``@register.score``.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -22,9 +22,10 @@ from selfattn.registry import SCORES, build_part, register
 BLOCK_ELEMENTS, CACHED_ELEMENTS = 2**24, 2**20
 
 
-class Score(nn.Module, ABC):
+class Score(nn.Module):
     """What every score function is: ``query [b h i e], key [b h j e'] -> scores [b h i j]``.
 
+    A subclass defines :meth:`forward`, or :meth:`as_dot` where the score is a dot product of (projected) vectors.
     :func:`make_score` hands a constructor what it names of ``query_dim``, ``key_dim``, ``hidden_dim`` and
     ``max_length``; other arguments need defaults.
 
@@ -46,9 +47,14 @@ class Score(nn.Module, ABC):
     equal_widths: ClassVar[bool] = False
     counts_keys: ClassVar[bool] = False
 
-    @abstractmethod
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Compare every query with every key: ``[b h i e], [b h j e'] -> [b h i j]``."""
+        """Compare every query with every key: ``[b h i e], [b h j e'] -> [b h i j]``; default by :meth:`as_dot`."""
+        dotted = self.as_dot(query, key)
+        assert dotted is not None
+        query, key, scale = dotted
+        if query.dtype == torch.float16:  # a dot product may leave its range; the fused kernel sums in float32, too
+            query, key = query.float(), key.float()
+        return (query / (1 / scale)) @ key.transpose(-2, -1)
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float] | None:
         """Return ``(query', key', scale)`` with score ``scale * query' . key'``, or None where no such form exists."""
@@ -57,7 +63,12 @@ class Score(nn.Module, ABC):
     __call__: Callable[..., Tensor]
 
 
-SCORES.expect(Score)
+def _problem(part: type[Score]) -> str | None:
+    is_empty = part.forward is Score.forward and part.as_dot is Score.as_dot
+    return f"{part.__name__} has no forward" if is_empty else None
+
+
+SCORES.expect(Score, _problem)
 
 
 @register.score("dot")
@@ -71,14 +82,8 @@ class Dot(Score):
 
     equal_widths = True
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return ``q . k``."""
-        _check_width("dot", query.shape[-1], key.shape[-1])
-        return query @ key.transpose(-2, -1)
-
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
-        """Scale 1."""
-        _check_width("dot", query.shape[-1], key.shape[-1])
+        """Return both as they are, and scale 1."""
         return query, key, 1.0
 
 
@@ -93,14 +98,8 @@ class ScaledDot(Score):
 
     equal_widths = True
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return ``q . k / sqrt(e)``."""
-        _check_width("scaled_dot", query.shape[-1], key.shape[-1])
-        return (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)  # in half precision q . k may overflow
-
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
-        """Scale ``1 / sqrt(e)``."""
-        _check_width("scaled_dot", query.shape[-1], key.shape[-1])
+        """Return both as they are, and scale ``1 / sqrt(e)``."""
         return query, key, 1.0 / math.sqrt(query.shape[-1])
 
 
@@ -121,13 +120,8 @@ class General(Score):
         super().__init__()
         self.proj = nn.Linear(query_dim, query_dim if key_dim is None else key_dim, bias=False)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Return ``q W k``."""
-        projected: Tensor = self.proj(query)
-        return projected @ key.transpose(-2, -1)
-
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
-        """The query projected, scale 1."""
+        """Return the query projected, the key, and scale 1."""
         return self.proj(query), key, 1.0
 
 
@@ -193,8 +187,8 @@ class Concat(Score):
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return ``v . tanh(W [q; k])``, the matrix applied to each half once instead of to every pair."""
         for_query, for_key = self.proj.weight[:, : self.query_dim], self.proj.weight[:, self.query_dim :]
-        projected = torch.nn.functional.linear(query, for_query, self.proj.bias)
-        return summed_tanh(projected, torch.nn.functional.linear(key, for_key), self.v.weight[0], self.block_elements)
+        projected = F.linear(query, for_query, self.proj.bias)
+        return summed_tanh(projected, F.linear(key, for_key), self.v.weight[0], self.block_elements)
 
 
 @register.score("location")
@@ -228,7 +222,7 @@ class Location(Score):
                 f"location score: {j} source positions, but it was built for at most {self.max_length}; "
                 f"build it with max_length={j} or more"
             )
-        return torch.nn.functional.linear(query, self.proj.weight[:j])
+        return F.linear(query, self.proj.weight[:j])
 
 
 def summed_tanh(query: Tensor, key: Tensor, v: Tensor, block_elements: int) -> Tensor:
@@ -313,13 +307,6 @@ def check_score(score: object, where: str) -> None:
         if isinstance(score, type):
             got = f"the class {score.__name__}; make one: {score.__name__}()"
         raise TypeError(f"{where}: expected a Score, such as selfattn.attention.dot, got {got}")
-
-
-def _check_width(name: str, query_dim: int, key_dim: int) -> None:
-    if query_dim != key_dim:
-        raise ValueError(
-            f"{name} score: query width {query_dim} and key width {key_dim} differ; use general or additive"
-        )
 
 
 dot = Dot()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -25,19 +27,10 @@ class MultiheadAttention(nn.MultiheadAttention):
     - ``is_causal=True`` needs no ``attn_mask``, and gives the weights too.
 
     Args:
-        embed_dim: model width ``d``.
-        num_heads: number of heads ``h``; divides ``embed_dim``.
-        dropout: probability of dropping a weight in training; default 0.
-        bias: whether the projections have biases; default True.
-        add_bias_kv: append one trained key and value; default False.
-        add_zero_attn: append a key and a value of zeros; default False.
-        kdim: width of the keys' input; default ``embed_dim``.
-        vdim: width of the values' input; default ``embed_dim``.
-        batch_first: ``[b i d]`` instead of ``[i b d]``; default False.
-        device: of the parameters.
-        dtype: of the parameters.
+        arguments: as PyTorch's, by place: ``embed_dim``, ``num_heads``, ``dropout``, ``bias``, ...
         score: how a query is compared with a key; default the scaled dot product.
         position: what tells the attention where a token stands, such as ``Rotary``; default nothing.
+        named: as PyTorch's, by name, such as ``batch_first=True``.
 
     Raises:
         ValueError: ``embed_dim`` or ``num_heads`` is not positive.
@@ -54,27 +47,10 @@ class MultiheadAttention(nn.MultiheadAttention):
     """
 
     def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = True,
-        add_bias_kv: bool = False,
-        add_zero_attn: bool = False,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        batch_first: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        score: Score | None = None,
-        position: AttentionPosition | None = None,
+        self, *arguments: Any, score: Score = scaled_dot, position: AttentionPosition | None = None, **named: Any
     ) -> None:
-        super().__init__(
-            embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype
-        )
-        self.score = scaled_dot if score is None else score
-        self.position = position
+        super().__init__(*arguments, **named)
+        self.score, self.position = score, position
         # nn.TransformerEncoderLayer does not run its own kernel in place of a module that has a hook.
         self.register_forward_pre_hook(_nothing)
 
@@ -93,18 +69,10 @@ class MultiheadAttention(nn.MultiheadAttention):
             >>> torch.allclose(layer(x), expected, atol=1e-5)
             True
         """
+        sizes = module.embed_dim, module.num_heads, module.dropout, module.in_proj_bias is not None
+        more = module.bias_k is not None, module.add_zero_attn, module.kdim, module.vdim, module.batch_first
         with torch.device("meta"):
-            converted = cls(
-                module.embed_dim,
-                module.num_heads,
-                module.dropout,
-                module.in_proj_bias is not None,
-                module.bias_k is not None,
-                module.add_zero_attn,
-                module.kdim,
-                module.vdim,
-                module.batch_first,
-            )
+            converted = cls(*sizes, *more)
         converted._parameters.update(module._parameters)
         converted.out_proj = module.out_proj
         return converted.train(module.training)
@@ -152,9 +120,23 @@ class MultiheadAttention(nn.MultiheadAttention):
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         mask, bias = self._masks(query, key, key_padding_mask, attn_mask)
-        heads = [rearrange(x, "b n (h e) -> b h n e", h=self.num_heads) for x in self._projected(query, key, value)]
-        causal = is_causal and attn_mask is None
-        output, weights = self._attend(heads[0], heads[1], heads[2], mask, bias, causal, need_weights)
+        query, key, value = self._heads(query, key, value)
+        i, j = query.shape[2], key.shape[2]
+        if self.position is not None:
+            places = torch.arange(max(i, j), device=query.device)
+            query, key = self.position.rotate(query, places[:i]), self.position.rotate(key, places[:j])
+            added = self.position.bias(places[:i], places[:j])
+            bias = added if bias is None or added is None else bias + added
+        if is_causal and attn_mask is None:  # as PyTorch's, left-aligned
+            future = torch.ones(i, j, dtype=torch.bool, device=query.device).tril()
+            mask = future if mask is None else mask & future
+        for extra_key, extra_value in self._extra(key):
+            key, value = torch.cat([key, extra_key], dim=2), torch.cat([value, extra_value], dim=2)
+            mask = None if mask is None else F.pad(mask, (0, 1), value=True)
+            bias = None if bias is None else F.pad(bias, (0, 1))
+        dropout = self.dropout if self.training else 0.0
+        options: dict[str, Any] = {"score": self.score, "dropout_p": dropout, "need_weights": need_weights}
+        output, weights = attend(query, key, value, mask=mask, bias=bias, **options)
         output = self.out_proj(rearrange(output, "b h i e -> b i (h e)"))
         if weights is not None and average_attn_weights:
             weights = weights.mean(dim=1)
@@ -162,15 +144,16 @@ class MultiheadAttention(nn.MultiheadAttention):
             return output.squeeze(0), None if weights is None else weights.squeeze(0)
         return (output if self.batch_first else output.transpose(0, 1)), weights
 
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        """Project queries, keys and values: ``[b n width]`` to ``[b n d]``."""
+    def _heads(self, *inputs: Tensor) -> list[Tensor]:
+        """Project queries, keys and values, ``[b n width]``, and cut them into heads ``[b h n e]``."""
         if self.in_proj_weight is not None:
             projections = self.in_proj_weight.chunk(3)
         else:
             projections = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
         bias = self.in_proj_bias
         biases = [None] * 3 if bias is None else bias.to(projections[0].dtype).chunk(3)
-        return [F.linear(x, w, b) for x, w, b in zip((query, key, value), projections, biases, strict=True)]
+        projected = (F.linear(x, w, b) for x, w, b in zip(inputs, projections, biases, strict=True))
+        return [rearrange(x, "b n (h e) -> b h n e", h=self.num_heads) for x in projected]
 
     def _masks(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
@@ -188,40 +171,6 @@ class MultiheadAttention(nn.MultiheadAttention):
             mask = allowed if mask is None else mask & allowed
             bias = bias + added if bias is not None and added is not None else added if bias is None else bias
         return mask, None if bias is None else bias.to(query.dtype)
-
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        bias: Tensor | None,
-        causal: bool,
-        need_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        i, j = query.shape[2], key.shape[2]
-        if self.position is not None:
-            places = torch.arange(max(i, j), device=query.device)
-            query, key = self.position.rotate(query, places[:i]), self.position.rotate(key, places[:j])
-            added = self.position.bias(places[:i], places[:j])
-            bias = added if bias is None or added is None else bias + added
-        if causal:  # as PyTorch's, left-aligned
-            future = torch.ones(i, j, dtype=torch.bool, device=query.device).tril()
-            mask = future if mask is None else mask & future
-        for extra_key, extra_value in self._extra(key):
-            key, value = torch.cat([key, extra_key], dim=2), torch.cat([value, extra_value], dim=2)
-            mask = None if mask is None else F.pad(mask, (0, 1), value=True)
-            bias = None if bias is None else F.pad(bias, (0, 1))
-        return attend(
-            query,
-            key,
-            value,
-            score=self.score,
-            mask=mask,
-            bias=bias,
-            dropout_p=self.dropout if self.training else 0.0,
-            need_weights=need_weights,
-        )
 
     def _extra(self, key: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return the keys and values ``[b h 1 e]`` that every query also sees."""
@@ -252,7 +201,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         return torch.nested.as_nested_tensor(rows), None
 
 
-def _nothing(module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+def _nothing(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     """Change nothing."""
 
 

@@ -51,8 +51,9 @@ class ScaledBy(Score):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return the scores ``[b h i j]``."""
-        scores = (query @ key.transpose(-2, -1)) * self.scale
-        return scores if self.softcap is None else self.softcap * torch.tanh(scores / self.softcap)
+        if self.softcap is None:
+            return super().forward(query, key)
+        return self.softcap * torch.tanh((query @ key.transpose(-2, -1)) * self.scale / self.softcap)
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float] | None:
         """Return the dot product's form; None with a soft cap."""

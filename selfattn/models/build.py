@@ -14,12 +14,7 @@ from selfattn.streams import generator
 
 
 def build(
-    config: ModelConfig | str,
-    *,
-    vocab_size: int,
-    pad_id: int = 0,
-    seed: int = 0,
-    source_vocab_size: int | None = None,
+    config: ModelConfig | str, *, vocab_size: int, pad_id: int = 0, seed: int = 0, source_vocab_size: int | None = None
 ) -> Seq2Seq:
     """Build a model and give its weights their first values.
 

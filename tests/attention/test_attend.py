@@ -11,17 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import (
-    Alibi,
-    KeyValue,
-    MultiHeadAttention,
-    Rotary,
-    Score,
-    attend,
-    dot,
-    make_score,
-    scaled_dot,
-)
+from selfattn.attention import Alibi, KeyValue, MultiHeadAttention, Rotary, Score, attend, dot, make_score, scaled_dot
 from selfattn.attention.cache import Cache
 from selfattn.errors import UserError
 
@@ -323,7 +313,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"key": x(2, 2, 7, 11), "value": x(2, 2, 7, 13)}, ValueError, "2 key-value heads do not divide 3 query heads"),
     ({"key": x(2, 6, 7, 11), "value": x(2, 6, 7, 13)}, ValueError, "6 key-value heads do not divide 3 query heads"),
     ({"key": x(2, 0, 7, 11), "value": x(2, 0, 7, 13)}, ValueError, "0 key-value heads do not divide 3 query heads"),
-    ({"key": x(2, 3, 7, 17)}, ValueError, "scaled_dot score: query width 11 and key width 17 differ"),
+    ({"key": x(2, 3, 7, 17)}, ValueError, "ScaledDot: query width 11 and key width 17 differ"),
     ({"mask": x(2, 7).bool()}, ValueError, "expected a mask that broadcasts to [b h i j] (2, 3, 5, 7), got (2, 7)"),
     (
         {"mask": x(1, 1, 1, 5, 7).bool()},
@@ -364,7 +354,7 @@ class TestErrors:
             ({"query_dim": -8, "num_heads": 2}, "query_dim must be at least 1, got -8"),
             ({"query_dim": 8, "num_heads": 2, "head_dim": 0}, "head_dim must be at least 1, got 0"),
             ({"query_dim": 12, "num_heads": 0}, "0 key-value heads do not divide 0 heads"),
-            ({"query_dim": 12, "num_heads": 3, "head_dim": 5, "project": False}, "head_dim=5 needs project=True"),
+            ({"query_dim": 12, "num_heads": 3, "head_dim": 5, "project": False}, "head_dim needs project=True"),
             ({"query_dim": 12, "num_heads": 3, "dropout": 1.0}, "dropout must be in [0, 1), got 1.0"),
             ({"query_dim": 12, "num_heads": 3, "score": "angle"}, "score 'angle' is not known; known: dot, scaled_dot"),
         ],

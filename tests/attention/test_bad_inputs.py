@@ -10,17 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import (
-    Additive,
-    Alibi,
-    Dot,
-    MultiHeadAttention,
-    Score,
-    attend,
-    dot,
-    make_position,
-    scaled_dot,
-)
+from selfattn.attention import Additive, Alibi, Dot, MultiHeadAttention, Score, attend, dot, make_position, scaled_dot
 from selfattn.attention.cache import Cache
 from selfattn.attention.layer import _check_bias
 from selfattn.attention.scores import make_score

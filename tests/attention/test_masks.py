@@ -24,13 +24,7 @@ def test_padding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("i", "j", "picture"),
-    [
-        (3, 3, "x.. xx. xxx"),
-        (1, 4, "xxxx"),
-        (2, 4, "xxx. xxxx"),
-        (4, 2, ".. .. x. xx"),
-    ],
+    ("i", "j", "picture"), [(3, 3, "x.. xx. xxx"), (1, 4, "xxxx"), (2, 4, "xxx. xxxx"), (4, 2, ".. .. x. xx")]
 )
 def test_causal(i: int, j: int, picture: str) -> None:
     assert torch.equal(causal_mask(i, j), drawn(picture))

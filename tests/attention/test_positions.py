@@ -9,14 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import (
-    Alibi,
-    Learned,
-    MultiHeadAttention,
-    RelativeBias,
-    Rotary,
-    Sinusoidal,
-)
+from selfattn.attention import Alibi, Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal
 from selfattn.attention.positions import make_position
 
 Close = Callable[[Tensor, Tensor], None]

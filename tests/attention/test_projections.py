@@ -144,7 +144,7 @@ def test_the_defaults_are_as_they_were() -> None:
         ({"q_proj": nn.Linear(12, 9), "head_dim": 4}, "expected q_proj with out_features=12, got 9"),
         ({"v_proj": nn.Linear(7, 6), "out_proj": nn.Linear(12, 12)}, "expected out_proj with in_features=6, got 12"),
         ({"out_proj": nn.Linear(12, 7)}, "expected out_proj with out_features=12, got 7"),
-        ({"out_proj": nn.Linear(12, 12), "project": False, "context_dim": 12}, "project=False leaves them out"),
+        ({"out_proj": nn.Linear(12, 12), "project": False, "context_dim": 12}, "out_proj needs project=True"),
     ],
     ids=str,
 )

@@ -27,10 +27,7 @@ IMAGE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 SOUND = (
     TEXT
     | {"conv_dim": (8, 8), "conv_stride": (2, 2), "conv_kernel": (3, 3), "num_feat_extract_layers": 2}
-    | {
-        "num_conv_pos_embeddings": 4,
-        "num_conv_pos_embedding_groups": 2,
-    }
+    | {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
 )
 PAIRS = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in
          (("layers", 2), ("attention_heads", 4), ("ffn_dim", 24))} | {

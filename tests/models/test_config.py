@@ -111,16 +111,8 @@ def test_bad_values_are_named(kind: Any) -> None:
         (RNN, {"tie_output": True, "decoder.attention": "peeky"}, "tie_output: .*'peeky' .* width 256, .* has 32"),
         (MIXED, {"decoder.num_heads": 5}, "TransformerConfig.num_heads: 5 does not divide dim 64"),
         (LONE, {"stack.num_kv_heads": 3}, "TransformerConfig.num_kv_heads: 3 does not divide num_heads 4"),
-        (
-            LONE,
-            {"stack.dim": 5, "stack.num_heads": 1},
-            "TransformerConfig.dim: sinusoidal .* multiple of 2, got 5",
-        ),
-        (
-            LONE,
-            {"stack.dim": 12, "stack.position": "rotary"},
-            "TransformerConfig.dim: rotary .* multiple of 8, got 12",
-        ),
+        (LONE, {"stack.dim": 5, "stack.num_heads": 1}, "TransformerConfig.dim: sinusoidal .* multiple of 2, got 5"),
+        (LONE, {"stack.dim": 12, "stack.position": "rotary"}, "TransformerConfig.dim: rotary .* multiple of 8, got 12"),
         (LONE, {"stack.score": "location"}, "DecoderOnlyConfig.stack.score: 'location'"),
     ],
 )

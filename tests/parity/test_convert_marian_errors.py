@@ -87,10 +87,7 @@ def test_weights_that_do_not_fit(directory: Path, case: str) -> None:
 
 CONFIG: dict[str, tuple[dict[str, Any], str]] = {
     "another architecture": ({"model_type": "bart"}, 'model_type: expected one of marian, found "bart"'),
-    "pre-norm": (
-        {"normalize_before": True},
-        "normalize_before: expected one of False, found true",
-    ),
+    "pre-norm": ({"normalize_before": True}, "normalize_before: expected one of False, found true"),
     "dropped layers": ({"decoder_layerdrop": 0.1}, "decoder_layerdrop: expected at most 0.0, found 0.1"),
     "an unknown function": (
         {"activation_function": "gelu_new"},

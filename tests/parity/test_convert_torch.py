@@ -148,10 +148,7 @@ def test_decoder_layer(norm_first: bool, activation: Any, bias: bool) -> None:
     x, their_x = draw(2, 3, DIM), draw(2, 3, DIM)
     memory, their_memory = draw(2, 7, DIM, seed=2), draw(2, 7, DIM, seed=2)
     actual = ours(x, causal=True, memory=ours.project_memory(memory), memory_mask=key_mask(PADDING)).x
-    masks = {
-        "tgt_mask": nn.Transformer.generate_square_subsequent_mask(3).isinf(),
-        "memory_key_padding_mask": ~PADDING,
-    }
+    masks = {"tgt_mask": nn.Transformer.generate_square_subsequent_mask(3).isinf(), "memory_key_padding_mask": ~PADDING}
     expected = theirs(their_x, their_memory, **masks)
     close(actual, expected)
     backward(actual, expected)

@@ -152,10 +152,7 @@ def test_empty_translations_score_nothing_but_break_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("language", "package", "tokeniser", "cut"),
-    [
-        ("ko", "mecab_ko", "ko-mecab", "나 는 학교 에 갔 다 ."),
-        ("ja", "MeCab", "ja-mecab", "私 は 学校 に 行っ た 。"),
-    ],
+    [("ko", "mecab_ko", "ko-mecab", "나 는 학교 에 갔 다 ."), ("ja", "MeCab", "ja-mecab", "私 は 学校 に 行っ た 。")],
 )
 def test_korean_and_japanese_are_cut_into_words_where_mecab_is_there(
     language: str, package: str, tokeniser: str, cut: str

@@ -70,6 +70,7 @@ def over_itself(case: Case) -> Case:
     layer.k_proj, layer.v_proj = (
         torch.nn.Linear(old.q_proj.in_features, old.k_proj.out_features).double() for _ in range(2)
     )
+    layer.context_dim = old.query_dim
     return replace(case, layer=layer)
 
 

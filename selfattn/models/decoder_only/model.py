@@ -137,13 +137,7 @@ class DecoderOnly(Seq2Seq):
             is_safe = sees_itself or mask is None or all_real(mask[:, 0])
             attention = Mask.safe(allowed) if is_safe else Mask(allowed)
         return run_stack(
-            self.layers,
-            self.norm,
-            x,
-            caches=caches,
-            mask=attention,
-            positions=new_positions,
-            need_weights=need_weights,
+            self.layers, self.norm, x, caches=caches, mask=attention, positions=new_positions, need_weights=need_weights
         )
 
     def _allowed(self, query_positions: Tensor, key_positions: Tensor, key_mask: Tensor | None, prefix: int) -> Tensor:
