@@ -302,7 +302,6 @@ def demo(
     out: NamedPath = Path("demo.html"),
     lang: Lang = SOURCE,
     example: tuple[str, ...] = (),
-    half: bool = False,
 ) -> None:
     """Write a page on which character models answer typed input side by side.
 
@@ -313,7 +312,6 @@ def demo(
         out: File of the page. Replaced if it exists.
         lang: Language of the page.
         example: Example input. May be repeated. Default: test inputs of the first tested run.
-        half: Store weights in 16 bits if the outputs for the examples stay the same.
     """
     from selfattn.comparison.testing import Tested, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
@@ -323,7 +321,7 @@ def demo(
     if not examples:
         tested = [answer.pair for run in runs if is_tested(run) for answer in Tested(run).answers][:EXAMPLES]
         examples = [(pair.source, pair.target) for pair in tested]
-    write_demo([load(run) for run in runs], out, lang, examples, half=half)
+    write_demo([load(run) for run in runs], out, lang, examples)
     say(f"{out}: open it in a browser")
 
 

@@ -277,7 +277,7 @@ def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path,
         The record, which says whether there is a page.
     """
     best = {model.name: next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]}
-    labels = {run.path: name for name, run in best.items()}
+    paths = [run.path for run in best.values()]
     examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answers[:EXAMPLES]]
     names = [model.name for model in record.models]
-    return replace(record, demo=write_demo_of(list(labels), out / DEMO, lang, examples, names, labels))
+    return replace(record, demo=write_demo_of(paths, out / DEMO, lang, examples, list(best), names))

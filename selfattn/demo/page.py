@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
-import torch
+import safetensors.torch
 from markupsafe import Markup
+from torch import Tensor, nn
 
 from selfattn import __version__
-from selfattn.demo.payload import payload
 from selfattn.errors import UserError
 from selfattn.files import write_text, writing
+from selfattn.models.config import config_to_dict
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import asset, digest, embedded, templates
 from selfattn.runs.run import Run, load
-from selfattn.words.catalogue import LANGS, read_catalogue
+from selfattn.tokenizers.char import CharTokenizer
+from selfattn.words.catalogue import LANGS, read_words
 
 _HOME = "selfattn.demo"
 EXAMPLES = 12  # to begin with, of a test
@@ -29,10 +32,8 @@ def write_demo(
     out: Path,
     lang: str = "en",
     examples: Sequence[tuple[str, str]] = (),
-    *,
-    half: bool = False,
+    labels: Sequence[str] = (),
     names: Sequence[str] = (),
-    labels: Mapping[Path, str] = MappingProxyType({}),
 ) -> None:
     """Write a page on which a reader types and the models answer, step by step and side by side.
 
@@ -41,10 +42,8 @@ def write_demo(
         out: the HTML file, replaced where it is there.
         lang: the language that the page opens in; the other is in it too.
         examples: inputs to begin with, each with its right output or ``""``; default none.
-        half: embed weights in float16, half the size, for every model whose outputs for the examples stay the same;
-            default float32, where outputs are those of torch.
-        names: of the models of the report beside the page, which decide the colours; default those of the runs.
-        labels: what the page calls the run of a directory; default the names of their presets or directories.
+        labels: names of the models; default their presets or directories.
+        names: of the models of the report beside the page, which decide the colours; default the labels.
 
     Raises:
         UserError: there is no run, one is given twice, none can run on a page, the language is unknown, or the file
@@ -60,38 +59,68 @@ def write_demo(
         raise UserError("a demo needs at least one run; give the directory of a trained model")
     if out.is_dir():
         raise UserError(f"{out}: is a directory; name the file of the page")
-    page = render_demo(runs, lang, examples, half=half, names=names, labels=labels)
+    page = render_demo(runs, lang, examples, labels, names)
     with writing(out, "choose another place"):
         write_text(out, page)
+
+
+def write_demo_of(
+    paths: Sequence[Path],
+    out: Path,
+    lang: str = "en",
+    examples: Sequence[tuple[str, str]] = (),
+    labels: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> bool:
+    """Write the page of those runs that a page can run; nothing where there is none.
+
+    Args:
+        paths: run directories; one that cannot be loaded is left out.
+        out: the HTML file.
+        lang: see :func:`write_demo`.
+        examples: see :func:`write_demo`.
+        labels: see :func:`write_demo`.
+        names: see :func:`write_demo`.
+
+    Returns:
+        Whether there is a page.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    runs: list[Run] = []
+    shown: list[str] = []
+    for k, path in enumerate(paths):
+        with suppress(UserError):
+            run = load(path)
+            if not _obstacle(run):
+                runs.append(run)
+                shown += labels[k : k + 1]
+    if runs:
+        write_demo(runs, out, lang, examples, shown, names)
+    return bool(runs)
 
 
 def render_demo(
     runs: Sequence[Run],
     lang: str = "en",
     examples: Sequence[tuple[str, str]] = (),
-    *,
-    half: bool = False,
+    labels: Sequence[str] = (),
     names: Sequence[str] = (),
-    labels: Mapping[Path, str] = MappingProxyType({}),
 ) -> str:
     """Return the page of :func:`write_demo` as text; the arguments are the same.
 
     Raises:
         UserError: none of the runs can run on a page, one is given twice, or the language is unknown.
     """
-    shown = [labels[run.path] for run in runs] if labels else _names(runs)
-    models = [
-        payload(run, name, torch.float16 if half and _holds_in_half(run, examples) else torch.float32)
-        for run, name in zip(runs, shown, strict=True)
-    ]
-    if all("reason" in model for model in models):
-        raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
-    signs = Signs(names or shown)
-    for model, name in zip(models, shown, strict=True):
-        model |= {"colour": signs[name].colour, "path": signs[name].path}
-    words = {known: read_catalogue(resources.files(_HOME) / "words" / known / "page.po") for known in LANGS}
+    words = read_words(resources.files(_HOME) / "words", "page")
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
+    shown = labels or _names(runs)
+    signs = Signs(names or shown)
+    models = [_payload(run, name, signs) for run, name in zip(runs, shown, strict=True)]
+    if all("reason" in model for model in models):
+        raise UserError("none of these models can run in a page: it runs models that turn characters into characters")
     script = asset("engine.js", _HOME) + asset("page.js", _HOME)
     style = asset("report.css") + asset("page.css", _HOME)
     context = {
@@ -110,42 +139,8 @@ def render_demo(
     return templates(_HOME).get_template("page.html.j2").render(context) + "\n"
 
 
-def write_demo_of(
-    paths: Sequence[Path],
-    out: Path,
-    lang: str = "en",
-    examples: Sequence[tuple[str, str]] = (),
-    names: Sequence[str] = (),
-    labels: Mapping[Path, str] = MappingProxyType({}),
-) -> bool:
-    """Write the page of those runs that can be on one; nothing where there is none.
-
-    Args:
-        paths: run directories; one that cannot be loaded is left out.
-        out: the HTML file.
-        lang: the language that the page opens in.
-        examples: inputs to begin with, each with its right output or ``""``.
-        names: see :func:`write_demo`.
-        labels: see :func:`write_demo`.
-
-    Returns:
-        Whether there is a page.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    runs = []
-    for path in paths:
-        with suppress(UserError):
-            run = load(path)
-            runs += [run] if "weights" in payload(run, "") else []
-    if runs:
-        write_demo(runs, out, lang, examples, names=names, labels=labels)
-    return bool(runs)
-
-
 def _names(runs: Sequence[Run]) -> list[str]:
-    """Names that tell the runs apart, as short as can be."""
+    """Return names that tell the runs apart, as short as can be."""
     for label in (lambda run: run.config.preset, lambda run: run.path.name, lambda run: str(run.path)):
         names = [label(run) for run in runs]
         if len(set(names)) == len(names):
@@ -153,12 +148,47 @@ def _names(runs: Sequence[Run]) -> list[str]:
     raise UserError("a run is given twice; give each directory once")
 
 
-def _holds_in_half(run: Run, examples: Sequence[tuple[str, str]]) -> bool:
-    """Whether weights rounded to float16 write the same outputs."""
-    texts = [text for text, _ in examples]
-    before = run.predict(texts)
-    exact = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
-    run.model.load_state_dict({name: tensor.half().to(tensor.dtype) for name, tensor in exact.items()})
-    after = run.predict(texts)
-    run.model.load_state_dict(exact)
-    return after == before
+def _characters(run: Run) -> tuple[str, ...]:
+    """Return the characters of source and target; nothing where the tokenizers are of another kind."""
+    both = (run.tokenizer.source, run.tokenizer.target)
+    characters = tuple(tokenizer.characters for tokenizer in both if isinstance(tokenizer, CharTokenizer))
+    return characters if len(characters) == 2 else ()
+
+
+def _obstacle(run: Run) -> str:
+    """Return the key of the sentence that says why the page cannot run a model; empty where it can."""
+    if not any(True for _ in run.model.parameters()):
+        raise UserError(f"{run.path}: an exported run has no weights for a page; take the run it was exported from")
+    if not run.takes_pairs:
+        return "cannot.lm"
+    return "" if _characters(run) else "cannot.subwords"
+
+
+def _payload(run: Run, name: str, signs: Signs) -> dict[str, Any]:
+    """Return what the page needs of a run, as plain JSON values; or why it cannot run it."""
+    payload = {"name": name, "task": run.config.task, "colour": signs[name].colour, "path": signs[name].path}
+    if reason := _obstacle(run):
+        return payload | {"reason": reason}
+    source, target = _characters(run)
+    payload |= {"source": source, "target": target, "max_length": run.config.max_length}
+    return payload | {"config": config_to_dict(run.config.model), "weights": embedded_weights(run.model)}
+
+
+def embedded_weights(model: nn.Module) -> str:
+    """Return the weights of a model as a safetensors file in base64.
+
+    A tensor that has several names is in the file once; the file's metadata says which name stands for which.
+
+    Example:
+        >>> "bias" in base64.b64decode(embedded_weights(nn.Linear(2, 1))).decode("latin-1")
+        True
+    """
+    weights: dict[str, Tensor] = {}
+    shared: dict[str, str] = {}
+    first: dict[int, str] = {}
+    for name, tensor in model.state_dict().items():
+        if first.setdefault(tensor.data_ptr(), name) == name:
+            weights[name] = tensor.float().contiguous().cpu()
+        else:
+            shared[name] = first[tensor.data_ptr()]
+    return base64.b64encode(safetensors.torch.save(weights, metadata=shared or None)).decode("ascii")

@@ -12,7 +12,7 @@ import torch
 
 from selfattn.attention import RelativeBias
 from selfattn.decoding.greedy import greedy
-from selfattn.demo.payload import embedded_weights
+from selfattn.demo.page import embedded_weights
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_to_dict
 from selfattn.models.decoder_only.config import DecoderOnlyConfig

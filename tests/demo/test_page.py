@@ -316,17 +316,6 @@ def test_what_cannot_run_says_so(open_page: Open, tmp_path: Path) -> None:
         write_demo([short], Path("no such folder", "demo.html"))
 
 
-def test_half_precision_only_where_no_output_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, texts = run("transformer"), [(TEXT, "")]
-    before = one.predict([TEXT])
-    whole, half = render_demo([one], "en", texts), render_demo([one], "en", texts, half=True)
-    assert len(half) < len(whole)
-    assert one.predict([TEXT]) == before  # the run is as it was
-    answers = iter([["one"], ["another"]])
-    monkeypatch.setattr(one, "predict", lambda texts: next(answers))
-    assert render_demo([one], "en", texts, half=True) == whole
-
-
 def test_a_run_without_weights_and_a_directory_are_refused(tmp_path: Path) -> None:
     exported = run("transformer")
     exported.model = torch.nn.Module()  # type: ignore[assignment]  # an exported run computes elsewhere
@@ -367,7 +356,7 @@ def test_trained_models_write_500_dates_as_torch_does(tmp_path: Path, open_page:
 
 def test_a_renamed_model_has_the_name_and_the_colour_of_the_report() -> None:
     mine = run("rnn-attention")
-    page = render_demo([mine], names=["other", "third", "far"], labels={mine.path: "far"})
+    page = render_demo([mine], labels=["far"], names=["other", "third", "far"])
     sign = Signs(["other", "third", "far"])["far"]
     assert '"name":"far"' in page
     assert f'"colour":{sign.colour}' in page

@@ -13,7 +13,7 @@ FAMILIES = ("kind.", "inside.column.")  # asked for by a name that is put togeth
 
 def test_every_sentence_is_asked_for_and_there() -> None:
     words = read_catalogue(HOME / "words" / "en" / "page.po")
-    places = [HOME / "templates" / "page.js", HOME / "templates" / "page.html.j2", HOME / "payload.py"]
+    places = [HOME / "templates" / "page.js", HOME / "templates" / "page.html.j2", HOME / "page.py"]
     code = "\n".join(place.read_text(encoding="utf-8") for place in places)
     assert [key for key in words if f'"{key}"' not in code and not key.startswith(FAMILIES)] == []
     asked = set(re.findall(r'(?:say|said|named)\("([\w.]+)"', code)) | set(re.findall(r'data-w="([\w.]+)"', code))

@@ -26,9 +26,7 @@ class Weights {
     if (!tensor.data) {
       const [from, to] = tensor.data_offsets;
       const numbers = this.buffer.slice(this.start + from, this.start + to);
-      if (tensor.dtype === "F32") tensor.data = new Float32Array(numbers);
-      else if (tensor.dtype === "F16") tensor.data = Float32Array.from(new Uint16Array(numbers), halfToNumber);
-      else throw new Error(`${name}: numbers of type ${tensor.dtype}`);
+      tensor.data = new Float32Array(numbers);
     }
     return tensor;
   }
@@ -43,12 +41,6 @@ class Weights {
     const bias = this.has(`${name}.bias`) ? this.get(`${name}.bias`).data : null;
     return (x) => product(data, rows, columns, x, bias);
   }
-}
-
-function halfToNumber(bits) {
-  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = (bits & 1023) / 1024;
-  if (exponent === 0) return sign * 2 ** -14 * fraction;
-  return exponent === 31 ? sign * (fraction ? NaN : Infinity) : sign * 2 ** (exponent - 15) * (1 + fraction);
 }
 
 /* ---------------------------------------------------------------- vectors */
