@@ -201,7 +201,6 @@ def align(
     gold: Path | None = None,
     sentences: Path | None = None,
     base: Literal[0, 1] | None = None,
-    reverse: Path | None = None,
     json_: Json = False,
 ) -> Result:
     """Align targets with their sources by attention, or measure the alignment error rate.
@@ -219,7 +218,6 @@ def align(
         gold: Gold word links i-j (sure) and ipj (possible), one pair per line.
         sentences: Tokenised sentence pairs that --gold aligns: source ||| target.
         base: First word index in --gold, 0 or 1. Default: detected.
-        reverse: Run of the opposite direction, to combine both alignments.
         json_: Print the results on --gold as one JSON object.
     """
     from selfattn.data.readers.records import chosen_columns, read_pairs
@@ -236,7 +234,7 @@ def align(
     if columns:
         raise UserError("--columns goes with --data: leave it out, or give pairs instead of --gold")
     gold_pairs = read_gold(gold, sentences=sentences, base=base)
-    result = align_against_gold(load(run), gold_pairs, reverse=None if reverse is None else load(reverse))
+    result = align_against_gold(load(run), gold_pairs)
     return gold_json(result) if json_ else gold_lines(result)
 
 

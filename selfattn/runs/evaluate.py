@@ -9,12 +9,11 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from selfattn.decoding.alignment import Link
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair
-from selfattn.evaluation.alignment.word_alignment import AlignmentReport, Directed, Way, report_alignment, word_links
+from selfattn.evaluation.alignment.word_alignment import AlignmentReport, report_alignment, word_links
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
 from selfattn.runs.run import Run
@@ -135,70 +134,48 @@ def score_summary(run: Run, data: Sequence[Path], scores: Sequence[TargetScore])
     }
 
 
-def align_against_gold(run: Run, gold: Sequence[GoldPair], *, reverse: Run | None = None) -> AlignmentReport:
+def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> AlignmentReport:
     """Compare the attention of a run, read as word alignments in every way, with gold links.
 
     Args:
         run: a model with attention, from the gold's sources to its targets.
         gold: sentence pairs with links.
-        reverse: a model of the other direction, to symmetrise; default none.
 
     Raises:
-        UserError: there are no pairs, a model has no attention to its source, or a sentence is longer than it can read.
+        UserError: there are no pairs, the model has no attention to its source, or a sentence is too long for it.
     """
     if not gold:
         raise UserError("align: no sentence pairs with gold links; give at least one")
-    backward = None if reverse is None else _word_links(reverse, [pair.turned() for pair in gold])
-    return report_alignment(_word_links(run, gold), gold, backward=backward)
+    with run.of_pairs("align"):
+        links = word_links(run.model, run.tokenizer, gold)
+    if not links:
+        raise UserError(f"{run.path}: {run.config.preset} has no attention to its source; try a model that has")
+    return report_alignment(links, gold)
 
 
 def gold_lines(report: AlignmentReport) -> Iterator[str]:
     """Write a comparison with gold links as a table: a line for each layer, head and shift."""
     yield f"{report.pairs:,} sentence pairs, {report.sure:,} sure and {report.possible - report.sure:,} possible links"
     yield "AER: alignment error rate, lower is better; shift 1: the step that reads a token, not the one that writes it"
-    for name, directed in (("source to target", report.forward), ("target to source", report.backward)):
-        if directed is None:
-            continue
-        yield ""
-        yield f"{name:<16}  {'head':>4}  shift  {_HEAD}"
-        for way, counts in directed.counts.items():
-            head = "mean" if way.head is None else way.head
-            yield f"layer {way.layer:<10}  {head:>4}  {int(way.shifted):>5}  {_counts_line(counts)}"
-        yield f"{'diagonal, no model':<29}  {_counts_line(directed.diagonal)}"
-        yield f"best here: {directed.best}"
-    if report.symmetrised:
-        yield ""
-        yield f"{'both directions':<29}  {_HEAD}"
-        for method, counts in report.symmetrised.items():
-            yield f"{method:<29}  {_counts_line(counts)}"
+    yield ""
+    yield f"{'':<16}  {'head':>4}  shift     AER  precision  recall  links"
+    for way, counts in report.counts.items():
+        head = "mean" if way.head is None else way.head
+        yield f"layer {way.layer:<10}  {head:>4}  {int(way.shifted):>5}  {_counts_line(counts)}"
+    yield f"{'diagonal, no model':<29}  {_counts_line(report.diagonal)}"
+    yield f"best here: {report.best}"
 
 
 def gold_json(report: AlignmentReport) -> dict[str, Any]:
     """Return a comparison with gold links as plain JSON values; what cannot be computed is null."""
-
-    def directed(links: Directed) -> dict[str, Any]:
-        return {
-            "ways": [way._asdict() | _counts_json(counts) for way, counts in links.counts.items()],
-            "best": links.best._asdict(),
-            "diagonal": _counts_json(links.diagonal),
-        }
-
-    return vars(report) | {
-        "forward": directed(report.forward),
-        "backward": None if report.backward is None else directed(report.backward),
-        "symmetrised": {method: _counts_json(counts) for method, counts in report.symmetrised.items()},
+    return {
+        "pairs": report.pairs,
+        "sure": report.sure,
+        "possible": report.possible,
+        "ways": [way._asdict() | _counts_json(counts) for way, counts in report.counts.items()],
+        "best": report.best._asdict(),
+        "diagonal": _counts_json(report.diagonal),
     }
-
-
-_HEAD = "   AER  precision  recall  links"
-
-
-def _word_links(run: Run, gold: Sequence[GoldPair]) -> dict[Way, list[set[Link]]]:
-    with run.of_pairs("align"):
-        links = word_links(run.model, run.tokenizer, gold)
-    if not links:
-        raise UserError(f"{run.path}: {run.config.preset} has no attention to its source; try a model that has")
-    return links
 
 
 def _counts_line(counts: AlignmentCounts) -> str:

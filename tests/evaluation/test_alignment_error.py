@@ -1,4 +1,4 @@
-"""Gold links, the alignment error rate, and one alignment out of two."""
+"""Gold links and the alignment error rate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.decoding.alignment import Link
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import (
     AlignmentCounts,
@@ -18,11 +17,7 @@ from selfattn.evaluation.alignment.links import (
     diagonal,
     parse_links,
     read_gold,
-    symmetrise,
 )
-
-positions = st.tuples(st.integers(0, 6), st.integers(0, 4))
-some_links = st.frozensets(positions, max_size=12)
 
 
 def test_error_rate_by_hand() -> None:
@@ -48,45 +43,6 @@ def test_nothing_to_measure_is_none_not_a_figure() -> None:
     assert (nothing.aer, nothing.precision, nothing.recall) == (None, None, None)
     only_possible = count_alignment([{(0, 0)}], [Links(possible=frozenset({(0, 0)}))])
     assert (only_possible.aer, only_possible.recall) == (0, None)
-
-
-# --- two directions into one ------------------------------------------------------------------------------------------
-
-
-def by_the_book(forward: frozenset[Link], backward: frozenset[Link], final: str) -> set[Link]:
-    """Koehn's pseudo-code, word for word, on the whole grid."""
-    links, union = set(forward & backward), forward | backward
-    steps = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
-
-    def is_new(link: Link) -> tuple[bool, bool]:
-        return all(e != link[0] for e, _ in links), all(f != link[1] for _, f in links)
-
-    added = True
-    while added:
-        added = False
-        for e in range(7):
-            for f in range(5):
-                if (e, f) in links:
-                    for down, right in steps:
-                        new = (e + down, f + right)
-                        if any(is_new(new)) and new in union:
-                            links.add(new)
-                            added = True
-    for direction in (forward, backward) if final else ():
-        for e in range(7):
-            for f in range(5):
-                if (e, f) in direction and (all if final == "final-and" else any)(is_new((e, f))):
-                    links.add((e, f))
-    return links
-
-
-@given(forward=some_links, backward=some_links)
-def test_growing_is_that_of_the_published_pseudo_code(forward: frozenset[Link], backward: frozenset[Link]) -> None:
-    assert symmetrise(forward, backward, "intersection") == forward & backward
-    assert symmetrise(forward, backward, "union") == forward | backward
-    assert symmetrise(forward, backward, "grow-diag") == by_the_book(forward, backward, "")
-    assert symmetrise(forward, backward, "grow-diag-final") == by_the_book(forward, backward, "final")
-    assert symmetrise(forward, backward, "grow-diag-final-and") == by_the_book(forward, backward, "final-and")
 
 
 @given(st.integers(1, 40), st.integers(1, 40))

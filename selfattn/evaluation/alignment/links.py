@@ -1,4 +1,4 @@
-"""Word alignments: gold links and their files, error rates, and one alignment out of two directions.
+"""Word alignments: gold links and their files, and error rates.
 
 A line has the links of one pair: ``i-j`` for a sure link and ``ipj`` for a possible one, source before target, as the
 Moses tools and the shared task on word alignment have it (Mihalcea and Pedersen 2003). Files count words from 0 or from
@@ -8,7 +8,7 @@ Moses tools and the shared task on word alignment have it (Mihalcea and Pedersen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import astuple, dataclass
 from operator import add
@@ -20,9 +20,6 @@ from selfattn.decoding.alignment import Link
 from selfattn.errors import UserError
 
 Base = Literal[0, 1]
-Method = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
-
-_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
 _BETWEEN = "|||"
@@ -96,16 +93,6 @@ class GoldPair:
     source: tuple[str, ...]
     target: tuple[str, ...]
     links: Links
-
-    def turned(self) -> GoldPair:
-        """Return the pair with source and target exchanged."""
-        sure, possible = (frozenset(turned(some)) for some in (self.links.sure, self.links.possible))
-        return GoldPair(self.target, self.source, Links(sure, possible))
-
-
-def turned(links: Iterable[Link]) -> set[Link]:
-    """Return links with source and target exchanged."""
-    return {(target, source) for source, target in links}
 
 
 def read_gold(path: str | Path, *, sentences: str | Path | None = None, base: Base | None = None) -> list[GoldPair]:
@@ -260,47 +247,3 @@ def diagonal(source_length: int, target_length: int) -> set[Link]:
         [(0, 0), (0, 1), (1, 2), (1, 3)]
     """
     return {((2 * word + 1) * source_length // (2 * target_length), word) for word in range(target_length)}
-
-
-def symmetrise(forward: AbstractSet[Link], backward: AbstractSet[Link], method: Method) -> set[Link]:
-    """Make one alignment out of those of two directions (Och and Ney 2003, section 4; Koehn et al. 2003, section 4).
-
-    ``grow-diag`` starts from the intersection and adds links of the union that lie next to one it has, diagonally
-    too, and give a word of either side its first link. ``final`` then goes through the links of the forward and after
-    them of the backward alignment and adds those that give a word its first link; ``final-and`` only where that is so
-    on both sides.
-
-    Args:
-        forward: links of one direction, as (source, target).
-        backward: links of the other direction, also as (source, target).
-        method: ``"intersection"``, ``"union"``, ``"grow-diag"``, ``"grow-diag-final"`` or ``"grow-diag-final-and"``.
-
-    Example:
-        >>> forward, backward = {(0, 0), (1, 1), (3, 3)}, {(0, 0), (1, 0), (2, 2)}
-        >>> sorted(symmetrise(forward, backward, "grow-diag"))
-        [(0, 0), (1, 0), (1, 1), (2, 2), (3, 3)]
-    """
-    links, union = {*forward} & {*backward}, {*forward} | {*backward}
-    if method in ("intersection", "union"):
-        return links if method == "intersection" else union
-    sources, targets = ({link[side] for link in links} for side in (0, 1))
-
-    def add_new(some: Iterable[Link], *, both: bool = False) -> None:
-        """Add those that give a word of one side (or of both) its first link."""
-        for source, target in some:
-            is_new = source not in sources, target not in targets
-            if all(is_new) if both else any(is_new):
-                links.add((source, target))
-                sources.add(source)
-                targets.add(target)
-
-    before = -1
-    while len(links) > before:  # neighbours from the union until there are none, in the order of positions: it decides
-        before = len(links)
-        for source, target in sorted(union):
-            if (source, target) in links:  # perhaps only since a moment ago
-                near = [(source + down, target + right) for down, right in _NEIGHBOURS]
-                add_new(link for link in near if link in union)
-    for some in (forward, backward) if method != "grow-diag" else ():
-        add_new(sorted(some), both=method == "grow-diag-final-and")
-    return links

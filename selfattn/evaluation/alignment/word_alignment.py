@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,15 +19,7 @@ from torch import Tensor
 from selfattn.data.examples import Example
 from selfattn.decoding.alignment import Link
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.evaluation.alignment.links import (
-    AlignmentCounts,
-    GoldPair,
-    Method,
-    count_alignment,
-    diagonal,
-    symmetrise,
-    turned,
-)
+from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair, count_alignment, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.tokenizers.protocol import Tokenizer
@@ -54,39 +46,24 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Directed:
-    """The alignment of a model's attention in one direction.
+class AlignmentReport:
+    """Attention against gold.
 
     Attributes:
+        pairs: number of sentence pairs.
+        sure: number of their sure links.
+        possible: number of their possible links, the sure ones among them.
         counts: what the links share with gold, for every way to read the attention.
         best: the way with the lowest error on these pairs; the choice inflates its score.
         diagonal: the same counts for `diagonal` links from each target word, as a baseline.
     """
 
-    counts: Mapping[Way, AlignmentCounts]
-    best: Way
-    diagonal: AlignmentCounts
-
-
-@dataclass(frozen=True)
-class AlignmentReport:
-    """Attention against gold.
-
-    Attributes:
-        pairs: how many sentence pairs.
-        sure: their sure links.
-        possible: their possible links, the sure ones among them.
-        forward: of the model from source to target.
-        backward: of a model from target to source, with source and target exchanged; None without such a model.
-        symmetrised: of the best ways of both, by method; empty where there is one model.
-    """
-
     pairs: int
     sure: int
     possible: int
-    forward: Directed
-    backward: Directed | None
-    symmetrised: Mapping[Method, AlignmentCounts]
+    counts: Mapping[Way, AlignmentCounts]
+    best: Way
+    diagonal: AlignmentCounts
 
 
 @torch.inference_mode()
@@ -127,32 +104,23 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
     return {way: [by_place[place] for place in range(len(pairs))] for way, by_place in links.items()}
 
 
-def report_alignment(
-    forward: Mapping[Way, Sequence[set[Link]]],
-    gold: Sequence[GoldPair],
-    *,
-    backward: Mapping[Way, Sequence[set[Link]]] | None = None,
-) -> AlignmentReport:
-    """Compare links with gold, in one direction or in both.
+def report_alignment(links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair]) -> AlignmentReport:
+    """Compare links with gold.
 
     Args:
-        forward: from `word_links`.
+        links: from `word_links`.
         gold: the sentence pairs.
-        backward: from `word_links` of a model from target to source on the pairs turned round; default none.
     """
-    along = [diagonal(len(pair.source), len(pair.target)) for pair in gold]
-    ahead = _directed(forward, gold, along)
-    behind, symmetrised = None, {}
-    if backward is not None:
-        reverse = {way: [turned(links) for links in some] for way, some in backward.items()}
-        along = [turned(diagonal(len(pair.target), len(pair.source))) for pair in gold]
-        behind = _directed(reverse, gold, along)
-        both = list(zip(forward[ahead.best], reverse[behind.best], strict=True))
-        for method in get_args(Method):
-            joined = [symmetrise(first, second, method) for first, second in both]
-            symmetrised[method] = count_alignment(joined, [pair.links for pair in gold])
-    sure, possible = sum(len(pair.links.sure) for pair in gold), sum(len(pair.links.possible) for pair in gold)
-    return AlignmentReport(len(gold), sure, possible, ahead, behind, symmetrised)
+    right = [pair.links for pair in gold]
+    counts = {way: count_alignment(some, right) for way, some in links.items()}
+    return AlignmentReport(
+        pairs=len(gold),
+        sure=sum(len(some.sure) for some in right),
+        possible=sum(len(some.possible) for some in right),
+        counts=counts,
+        best=min(counts, key=lambda way: _error(counts[way])),
+        diagonal=_diagonal_counts(gold),
+    )
 
 
 def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) -> ModelAlignment | None:
@@ -175,23 +143,21 @@ def align_words(model: Seq2Seq, tokenizer: Tokenizer, gold: Sequence[GoldPair]) 
     right = [pair.links for pair in gold]
     chosen_on = {way: _error(count_alignment(some[:half], right[:half])) for way, some in links.items()}
     reported = {way: count_alignment(some[half:], right[half:]).aer for way, some in links.items()}
-
-    def row(way: Way) -> HeadAlignment:
-        return HeadAlignment(way.layer, way.head, aer=reported[way], shifted_aer=reported[way._replace(shifted=True)])
-
     ways = [way for way in links if not way.shifted]
-    heads = [way for way in ways if way.head is not None]
     best, best_shifted = (
-        min(heads, key=chosen_on.__getitem__),
-        min(heads, key=lambda h: chosen_on[h._replace(shifted=True)]),
+        min((way for way in links if way.shifted == shifted and way.head is not None), key=chosen_on.__getitem__)
+        for shifted in (False, True)
     )
-    along = [diagonal(len(pair.source), len(pair.target)) for pair in gold[half:]]
+    rows = [
+        HeadAlignment(way.layer, way.head, aer=reported[way], shifted_aer=reported[way._replace(shifted=True)])
+        for way in ways
+    ]
     return ModelAlignment(
-        heads=tuple(map(row, heads)),
-        means=tuple(row(way) for way in ways if way.head is None),
+        heads=tuple(row for row in rows if row.head is not None),
+        means=tuple(row for row in rows if row.head is None),
         best=(best.layer, best.head or 0),
         best_shifted=(best_shifted.layer, best_shifted.head or 0),
-        diagonal_aer=count_alignment(along, right[half:]).aer,
+        diagonal_aer=_diagonal_counts(gold[half:]).aer,
     )
 
 
@@ -226,12 +192,9 @@ def _error(counts: AlignmentCounts) -> float:
     return math.inf if counts.aer is None else counts.aer
 
 
-def _directed(
-    links: Mapping[Way, Sequence[set[Link]]], gold: Sequence[GoldPair], along: Sequence[set[Link]]
-) -> Directed:
-    right = [pair.links for pair in gold]
-    counts = {way: count_alignment(some, right) for way, some in links.items()}
-    return Directed(counts, min(counts, key=lambda way: _error(counts[way])), count_alignment(along, right))
+def _diagonal_counts(gold: Sequence[GoldPair]) -> AlignmentCounts:
+    along = [diagonal(len(pair.source), len(pair.target)) for pair in gold]
+    return count_alignment(along, [pair.links for pair in gold])
 
 
 def _tokens(words: Sequence[str], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
