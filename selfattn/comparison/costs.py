@@ -28,8 +28,7 @@ from selfattn.data.batches import Batch, collate
 from selfattn.data.examples import Example
 from selfattn.decoding.beam import beam_search
 from selfattn.errors import UserError
-from selfattn.evaluation.cost.decoding import NO_END, decoding_times, greedy_to_length, synchronise
-from selfattn.evaluation.cost.flops import BatchShape, machine_peak
+from selfattn.evaluation.cost import NO_END, BatchShape, decoding_times, greedy_to_length, machine_peak, synchronise
 from selfattn.experiments.queue import connect_backend
 from selfattn.files import writing
 from selfattn.models.build import build, count_parameters

@@ -18,8 +18,7 @@ from selfattn.decoding.texts import Output
 from selfattn.evaluation.alignment.attention_scores import Gold, best_head, gold_from_spans, score_attention
 from selfattn.evaluation.alignment.dependence import agreement
 from selfattn.evaluation.alignment.word_alignment import align_words
-from selfattn.evaluation.cost.decoding import peak_memory
-from selfattn.evaluation.cost.flops import BatchShape, count_flops
+from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.evaluation.gates.model_gates import model_gates
 from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
 from selfattn.evaluation.gates.overfitting import overfitting
@@ -199,14 +198,14 @@ def measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], th
     """
     examples = encode_pairs(tests.validation, run.tokenizer)
     shape = batch_shape(examples, run.config.training)
-    flops = count_flops(run.model, shape)
-    per_place = flops.training_per_token * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
+    flops, tokens = count_flops(run.model, shape), shape.batch * shape.target
+    per_place = flops.training / tokens * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
     so_far = [0, *(report.tokens for report in metrics)]
     places = sum((b - a) / (1 - report.padding) for report, (a, b) in zip(metrics, pairwise(so_far), strict=True))
     return Cost(
         training_flops=per_place * places,
         training_flops_per_token=per_place * places / so_far[-1],
-        decoding_flops_per_token=flops.decoding_per_token,
+        decoding_flops_per_token=flops.decoding / tokens,
         training_bytes=peak_memory(_training_step(run, examples[: shape.batch])) if thorough else None,
         weights_bytes=(run.path / WEIGHTS).stat().st_size,
         run_bytes=sum(path.stat().st_size for path in run.path.rglob("*") if path.is_file()),

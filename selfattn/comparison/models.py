@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import PlannedModel
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.cost.flops import BatchShape, training_flops
+from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.config import ModelConfig, config_to_dict
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, check_matched, match, parameters

@@ -27,7 +27,7 @@ from selfattn.claims.suite.placement import config as placement_config
 from selfattn.claims.suite.scores import WIDTHS, slope
 from selfattn.claims.suite.weighted_sum import BACKWARD, FORWARD, by_autograd, by_hand
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.cost.flops import BatchShape, training_flops
+from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.sizing import body
 from selfattn.registry import CLAIMS
 from selfattn.results.claims import Trial

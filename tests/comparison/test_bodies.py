@@ -15,7 +15,7 @@ from selfattn.comparison.models import match_models
 from selfattn.comparison.options import CompareOptions
 from selfattn.data.examples import encode_pairs
 from selfattn.errors import UserError
-from selfattn.evaluation.cost.flops import BatchShape, count_flops
+from selfattn.evaluation.cost import BatchShape, count_flops
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body, parameters
 from selfattn.report.verdict.ranking import badges
@@ -97,7 +97,8 @@ def test_both_passes_of_r_drop_are_counted(tmp_path: Path) -> None:
     run = load(tested[0.0].path)
     valid = run.config.training.validation_items
     examples = encode_pairs(Dates().splits(0, valid).validation(valid), run.tokenizer)
-    bare = count_flops(run.model, batch_shape(examples, run.config.training)).training_per_token
+    shape = batch_shape(examples, run.config.training)
+    bare = count_flops(run.model, shape).training / (shape.batch * shape.target)
     (last,) = tested[0.0].metrics
     assert last.padding > 0.1
     assert flops[0][0] == pytest.approx(bare * last.tokens / (1 - last.padding))

@@ -14,7 +14,7 @@ import torch
 from selfattn.comparison import costs
 from selfattn.comparison.costs import by_turns, step_seconds
 from selfattn.data.batches import Batch
-from selfattn.evaluation.cost.flops import BatchShape
+from selfattn.evaluation.cost import BatchShape
 from selfattn.models.presets import PRESETS
 from selfattn.training.config import TrainingConfig
 from selfattn.training.step import Stepper

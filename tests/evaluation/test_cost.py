@@ -8,9 +8,17 @@ import pytest
 import torch
 
 from selfattn.decoding.beam import beam_search
-from selfattn.evaluation.cost import decoding as cost
-from selfattn.evaluation.cost.decoding import NO_END, decoding_times, peak_memory
-from selfattn.evaluation.cost.flops import BatchShape, Flops, count_flops, machine_peak, training_flops
+from selfattn.evaluation import cost
+from selfattn.evaluation.cost import (
+    NO_END,
+    BatchShape,
+    Flops,
+    count_flops,
+    decoding_times,
+    machine_peak,
+    peak_memory,
+    training_flops,
+)
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
@@ -166,7 +174,6 @@ def test_training_takes_three_times_the_forward_pass(name: str) -> None:
     """
     flops = counted(PRESETS[name].config, BatchShape(B, S, T))
     assert 2.9 * flops.forward < flops.training <= 3 * flops.forward
-    assert (flops.training_per_token, flops.decoding_per_token) == (flops.training / 21, flops.decoding / 21)
 
 
 def test_the_handover_of_cells_costs_nothing() -> None:
@@ -204,5 +211,5 @@ def test_models_can_be_sized_for_operations() -> None:
 def test_a_machine_can_do_something(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two products, of which the faster took a tenth of a second, of 100 x 100 matrices."""
     times = iter([0.0, 1.0, 1.2, 2.0, 2.1])
-    monkeypatch.setattr("selfattn.evaluation.cost.flops.time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("selfattn.evaluation.cost.time.perf_counter", lambda: next(times))
     assert machine_peak(size=100, seconds=2.1) == pytest.approx(2 * 100**3 / 0.1)

@@ -27,7 +27,7 @@ from selfattn.attention import (
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.dependence import by_blocking
-from selfattn.evaluation.cost.flops import BatchShape, training_flops
+from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import Limits, ModelConfig, config_from_dict, config_to_dict, override

@@ -14,7 +14,7 @@ from torch import Tensor
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Setup, Trials
 from selfattn.claims.rules import contrast, exact
-from selfattn.evaluation.cost.decoding import peak_memory
+from selfattn.evaluation.cost import peak_memory
 from selfattn.layers import RecurrentStack
 from selfattn.registry import register
 from selfattn.report.drawing.scale import number_scale

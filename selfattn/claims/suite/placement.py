@@ -8,7 +8,7 @@ from typing import Any
 from selfattn.claims import small
 from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials, share
 from selfattn.claims.suite.by_length import by_length
-from selfattn.evaluation.cost.flops import BatchShape, training_flops
+from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.config import ModelConfig
 from selfattn.registry import register
 

@@ -1,0 +1,333 @@
+"""The cost of a model: floating-point operations, time to decode, peak memory, and the peak rate of a machine.
+
+Matrix products count, a multiplication and an addition as two operations. Softmax, norms, activations and look-ups are
+left out, as usual (Kaplan et al. 2020, section 2.1). The count follows the mathematics, not the kernel: masked scores
+count, and recomputed values do not count twice. So the number is the same on every device.
+
+PyTorch's ``FlopCounterMode`` counts. This module adds formulas for three operations that it does not know on the CPU:
+LSTM layers by oneDNN, fused attention, and matrix times vector.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import DispatchKey
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from selfattn.decoding.greedy import greedy
+from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig
+from selfattn.models.protocol import Seq2Seq
+from selfattn.models.sizing import parameters
+from selfattn.results.cost import DecodingCost
+
+NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
+_LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB
+
+Decode = Callable[[Seq2Seq, Tensor, Tensor, int], object]
+Size = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """The size of a batch without padding.
+
+    Attributes:
+        batch: rows ``b``.
+        source: tokens of a source, ``s``, its ``<eos>`` counted.
+        target: tokens of a target, ``t``, its ``<eos>`` counted.
+    """
+
+    batch: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations on one batch.
+
+    Attributes:
+        forward: of ``forward``, all target positions at once.
+        training: of ``forward`` and its gradients; the optimizer's few operations a parameter are left out.
+        decoding: of writing the targets step by step: ``encode``, ``start`` and ``t`` times ``step``.
+    """
+
+    forward: int
+    training: int
+    decoding: int
+
+
+def count_flops(model: Seq2Seq, shape: BatchShape) -> Flops:
+    """Count what a model computes on a batch; nothing of the model is changed.
+
+    Args:
+        model: counted on a copy, in float32 on the CPU, in evaluation mode.
+        shape: of the batch. Rows are independent, so one is counted, and multiplied.
+
+    Raises:
+        ValueError: a size is not positive.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["transformer"].config, vocab_size=47, pad_id=0, seed=0)
+        >>> flops = count_flops(model, BatchShape(batch=64, source=30, target=11))
+        >>> flops.forward, flops.training == 3 * flops.forward
+        (490967040, True)
+    """
+
+    def forward(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
+        probe(source, target, source_mask=mask)
+
+    def decoding(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
+        state = probe.start(probe.encode(source, mask))
+        for token in target.unbind(dim=1):
+            _, state = probe.step(token, state)
+
+    # no_grad, not inference mode: there composite operations reach the counter undivided.
+    with torch.no_grad():
+        return Flops(*(_count(model, shape, run) for run in (forward, _training, decoding)))
+
+
+def training_flops(config: ModelConfig, vocab_size: int, shape: BatchShape) -> int:
+    """Count the training of a model that is not built yet: a measure for `selfattn.models.sizing.match`.
+
+    Args:
+        config: of the model.
+        vocab_size: number of tokens.
+        shape: of a batch.
+
+    Raises:
+        UserError: the model is too large to be built for the count.
+
+    Example:
+        >>> from selfattn.models.presets import PRESETS
+        >>> training_flops(PRESETS["transformer"].config, 47, BatchShape(64, 30, 11))
+        1472901120
+    """
+    size = parameters(config, vocab_size)
+    if size > _LARGEST:
+        raise UserError(f"counting operations: a model of {size:,} parameters is too large for it; lower the budget")
+    return _count(build(config, vocab_size=vocab_size, pad_id=0, seed=0), shape, _training)
+
+
+def greedy_to_length(model: Seq2Seq, source: Tensor, source_mask: Tensor, length: int) -> object:
+    """Decode greedily to a given length and ignore ``<eos>``: a :data:`Decode` to be timed."""
+    return greedy(model, source, source_mask, bos_id=1, eos_id=NO_END, max_length=length)
+
+
+def decoding_times(
+    model: Seq2Seq,
+    *,
+    vocab_size: int,
+    source_length: int,
+    target_lengths: Sequence[int],
+    batch: int = 1,
+    decode: Decode = greedy_to_length,
+    method: str = "greedy",
+    repeats: int = 5,
+) -> list[DecodingCost]:
+    """Time decoding against the target's length.
+
+    The decoder runs once for one token and once for all of them. The difference, divided by the further tokens, is the
+    time per token; the median counts. It is 0 for targets of one token. If steps get slower as the prefix grows,
+    ``token_ms`` grows with the length.
+
+    Args:
+        model: any model of the protocol, on any device.
+        vocab_size: its number of tokens; sources are drawn from it, always the same.
+        source_length: tokens of each source.
+        target_lengths: how many tokens to write; each gives one result.
+        batch: sources decoded together; default 1.
+        decode: ``decode(model, source, source_mask, length)`` writes exactly ``length`` tokens, by any search; default
+            greedily.
+        method: what to call the search in the results; default ``greedy``.
+        repeats: measurements of each, of which the median counts; default 5.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> times = decoding_times(model, vocab_size=11, source_length=5, target_lengths=[2, 3], repeats=1)
+        >>> [time.length for time in times], times[0].first_ms > 0
+        ([2, 3], True)
+    """
+    device = next(model.parameters()).device
+    draw = torch.Generator().manual_seed(0)
+    source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
+    source_mask = torch.ones_like(source, dtype=torch.bool)
+
+    def seconds(length: int) -> float:
+        synchronise(device)
+        started = time.perf_counter()
+        decode(model, source, source_mask, length)
+        synchronise(device)
+        return time.perf_counter() - started
+
+    seconds(1)  # warms up
+    times = []
+    for length in target_lengths:
+        # One token and all of them by turns, so that a busy moment of the machine meets both.
+        pairs = [(seconds(1), seconds(length)) for _ in range(repeats)]
+        first = statistics.median(short for short, _ in pairs)
+        further = statistics.median((full - short) / max(1, length - 1) for short, full in pairs)
+        times.append(DecodingCost(method, batch, length, 1000 * first, 1000 * further if length > 1 else 0.0))
+    return times
+
+
+def peak_memory(run: Callable[[], object], device: torch.device | str = "cpu") -> int:
+    """Measure how much more memory tensors hold at the worst moment of a computation than before it.
+
+    On the CPU, the storage of every tensor that an operation returns is tracked until it is freed; scratch space inside
+    an operation is not seen. On a GPU, PyTorch's allocator counts.
+
+    Args:
+        run: what to measure, such as a training step. Run it once before, so that gradients and the optimizer's state
+            are not counted.
+        device: where it computes; default the CPU.
+
+    Returns:
+        Bytes, more than was held before.
+
+    Example:
+        >>> def run():
+        ...     x = torch.ones(1000)  # 4,000 bytes
+        ...     y = x + 1  # and as many again
+        ...     del x, y
+        ...     z = torch.ones(500)
+        >>> peak_memory(run)
+        8000
+    """
+    device = torch.device(device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        run()
+        return int(torch.cuda.max_memory_allocated(device) - before)
+    storages = _Storages()
+    with storages:
+        run()
+    return storages.peak
+
+
+def machine_peak(*, device: str = "cpu", size: int = 1024, seconds: float = 0.5) -> float:
+    """Measure how many floating-point operations a second a product of two square matrices reaches, at best.
+
+    Args:
+        device: where to multiply.
+        size: of the matrices; default 1024.
+        seconds: how long to go on; the fastest product counts. Default 0.5.
+
+    Returns:
+        Operations a second, with as many threads as PyTorch uses now.
+
+    Example:
+        >>> machine_peak(size=64, seconds=0.0) > 0
+        True
+    """
+    left, right = (torch.ones(size, size, device=device) for _ in range(2))
+    best, until = math.inf, time.perf_counter() + seconds
+    left @ right  # the first one sets things up
+    while True:
+        synchronise(left.device)
+        started = time.perf_counter()
+        left @ right
+        synchronise(left.device)
+        ended = time.perf_counter()
+        best = min(best, ended - started)
+        if ended >= until:
+            return 2 * size**3 / best
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all it was given: a GPU works on while Python reads the clock."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch annotates no modes
+    """Follows the memory behind every tensor that an operation returns."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        self.held = self.peak = 0
+        self._watched: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        composite = DispatchKey.CompositeImplicitAutograd
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), composite):
+            # In inference mode composite operations come whole: what happens inside them counts. `func.decompose` would
+            # take PyTorch's Python forms of them, whose dropout of nothing makes a copy that is never made.
+            with self:
+                return func._op_dk(composite, *args, **(kwargs or {}))
+        storages = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        returned = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(returned):
+            if isinstance(leaf, Tensor) and leaf.untyped_storage()._cdata not in storages:  # not a view, not in place
+                self._watch(leaf.untyped_storage())
+        return returned
+
+    def _watch(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._watched:
+            return
+
+        def died(_: object) -> None:
+            del self._watched[key]
+            self.held -= size
+
+        self._watched[key] = weakref.ref(storage, died)
+        self.held += size
+        self.peak = max(self.peak, self.held)
+
+
+def _count(model: Seq2Seq, shape: BatchShape, run: Callable[[Seq2Seq, Tensor, Tensor, Tensor], None]) -> int:
+    """Count what a copy of the model computes on one row, and multiply by the rows of the batch."""
+    if min(shape.batch, shape.source, shape.target) < 1:
+        raise ValueError(f"expected a batch with sizes of at least 1, got {shape}")
+    probe = copy.deepcopy(model).to("cpu", torch.float32).eval()
+    source, target = (torch.zeros(1, length, dtype=torch.int64) for length in (shape.source, shape.target))
+    counter = FlopCounterMode(display=False, custom_mapping=_MISSING)
+    with counter:
+        run(probe, source, torch.ones_like(source, dtype=torch.bool), target)
+    return shape.batch * counter.get_total_flops()
+
+
+def _training(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
+    with torch.enable_grad():
+        probe(source, target, source_mask=mask).sum().backward()
+
+
+def _lstm(x: Size, input_weight: Size, state_weight: Size, *_: Any, **__: Any) -> int:
+    """One layer in one direction: every row at every step times both weights."""
+    return 2 * math.prod(x[:-1]) * (math.prod(input_weight) + math.prod(state_weight))
+
+
+def _attention(query: Size, key: Size, value: Size, *_: Any, **__: Any) -> int:
+    """Scores ``[i e] [e j]`` and sums ``[i j] [j c]`` for every row and head."""
+    *rows, i, e = query
+    j, c = value[-2:]
+    return 2 * math.prod(rows) * i * j * (e + c)
+
+
+_aten = torch.ops.aten
+_MISSING: dict[Any, Any] = {  # each product has a gradient for either factor
+    _aten.mkldnn_rnn_layer: _lstm,
+    _aten.mkldnn_rnn_layer_backward: lambda *sizes, **_: 2 * _lstm(*sizes),
+    _aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda _grad, *sizes, **_: 2 * _attention(*sizes),
+    _aten.mv: lambda matrix, _vector, **_: 2 * math.prod(matrix),
+}
