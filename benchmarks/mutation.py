@@ -57,11 +57,17 @@ GROUPS = {
         "properties/test_attention_layer_laws.py",
         "models/test_build.py",
     ),
-    ("training/objective", "training/optimizer.py", "training/weights.py", "training/checkpoint.py"): (
+    (
+        "training/loss.py",
+        "training/linear_loss.py",
+        "training/optimizer.py",
+        "training/weights.py",
+        "training/checkpoint.py",
+    ): (
         "training",
         "runs/test_resume.py",
     ),
-    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "hypotheses", "scoring", "sampling", "probabilities")): (
+    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "common", "forced", "sampling", "probabilities")): (
         "decoding",
         "properties/test_decoding_laws.py",
     ),

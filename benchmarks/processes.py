@@ -16,8 +16,7 @@ from benchmarks.measure import ROOT, Bench, Row, Worker, peak
 from selfattn.data.batches import stream_batches
 from selfattn.data.examples import Example
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Replica
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes, Replica
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 

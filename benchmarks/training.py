@@ -20,7 +20,7 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed import Replica
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 

@@ -14,16 +14,16 @@ from torch import Tensor
 
 from selfattn.claims.claim import Setup
 from selfattn.data.batches import Batch
+from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import Hypothesis
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, override
 from selfattn.models.presets import get_preset
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Replica
-from selfattn.training.objective.loss import batch_loss
+from selfattn.training.distributed import Replica
+from selfattn.training.loss import batch_loss
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 

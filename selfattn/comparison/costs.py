@@ -40,8 +40,7 @@ from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
 from selfattn.training.config import DeviceName, TrainingConfig
 from selfattn.training.device import choose_device
-from selfattn.training.distributed.parallel import Replica
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes, Replica
 from selfattn.training.loop import cut_epoch
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper

@@ -33,7 +33,7 @@ from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.objective.loss import batch_loss
+from selfattn.training.loss import batch_loss
 from selfattn.training.observer import EpochReport
 
 _GATE_ROWS = 8  # test pairs of the gates

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty, check_number
-from selfattn.decoding.inputs import check_source, length_limits
+from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty, check_number, check_source, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
 from selfattn.models.protocol import Seq2Seq

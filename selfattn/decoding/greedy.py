@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import Hypothesis, check_number
-from selfattn.decoding.inputs import check_source, length_limits
+from selfattn.decoding.common import Hypothesis, check_number, check_source, length_limits
 from selfattn.decoding.probabilities import chosen_log_probabilities, top
 from selfattn.decoding.stepping import stepping
 from selfattn.models.protocol import Seq2Seq

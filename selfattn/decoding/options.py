@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from selfattn.decoding.hypotheses import LARGEST_PENALTY
 from selfattn.errors import UserError
 from selfattn.settings import check
 
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
 """What a loaded model's weights are kept in."""
+
+LARGEST_PENALTY = 10
+"""Largest exponent of a length penalty; beyond it the powers of lengths overflow."""
 
 _MOST, _MOST_HYPOTHESES = 2**31, 1000
 
@@ -59,15 +60,10 @@ class DecodingOptions:
         fits("beam n_best top_k max_length", int, lambda x: x >= 1, "a whole number of at least 1")
         fits("beam n_best", int, lambda x: x <= _MOST_HYPOTHESES, f"at most {_MOST_HYPOTHESES}")
         fits("top_k max_length", int, lambda x: x <= _MOST, f"at most {_MOST}")
-        if not 0.0 < self.temperature < math.inf:
-            raise UserError(f"temperature: expected a number above 0, got {self.temperature}; greedy is the limit at 0")
+        fits("temperature", float, lambda x: x > 0, "a number above 0 (greedy decoding is the limit at 0)")
         fits("top_p", float, lambda x: 0 < x <= 1, "a share in (0, 1]")
-        fits(
-            "length_penalty",
-            float,
-            lambda x: abs(x) <= LARGEST_PENALTY,
-            f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}",
-        )
+        limits = f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}"
+        fits("length_penalty", float, lambda x: abs(x) <= LARGEST_PENALTY, limits)
         if self.n_best > self.beam:
             raise UserError(f"n_best: {self.n_best} outputs need a beam of at least {self.n_best}, got {self.beam}")
         if self.length_penalty and self.beam == 1:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from selfattn.decoding.common import Hypothesis, length_limits
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import Hypothesis
-from selfattn.decoding.inputs import length_limits
 from selfattn.decoding.probabilities import top
 from selfattn.models.protocol import Seq2Seq
 

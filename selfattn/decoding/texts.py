@@ -9,15 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from selfattn.data.examples import Example
 from selfattn.decoding.beam import beam_search
+from selfattn.decoding.common import Hypothesis, LengthPenalty, batches_by_length
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import Hypothesis, LengthPenalty
-from selfattn.decoding.inputs import batches_by_length
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.sampling import sample
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes
 
 BATCH_SIZE, MAX_TOKENS = 256, 32_768  # hypotheses, and tokens of their sources, that are decoded together
 

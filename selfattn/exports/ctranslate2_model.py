@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from selfattn.decoding.hypotheses import Hypothesis
+from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.models.protocol import Memory, Seq2Seq

@@ -36,7 +36,7 @@ from selfattn.models.config import ModelConfig
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.launch import is_main_process
+from selfattn.training.launch import is_main_process
 from selfattn.training.observer import EpochReport
 
 SCHEMA = 1

@@ -40,7 +40,7 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import DeviceName
 from selfattn.training.device import choose_device, default_threads, use_threads
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes
 from selfattn.training.loop import train_model
 from selfattn.training.observer import EpochReport, Observer, StepReport
 
@@ -66,7 +66,7 @@ def fit(
     that is needed to resume is in ``last/``. A `KeyboardInterrupt` is raised again when everything is saved. One that
     an observer raises after a step lets that step be saved.
 
-    Processes that ``torchrun`` started train together (:mod:`selfattn.training.distributed.parallel`). The first one
+    Processes that ``torchrun`` started train together (:mod:`selfattn.training.distributed`). The first one
     writes; each returns the run with the same weights.
 
     Args:

@@ -17,9 +17,8 @@ import torch
 
 from selfattn.data.examples import encode_pairs
 from selfattn.data.pairs import Pair
-from selfattn.decoding.alignment import Link, align_examples
+from selfattn.decoding.forced import Link, TargetScore, align_examples, score_examples
 from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
-from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient

@@ -90,7 +90,7 @@ def train(task: str | Task, **settings: Any) -> Run:
     from selfattn.runs.directory import WEIGHTS, RunConfig, RunDirectory, check_is_free, used_plugins
     from selfattn.runs.fit import fit
     from selfattn.runs.run import load
-    from selfattn.training.distributed.launch import process_count
+    from selfattn.training.launch import process_count
     from selfattn.training.observer import StopAtStep
 
     kind: type[Task] = TASKS[task] if isinstance(task, str) else type(task)

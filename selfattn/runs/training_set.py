@@ -21,7 +21,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.results.gates import Gate
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes
 from selfattn.training.validation import Criterion
 
 _SAMPLE = 20_000  # training pairs that are searched for the longest

@@ -24,7 +24,7 @@ from selfattn.codec import Plain, decode, encode, parse, refuse_newer
 from selfattn.data.batches import Batch, padding_of
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically, writing
-from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed import Replica
 from selfattn.training.observer import EpochReport
 from selfattn.training.weights import Average, Weights, named_weights
 

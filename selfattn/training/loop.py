@@ -20,8 +20,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Replica
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes, Replica
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper, check_finite

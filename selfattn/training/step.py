@@ -15,9 +15,8 @@ from selfattn.errors import DivergedError, UserError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Replica
-from selfattn.training.objective.loss import batch_loss, logits_loss
-from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
+from selfattn.training.distributed import Replica
+from selfattn.training.loss import batch_loss, logits_loss, sampled_logits, teacher_forcing_probability
 from selfattn.training.optimizer import lr_factor
 
 _NAMED = 20  # examples of a step that a message lists

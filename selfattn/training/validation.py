@@ -11,8 +11,8 @@ from selfattn.data.batches import batches
 from selfattn.data.examples import Example
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.processes import Processes
-from selfattn.training.objective.loss import batch_loss
+from selfattn.training.distributed import Processes
+from selfattn.training.loss import batch_loss
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.decoding.beam import _Sentence, beam_search
+from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.probabilities import chosen_log_probabilities
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 

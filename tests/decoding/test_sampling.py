@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import Hypothesis
 from selfattn.decoding.sampling import sample, token_distribution
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.streams import generator

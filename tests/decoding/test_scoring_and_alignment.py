@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
-from selfattn.decoding.alignment import alignments, to_pharaoh
-from selfattn.decoding.scoring import TargetScore, score_targets
+from selfattn.decoding.forced import TargetScore, alignments, score_targets, to_pharaoh
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 EOS = 2

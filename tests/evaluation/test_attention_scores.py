@@ -14,7 +14,7 @@ from selfattn.data.batches import collate
 from selfattn.data.dates.source import DateSource
 from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair, Span
-from selfattn.decoding.alignment import alignments
+from selfattn.decoding.forced import alignments
 from selfattn.evaluation.alignment.attention_scores import (
     Gold,
     best_head,

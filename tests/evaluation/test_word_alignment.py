@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from selfattn.data.examples import Example
-from selfattn.decoding.alignment import Link, align_examples
+from selfattn.decoding.forced import Link, align_examples
 from selfattn.errors import UserError
 from selfattn.evaluation.alignment.links import GoldPair, Links, read_gold
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, to_words, word_links

@@ -12,8 +12,8 @@ from torch import Tensor
 from selfattn.convert.marian import Marian, from_marian, never_write, position_table, to_marian
 from selfattn.convert.marian_config import MarianIds
 from selfattn.decoding.beam import beam_search
+from selfattn.decoding.common import LengthPenalty
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import LengthPenalty
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig

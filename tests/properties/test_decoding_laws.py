@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.data.batches import Batch
-from selfattn.decoding.alignment import alignments
 from selfattn.decoding.beam import beam_search
+from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty
+from selfattn.decoding.forced import alignments, score_targets
 from selfattn.decoding.greedy import greedy
-from selfattn.decoding.hypotheses import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.sampling import sample
-from selfattn.decoding.scoring import score_targets
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator

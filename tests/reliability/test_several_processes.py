@@ -16,7 +16,7 @@ from training_parts import free_port
 from two_hosts import ADDRESSES, HOSTS, hosts
 
 from selfattn.runs.directory import RunDirectory
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext

@@ -14,7 +14,7 @@ from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.training import checkpoint as module
 from selfattn.training.checkpoint import Checkpoint, CheckpointFile, Progress, TrainingState
-from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed import Replica
 from selfattn.training.observer import EpochReport
 from selfattn.training.weights import ExponentialAverage, named_weights, put_into
 

@@ -15,7 +15,7 @@ from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed import Replica
 from selfattn.training.optimizer import make_optimizer
 from selfattn.training.step import Stepper
 

@@ -15,10 +15,10 @@ from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory, check_is_free
 from selfattn.training import device
+from selfattn.training import distributed as processes
 from selfattn.training.device import choose_device
-from selfattn.training.distributed import processes
-from selfattn.training.distributed.launch import is_main_process
-from selfattn.training.distributed.processes import Processes
+from selfattn.training.distributed import Processes
+from selfattn.training.launch import is_main_process
 
 
 def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

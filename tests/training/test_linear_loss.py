@@ -17,8 +17,8 @@ from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
-from selfattn.training.objective import linear_loss, loss
-from selfattn.training.objective.linear_loss import linear_cross_entropy
+from selfattn.training import linear_loss, loss
+from selfattn.training.linear_loss import linear_cross_entropy
 
 
 def drawn(n: int, d: int, v: int, *, seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -19,11 +19,11 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDeco
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import loop as loop_module
+from selfattn.training import loss
 from selfattn.training.config import TrainingConfig
-from selfattn.training.distributed.parallel import Replica
+from selfattn.training.distributed import Replica
 from selfattn.training.loop import Outcome, train_model
-from selfattn.training.objective import loss
-from selfattn.training.objective.loss import divergence, token_loss
+from selfattn.training.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.step import Stepper
 from selfattn.training.validation import Criterion

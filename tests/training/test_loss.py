@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.data.batches import Batch
-from selfattn.training.objective.loss import batch_loss, divergence, logits_loss, token_loss
+from selfattn.training.loss import batch_loss, divergence, logits_loss, token_loss
 
 TRUE_MASK = torch.tensor([[True, True]])
 

@@ -18,7 +18,7 @@ from selfattn.models.transformer_config import TransformerConfig
 from selfattn.training import step as step_module
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import train_model
-from selfattn.training.objective.scheduled_sampling import sampled_logits, teacher_forcing_probability
+from selfattn.training.loss import sampled_logits, teacher_forcing_probability
 from selfattn.training.validation import Criterion
 
 VOCAB = 13

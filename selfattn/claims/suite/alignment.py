@@ -19,7 +19,7 @@ from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases.source import CldrSource
 from selfattn.data.splits import Split
-from selfattn.decoding.alignment import Link
+from selfattn.decoding.forced import Link
 from selfattn.evaluation.alignment.attention_scores import gold_from_spans
 from selfattn.evaluation.alignment.links import GoldPair, Links, count_alignment, diagonal
 from selfattn.evaluation.alignment.word_alignment import Way, word_links

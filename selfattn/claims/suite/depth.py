@@ -18,7 +18,7 @@ from selfattn.layers.transformer import BlockOutput, TransformerBlock
 from selfattn.models.build import build
 from selfattn.registry import register
 from selfattn.report.drawing.scale import power_of_ten
-from selfattn.training.objective.loss import batch_loss
+from selfattn.training.loss import batch_loss
 
 SYMBOLS = 16
 SHALLOW, DEEP = 1, 6

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from selfattn.data.readers.lines import read_text_lines
-from selfattn.decoding.alignment import Link
+from selfattn.decoding.forced import Link
 from selfattn.errors import UserError
 
 Base = Literal[0, 1]

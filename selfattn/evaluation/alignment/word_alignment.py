@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from selfattn.data.examples import Example
-from selfattn.decoding.alignment import Link
+from selfattn.decoding.forced import Link
 from selfattn.evaluation.alignment.attention_scores import source_shares
 from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair, count_alignment, diagonal
 from selfattn.models.protocol import Seq2Seq

@@ -20,7 +20,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.results.gates import Gate
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
-from selfattn.training.objective.loss import batch_loss
+from selfattn.training.loss import batch_loss
 from selfattn.training.optimizer import make_optimizer
 
 EXAMPLES = 64
