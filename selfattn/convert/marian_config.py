@@ -24,11 +24,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from annotated_types import Le
-
-from selfattn.codec import FieldError, Plain, checked
 from selfattn.errors import UserError
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
@@ -52,6 +49,12 @@ _IDS = {
     "eos_id": "eos_token_id",
     "pad_id": "pad_token_id",
 }
+# What can have one value only, because another has no counterpart here, such as layers dropped as a whole.
+_FIXED = {"model_type": "marian", "is_encoder_decoder": True, "is_decoder": False, "static_position_embeddings": True}
+_FIXED |= {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False}
+_FIXED |= {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
+# The defaults of MarianConfig for what older files lack.
+_DEFAULTS = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "bad_words_ids": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,9 @@ class MarianIds:
     never_written: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        for size in (self.vocab_size, self.source_vocab_size):
+            if type(size) is not int or size < 1:
+                raise UserError(f"vocab_size: expected a whole number of at least 1, got {size!r}")
         shared = min(self.vocab_size, self.source_vocab_size)
         for name, value, size in (
             ("decoder_start_token_id", self.start_id, self.vocab_size),
@@ -89,48 +95,8 @@ class MarianIds:
             ("pad_token_id", self.pad_id, shared),
             *(("bad_words_ids", value, self.vocab_size) for value in self.never_written),
         ):
-            if not 0 <= value < size:
+            if type(value) is not int or not 0 <= value < size:
                 raise UserError(f"{name}: expected an id from 0 to {size - 1}, got {value}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Theirs(Plain):
-    """The settings that are read, with the defaults of ``MarianConfig`` where older files lack one."""
-
-    model_type: Literal["marian"]
-    is_encoder_decoder: Literal[True] = True
-    vocab_size: int
-    decoder_vocab_size: int | None = None
-    d_model: int
-    encoder_layers: int
-    encoder_attention_heads: int
-    encoder_ffn_dim: int
-    decoder_layers: int
-    decoder_attention_heads: int
-    decoder_ffn_dim: int
-    activation_function: Literal["relu", "gelu", "silu", "swish"]
-    dropout: float
-    attention_dropout: float
-    activation_dropout: float
-    scale_embedding: bool
-    max_position_embeddings: int
-    share_encoder_decoder_embeddings: bool = True
-    tie_word_embeddings: bool = True
-    decoder_start_token_id: int
-    eos_token_id: int
-    pad_token_id: int
-    bad_words_ids: tuple[tuple[int], ...] | None = None
-    # What has no counterpart here with another value, such as layers dropped as a whole. Older files say it.
-    is_decoder: Literal[False] = False
-    normalize_before: Literal[False] = False
-    normalize_embedding: Literal[False] = False
-    add_final_layer_norm: Literal[False] = False
-    static_position_embeddings: Literal[True] = True
-    encoder_layerdrop: Annotated[float, Le(0)] = 0.0
-    decoder_layerdrop: Annotated[float, Le(0)] = 0.0
-
-
-_READ = frozenset(field.name for field in dataclasses.fields(_Theirs))
 
 
 def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig, MarianIds]:
@@ -158,17 +124,24 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         >>> ours.encoder.activation, ours.encoder.num_layers, ids.start_id
         ('silu', 2, 10)
     """
-    try:
-        read = checked(_Theirs, {name: value for name, value in config.items() if name in _READ})
-    except FieldError as error:
-        raise UserError(f"{error}; is this the configuration of a Marian model that has a counterpart here?") from None
-    vocab_size = read.vocab_size if read.decoder_vocab_size is None else read.decoder_vocab_size
-    theirs = vars(read) | {"decoder_vocab_size": vocab_size}
-    if read.share_encoder_decoder_embeddings and vocab_size != read.vocab_size:
+    for name, only in _FIXED.items():
+        if name in config and config[name] != only:
+            raise UserError(f"{name}: expected {only!r}, got {config[name]!r}; this has no counterpart here")
+    theirs = _DEFAULTS | {"decoder_vocab_size": config.get("vocab_size")}
+    theirs |= {name: value for name, value in config.items() if value is not None}
+    sizes = theirs.get("vocab_size"), theirs["decoder_vocab_size"]
+    if theirs["share_encoder_decoder_embeddings"] and sizes[0] != sizes[1]:
         raise UserError(
-            f"decoder_vocab_size: {vocab_size} differs from vocab_size {read.vocab_size}, "
+            f"decoder_vocab_size: {sizes[1]} differs from vocab_size {sizes[0]}, "
             "but share_encoder_decoder_embeddings says that there is one table"
         )
+    try:
+        return _converted(theirs)
+    except KeyError as error:
+        raise UserError(f"{error.args[0]}: is missing; is this the configuration of a Marian model?") from None
+
+
+def _converted(theirs: Mapping[str, Any]) -> tuple[EncoderDecoderConfig, MarianIds]:
     common = {ours: theirs[name] for ours, name in _COMMON.items()}
     if common["activation"] == "swish":
         common["activation"] = "silu"
@@ -177,7 +150,10 @@ def config_from_marian(config: Mapping[str, Any]) -> tuple[EncoderDecoderConfig,
         for side in ("encoder", "decoder")
     }
     ours = EncoderDecoderConfig(**stacks, **{ours: theirs[name] for ours, name in _WHOLE.items()})
-    never_written = tuple(token for (token,) in read.bad_words_ids or ())
+    words = theirs["bad_words_ids"] or ()
+    if any(len(word) != 1 for word in words):
+        raise UserError(f"bad_words_ids: expected words of one token each, got {words}")
+    never_written = tuple(word[0] for word in words)
     return ours, MarianIds(**{ours: theirs[name] for ours, name in _IDS.items()}, never_written=never_written)
 
 

@@ -246,8 +246,7 @@ def transformer_from_torch(
 
     Raises:
         TypeError: ``module`` or a part of it is of a derived class.
-        ValueError: an embedding or the output layer has another width than ``module``; and what
-            :func:`~selfattn.convert.torch_modules.block_from_torch` raises.
+        ValueError: what :func:`~selfattn.convert.torch_modules.block_from_torch` raises.
 
     Example:
         >>> theirs = nn.Transformer(6, 2, 1, 1, dim_feedforward=11, batch_first=True).eval()
@@ -263,13 +262,6 @@ def transformer_from_torch(
     _expect(module, nn.Transformer, where)
     encoder = _expect(module.encoder, nn.TransformerEncoder, f"{where}: encoder")
     decoder = _expect(module.decoder, nn.TransformerDecoder, f"{where}: decoder")
-    for name, width in (
-        ("source", source.tokens.embedding_dim),
-        ("target", target.tokens.embedding_dim),
-        ("output", output.in_features),
-    ):
-        if width != module.d_model:
-            raise ValueError(f"{where}: {name} has width {width}, but d_model is {module.d_model}")
     norms = [_copied_norm(stack.norm, where) for stack in (encoder, decoder)]
     model = EncoderDecoder(
         TransformerEncoder(source, [block_from_torch(layer) for layer in encoder.layers], norm=norms[0]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.convert.marian import Marian, never_write, to_marian
+from selfattn.convert.marian import Marian, to_marian
 from selfattn.convert.marian_config import MarianIds, config_to_marian
 from selfattn.errors import UserError
 from selfattn.models.build import build
@@ -68,28 +68,10 @@ def test_other_configurations_that_are_not_marian() -> None:
         config_to_marian(pair(share_embeddings=True), dataclasses.replace(IDS, source_vocab_size=13))
 
 
-def test_a_model_that_was_built_from_another_configuration() -> None:
-    model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
-    other = pair(dataclasses.replace(MARIAN, num_layers=2))
-    with pytest.raises(UserError, match=r"was not built from this configuration: it differs in encoder\.layers\.1\."):
-        to_marian(Marian(model, other, IDS))
-
-
 def test_a_model_whose_matrices_are_no_longer_tied() -> None:
     model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
     with pytest.raises(UserError, match=r"decoder\.embed_tokens\.weight and lm_head\.weight differ"):
         to_marian(Marian(model, pair(tie_output=True), IDS))
-
-
-def test_ids_that_no_output_has() -> None:
-    model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
-    with pytest.raises(ValueError, match="expected an id from 0 to 10, got 11"):
-        never_write(model, [11])
-    rnn: Any = build(
-        pair(decoder=RNNDecoderConfig(initial_state="project", attention="none")), vocab_size=11, pad_id=10, seed=0
-    )
-    with pytest.raises(ValueError, match="expected a Transformer decoder, got PlainDecoder"):
-        never_write(rnn, [1])
 
 
 def test_a_source_with_a_vocabulary_of_its_own() -> None:

@@ -15,10 +15,9 @@ from selfattn.convert.torch_modules import (
     attention_to_torch,
     block_from_torch,
     block_to_torch,
-    transformer_from_torch,
     transformer_to_torch,
 )
-from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
+from selfattn.layers import FeedForward, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
@@ -28,20 +27,7 @@ DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
 
-def between(module: nn.Transformer) -> Any:
-    embed = TokenEmbedding(nn.Embedding(VOCAB, DIM))
-    return transformer_from_torch(module, source=embed, target=embed, output=nn.Linear(DIM, VOCAB))
-
-
 class OtherAttention(nn.MultiheadAttention):
-    pass
-
-
-class OtherLayer(nn.TransformerEncoderLayer):
-    pass
-
-
-class OtherLinear(nn.Linear):
     pass
 
 
@@ -77,11 +63,6 @@ FROM_TORCH_ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: block_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))),
         ValueError,
         r"block_from_torch: .* with one probability, got \[0.1, 0.5\]",
-    ),
-    (
-        lambda: between(nn.Transformer(2 * DIM, 2, 1, 1, 5)),
-        ValueError,
-        "transformer_from_torch: source has width 6, but d_model is 12",
     ),
 ]
 
