@@ -14,8 +14,8 @@ from selfattn.comparison.testing import Runs, Tested
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.pairs import Pair
 from selfattn.experiments.plan import PLAN, check_ledger, departures, is_in_order
-from selfattn.results.pairs import PairTest
 from selfattn.results.plan import Departure, PlanCheck, Seal
+from selfattn.results.quality import PairTest
 from selfattn.runs.ledger import LEDGER, read_ledger
 from selfattn.training.config import TrainingConfig
 

@@ -34,7 +34,7 @@ from selfattn.files import writing
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.results.cost import DecodingCost
+from selfattn.results.record import DecodingCost
 from selfattn.runs.run import load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator

@@ -25,8 +25,7 @@ from selfattn.evaluation.gates.overfitting import overfitting
 from selfattn.evaluation.metrics.metric import make_metric
 from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
-from selfattn.results.cost import Cost
-from selfattn.results.gates import Gate
+from selfattn.results.record import Cost, Gate
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task

@@ -10,8 +10,7 @@ from selfattn.comparison.plan import Plan, Variant
 from selfattn.comparison.testing import Runs, Tested
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.models.sizing import body, spread
-from selfattn.results.gates import Gate
-from selfattn.results.record import BODIES_APART, Matching
+from selfattn.results.record import BODIES_APART, Gate, Matching
 
 _OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
 _SCALED = "warmup_steps"  # with the share of a budget; the check against the plan covers it

@@ -16,10 +16,9 @@ from selfattn.errors import SettingError
 from selfattn.experiments import plan as experiments
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict, override
 from selfattn.registry import is_name
-from selfattn.results.gates import Baseline
 from selfattn.results.plan import Seal
 from selfattn.results.quality import Headline
-from selfattn.results.record import UNMATCHED, Matching, TuningTrial
+from selfattn.results.record import UNMATCHED, Baseline, Matching, TuningTrial
 from selfattn.training.config import TrainingConfig
 
 

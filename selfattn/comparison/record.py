@@ -23,9 +23,8 @@ from selfattn.models.presets import PRESETS, Preset, get_preset
 from selfattn.models.sizing import body
 from selfattn.registry import TASKS
 from selfattn.results.attention import Attention, AttentionExample, ModelAttention
-from selfattn.results.cost import MeanOverRuns, Timing
 from selfattn.results.plan import AtBudget, Budgets, Interim
-from selfattn.results.record import SCHEMA, Model, Record
+from selfattn.results.record import SCHEMA, MeanOverRuns, Model, Record, Timing
 from selfattn.runs.task import Task
 
 _UNDISTURBED = "undisturbed: steps times the median step; steps and decoding timed by turns after the trainings"

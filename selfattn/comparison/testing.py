@@ -32,9 +32,8 @@ from selfattn.decoding.texts import Output
 from selfattn.errors import UserError
 from selfattn.files import sha256_of, writing
 from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
-from selfattn.results.cost import Cost
-from selfattn.results.gates import Gate
 from selfattn.results.quality import Curve, Headline, Point
+from selfattn.results.record import Cost, Gate
 from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
 from selfattn.runs.run import Run
 from selfattn.runs.task import Task

@@ -22,9 +22,8 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates.output_gates import output_gates
 from selfattn.experiments.plan import PLAN
-from selfattn.results.gates import Gate
 from selfattn.results.reading import read_record
-from selfattn.results.record import Record
+from selfattn.results.record import Gate, Record
 from selfattn.runs.run import Run, load
 from selfattn.training.device import use_threads
 

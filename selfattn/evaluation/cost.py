@@ -32,7 +32,7 @@ from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.sizing import parameters
-from selfattn.results.cost import DecodingCost
+from selfattn.results.record import DecodingCost
 
 NO_END = -1  # as eos_id: an id that no model can write, so that every target gets its full length
 _LARGEST = 500_000_000  # parameters of a model that is built only to be counted: 2 GB

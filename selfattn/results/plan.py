@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, MinLen
 
 from selfattn.codec import Plain
-from selfattn.results.budgets import Budget, BudgetDifference, Crossing
-from selfattn.results.quality import Estimate, Share
+from selfattn.results.quality import Budget, BudgetDifference, Crossing, Estimate, Share
 
 DepartureKind = Literal["plan", "ledger", "settings", "test", "before", "again", "unrecorded", "missing"]
 

@@ -10,13 +10,124 @@ from annotated_types import Ge, Gt, MinLen
 
 from selfattn.codec import Plain
 from selfattn.results.attention import Agreement, Attention, ModelAlignment
-from selfattn.results.cost import Cost, Timing
-from selfattn.results.gates import Gate
-from selfattn.results.pairs import PairTest
 from selfattn.results.plan import Budgets, Interim, PlanCheck
-from selfattn.results.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, Share, Unit
+from selfattn.results.quality import BucketGroup, Curve, Estimate, Headline, IntervalMethod, PairTest, Share, Unit
 
 SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class Gate(Plain):
+    """The result of a sanity gate.
+
+    Attributes:
+        name: of the gate.
+        passed: whether it keeps to its limit.
+        reason: the result in one sentence, with its figures.
+        model: name of the model; empty for a gate on the data or on all models together.
+        seed: of the run that was checked; None for a gate on no run.
+        value: what was measured; None where that is not finite.
+        limit: of the value.
+        note: whether a failure is only noted: it sets no model aside and stops no verdict.
+    """
+
+    name: str
+    passed: bool
+    reason: str
+    model: str = ""
+    seed: int | None = None
+    value: float | None = None
+    limit: float | None = None
+    note: bool = False
+
+
+@dataclass(frozen=True)
+class Baseline(Plain):
+    """A published result on the same data: a model far below it may be broken.
+
+    Attributes:
+        metric: its name among the scores of a run.
+        value: what is expected at least, or at most where lower is better.
+        source: publication, figure and data.
+        examples: training pairs that it takes, repetitions counted; a model trained on fewer is not checked. Default 0.
+        distinct: how many of these have to be different; default 0.
+    """
+
+    metric: str
+    value: float
+    source: str
+    examples: int = 0
+    distinct: int = 0
+
+
+@dataclass(frozen=True)
+class MeanOverRuns(Plain):
+    """A measured cost: the mean over runs and the runs themselves."""
+
+    mean: float
+    runs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Timing(Plain):
+    """Times of a model; None for what was not measured.
+
+    Attributes:
+        train_seconds: of one training run: steps times the median step, timed by turns after the trainings, as if it
+            had been alone; where steps were not timed, by the wall clock.
+        tokens_per_second: real target tokens trained on in a second.
+        predict_ms: milliseconds for one input alone (median).
+        predict_batch_ms: milliseconds an input when the whole test set is decoded in batches.
+    """
+
+    train_seconds: MeanOverRuns | None = None
+    tokens_per_second: MeanOverRuns | None = None
+    predict_ms: MeanOverRuns | None = None
+    predict_batch_ms: MeanOverRuns | None = None
+
+
+@dataclass(frozen=True)
+class DecodingCost(Plain):
+    """Time to decode, by length: one row of the table of decoding costs.
+
+    Attributes:
+        method: such as `greedy` or `beam 5`.
+        batch: inputs decoded together.
+        length: tokens written for each input.
+        first_ms: milliseconds until the first token, the encoder's work included.
+        token_ms: milliseconds for each further token.
+    """
+
+    method: str
+    batch: int
+    length: int
+    first_ms: float
+    token_ms: float
+
+
+@dataclass(frozen=True)
+class Cost(Plain):
+    """Cost of a model besides time, measured on its first run; None for what was not measured.
+
+    Attributes:
+        training_flops: floating-point operations of one training run, a multiplication and an addition counted as two.
+        training_flops_per_token: the same for each real target token.
+        decoding_flops_per_token: of greedy decoding.
+        peak_share: training FLOP a second as a share of the machine's measured peak.
+        training_bytes: largest memory of one training step, beyond weights and optimizer state.
+        weights_bytes: size of the weights on disk.
+        run_bytes: size of the whole run on disk.
+        decoding: times by method, batch and length.
+    """
+
+    training_flops: float | None = None
+    training_flops_per_token: float | None = None
+    decoding_flops_per_token: float | None = None
+    peak_share: float | None = None
+    training_bytes: int | None = None
+    weights_bytes: int | None = None
+    run_bytes: int | None = None
+    decoding: tuple[DecodingCost, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig
 from selfattn.models.presets import USUAL
 from selfattn.registry import TASKS
-from selfattn.results.gates import Baseline
 from selfattn.results.quality import Headline
+from selfattn.results.record import NO_SUBJECT, Baseline, Subject
 from selfattn.settings import changed, divide
 from selfattn.training.config import TrainingConfig
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.decoding.texts import Output
     from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.results.record import Subject
     from selfattn.runs.run import Run
     from selfattn.runs.training_set import TrainingSet
     from selfattn.tokenizers.protocol import Tokenizer
@@ -217,8 +216,6 @@ class Task:
     @classmethod
     def subject(cls) -> Subject:
         """Return the question of a comparison: its two models, and the task's words for the report."""
-        from selfattn.results.record import NO_SUBJECT
-
         return NO_SUBJECT
 
     @property

@@ -18,7 +18,7 @@ from selfattn.evaluation.gates.output_gates import overlap_gates
 from selfattn.evaluation.metrics.exact import words_of
 from selfattn.evaluation.metrics.metric import make_metric, score_outputs
 from selfattn.models.protocol import Seq2Seq
-from selfattn.results.gates import Gate
+from selfattn.results.record import Gate
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Processes

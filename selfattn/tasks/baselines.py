@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from selfattn.errors import SettingError
-from selfattn.results.gates import Baseline
+from selfattn.results.record import Baseline
 
 # Three passes through nine tenths of the book's 50,000 pairs. Nobody has published a Transformer on these pairs.
 _BOOK = Baseline(

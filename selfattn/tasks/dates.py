@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from selfattn.errors import SettingError, UserError
+from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
@@ -19,8 +20,6 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.pairs import Pair
     from selfattn.data.splits import Splits
-    from selfattn.results.gates import Baseline
-    from selfattn.results.record import Subject
 
 LOCALES = ("en_US",)
 # The comparison, by the pilot in docs/log.md, whose seeds are others.
@@ -158,7 +157,6 @@ class Dates(Task):
         """Return the question: Transformer or RNN with attention?"""
         from importlib import resources
 
-        from selfattn.results.record import Subject
         from selfattn.words.catalogue import read_words
 
         words = read_words(resources.files("selfattn.tasks") / "words", cls.name)

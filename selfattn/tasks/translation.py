@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig
+from selfattn.results.record import Baseline, Subject
 from selfattn.runs.task import RECIPE, HeldOut, Task
 from selfattn.settings import changed, check
 from selfattn.tasks import baselines
@@ -22,8 +23,6 @@ from selfattn.training.config import TrainingConfig
 if TYPE_CHECKING:
     from selfattn.data.splits import Splits
     from selfattn.evaluation.alignment.links import GoldPair
-    from selfattn.results.gates import Baseline
-    from selfattn.results.record import Subject
     from selfattn.tokenizers.protocol import Tokenizer
 
 SENTENCES = TrainingConfig(
@@ -290,7 +289,6 @@ class Translation(Task):
         """Return the question: Transformer or RNN with attention?"""
         from importlib import resources
 
-        from selfattn.results.record import Subject
         from selfattn.words.catalogue import read_words
 
         return Subject(

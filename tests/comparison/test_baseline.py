@@ -13,8 +13,7 @@ from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
-from selfattn.results.gates import Baseline
-from selfattn.results.record import Record
+from selfattn.results.record import Baseline, Record
 from selfattn.tasks.baselines import stated_baseline
 from selfattn.tasks.translation import Translation
 

@@ -15,8 +15,7 @@ from selfattn.comparison.plan import Plan
 from selfattn.evaluation.gates.output_gates import variety
 from selfattn.models.presets import PRESETS
 from selfattn.models.sizing import body
-from selfattn.results.gates import Baseline, Gate
-from selfattn.results.record import UNMATCHED, Matching, TuningTrial
+from selfattn.results.record import UNMATCHED, Baseline, Gate, Matching, TuningTrial
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
 

@@ -31,8 +31,8 @@ from selfattn.report.blocks import Paragraph
 from selfattn.report.sections.budgets import BudgetsSection
 from selfattn.report.verdict.conditions import budget_outcomes
 from selfattn.report.verdict.verdict import limits, verdict
-from selfattn.results.budgets import BudgetDifference
 from selfattn.results.plan import AtBudget, Budgets, Departure, Interim, LedgerEntry
+from selfattn.results.quality import BudgetDifference
 from selfattn.results.reading import read_record, record_from_dict
 from selfattn.results.record import Record
 from selfattn.runs.directory import WEIGHTS, RunDirectory

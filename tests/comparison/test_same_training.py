@@ -11,8 +11,7 @@ from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
 from selfattn.report.sections.statistics import interval_note
-from selfattn.results.gates import Gate
-from selfattn.results.record import Record
+from selfattn.results.record import Gate, Record
 
 TINY: dict[str, Any] = {"epochs": 2, "items_per_epoch": 128, "batch_size": 64, "validation_items": 20}
 SET = (

@@ -18,8 +18,7 @@ from selfattn.evaluation.statistics.design import (
     obrien_fleming,
 )
 from selfattn.evaluation.statistics.significance import compare_scores, score_runs
-from selfattn.results.budgets import BudgetDifference, Crossing
-from selfattn.results.pairs import LogOdds, PairTest
+from selfattn.results.quality import BudgetDifference, Crossing, LogOdds, PairTest
 
 CLEAR = {
     "-": (-3.0, -4.0, -2.0),

@@ -26,7 +26,7 @@ from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.sizing import match
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.results.cost import DecodingCost
+from selfattn.results.record import DecodingCost
 
 VOCAB = 11
 B, S, T = 3, 13, 7

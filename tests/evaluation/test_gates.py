@@ -29,7 +29,7 @@ from selfattn.evaluation.gates.output_gates import (
     variety,
 )
 from selfattn.evaluation.gates.overfitting import overfitting
-from selfattn.results.gates import Baseline, Gate
+from selfattn.results.record import Baseline, Gate
 from selfattn.tasks.baselines import DATES
 from selfattn.tasks.dates import Dates
 

@@ -23,9 +23,8 @@ from selfattn.report.drawing.numbers import (
     value_text,
 )
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.cost import MeanOverRuns
-from selfattn.results.pairs import PairTest
-from selfattn.results.quality import Estimate
+from selfattn.results.quality import Estimate, PairTest
+from selfattn.results.record import MeanOverRuns
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
 

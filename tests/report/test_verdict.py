@@ -18,13 +18,10 @@ from selfattn.report.sections.statistics import Statistics, pair_table
 from selfattn.report.sections.tuning import Rates
 from selfattn.report.verdict.ranking import badges, obstacles, outcome, pair_test, ranked, set_aside
 from selfattn.report.verdict.verdict import limits, question, standing, verdict
-from selfattn.results.budgets import BudgetDifference, Crossing
-from selfattn.results.cost import MeanOverRuns, Timing
-from selfattn.results.gates import Gate
 from selfattn.results.plan import AtBudget, Budgets, Interim
-from selfattn.results.quality import Estimate
+from selfattn.results.quality import BudgetDifference, Crossing, Estimate
 from selfattn.results.reading import record_from_dict
-from selfattn.results.record import NO_SUBJECT, Model, Record, TuningTrial
+from selfattn.results.record import NO_SUBJECT, Gate, MeanOverRuns, Model, Record, Timing, TuningTrial
 from selfattn.words.messages import Message
 
 

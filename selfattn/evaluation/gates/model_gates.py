@@ -15,7 +15,7 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.models.protocol import Seq2Seq
-from selfattn.results.gates import Gate
+from selfattn.results.record import Gate
 
 # What rounding may change, as a share of the largest logit, where the same numbers are added in another order.
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}

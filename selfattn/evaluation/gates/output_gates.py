@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from selfattn.data.pairs import Pair
-from selfattn.results.gates import Baseline, Gate
 from selfattn.results.quality import Better
+from selfattn.results.record import Baseline, Gate
 
 NGRAM = 4
 _WINDOW, _MOSTLY, _ABOVE = 8, 0.8, 0.2  # characters; share of known ones; more than in validation

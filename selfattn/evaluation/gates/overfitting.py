@@ -17,7 +17,7 @@ from selfattn.data.examples import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.results.gates import Gate
+from selfattn.results.record import Gate
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss

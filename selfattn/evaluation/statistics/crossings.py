@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from selfattn.evaluation.metrics.metric import Metric
 from selfattn.evaluation.statistics.significance import score_counts
-from selfattn.results.budgets import BudgetDifference, Crossing
+from selfattn.results.quality import BudgetDifference, Crossing
 
 LEVEL = 0.98  # of all budgets together: an order that never changes is said to change in at most 1 % of comparisons
 

@@ -15,7 +15,7 @@ from selfattn.evaluation.metrics.metric import Array
 from selfattn.evaluation.statistics.p_values import t_quantile
 from selfattn.evaluation.statistics.significance import MIN_SEEDS
 from selfattn.evaluation.statistics.variances import ALPHA, Variances, to_log_odds, variances
-from selfattn.results.pairs import PairTest
+from selfattn.results.quality import PairTest
 
 POWER = 0.8
 _MOST_SEEDS = 1000  # beyond it more seeds are no answer

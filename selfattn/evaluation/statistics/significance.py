@@ -27,8 +27,7 @@ from selfattn.evaluation.statistics.variances import (
     to_log_odds,
     variances,
 )
-from selfattn.results.pairs import Comparison, LogOdds, PairTest, Word, separated
-from selfattn.results.quality import Better, Estimate
+from selfattn.results.quality import Better, Comparison, Estimate, LogOdds, PairTest, Word, separated
 
 MIN_SEEDS = 3
 _ROUNDING = 1e-12  # relative to the scores

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from selfattn.results.budgets import BudgetDifference
-from selfattn.results.cost import MeanOverRuns
-from selfattn.results.pairs import LogOdds, PairTest
-from selfattn.results.quality import Estimate, Unit
+from selfattn.results.quality import BudgetDifference, Estimate, LogOdds, PairTest, Unit
+from selfattn.results.record import MeanOverRuns
 
 NONE = "–"
 _NBSP = "\u00a0"

@@ -8,8 +8,8 @@ from selfattn.report.drawing.numbers import NONE, compact, difference_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.report.verdict.conditions import amount_of_training
 from selfattn.report.verdict.ranking import headline_name, headline_unit, record_scale
-from selfattn.results.pairs import is_estimable
 from selfattn.results.plan import AtBudget, Budgets
+from selfattn.results.quality import is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import message
 

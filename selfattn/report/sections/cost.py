@@ -10,8 +10,7 @@ from selfattn.report.blocks import Block, Cell, Column, Heading, Paragraph, Row,
 from selfattn.report.drawing.numbers import NONE, amount, compact, measure_text, share_text
 from selfattn.report.sections.first_screen import TIMES
 from selfattn.report.verdict.ranking import ranked
-from selfattn.results.cost import Cost, DecodingCost
-from selfattn.results.record import Model, Record
+from selfattn.results.record import Cost, DecodingCost, Model, Record
 from selfattn.words.messages import message
 
 _SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")

@@ -10,8 +10,7 @@ from selfattn.report.drawing.numbers import NONE, amount, compact, flatten
 from selfattn.report.sections.tuning import tuning_blocks
 from selfattn.report.verdict.conditions import SPENT
 from selfattn.report.verdict.ranking import matched_statement, named, ranked, tuning_badge
-from selfattn.results.gates import Gate
-from selfattn.results.record import Model, Record
+from selfattn.results.record import Gate, Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
 

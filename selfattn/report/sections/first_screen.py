@@ -12,8 +12,7 @@ from selfattn.report.sections.tuning import rate_charts
 from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
 from selfattn.report.verdict.verdict import LISTED, best_of, limits, standing, verdict
-from selfattn.results.cost import MeanOverRuns, Timing
-from selfattn.results.record import Model, Record
+from selfattn.results.record import MeanOverRuns, Model, Record, Timing
 from selfattn.words.messages import Message, TextLike, message
 
 TIMES = tuple(field.name for field in fields(Timing))

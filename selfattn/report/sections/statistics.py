@@ -6,8 +6,7 @@ from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Items, Paragraph, Row, Table, model_table
 from selfattn.report.drawing.numbers import NONE, amount, difference_text, estimate_text, p_text, ratio_text, value_text
 from selfattn.report.verdict.ranking import OUTCOMES, comparable, is_single, metric_kind, named, ranked
-from selfattn.results.pairs import PairTest, is_estimable
-from selfattn.results.quality import Estimate
+from selfattn.results.quality import Estimate, PairTest, is_estimable
 from selfattn.results.record import Record
 from selfattn.words.messages import Message, TextLike, message
 

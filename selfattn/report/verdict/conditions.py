@@ -7,7 +7,7 @@ from statistics import fmean
 
 from selfattn.report.drawing.numbers import amount, compact, value_text
 from selfattn.report.verdict.ranking import gap, how_tuned, in_task_words, outcome, rate_scores, scores_of, spoken
-from selfattn.results.pairs import separated
+from selfattn.results.quality import separated
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 

@@ -11,11 +11,8 @@ from typing import Literal
 from selfattn.report.blocks import Badge, BadgeKind
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.budgets import BudgetDifference
-from selfattn.results.gates import Gate
-from selfattn.results.pairs import PairTest, Word, is_estimable
-from selfattn.results.quality import Estimate, Unit
-from selfattn.results.record import BODIES_APART, Model, Record
+from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, Word, is_estimable
+from selfattn.results.record import BODIES_APART, Gate, Model, Record
 from selfattn.words.catalogue import SOURCE, catalogue
 from selfattn.words.messages import Message, TextLike, message
 

@@ -14,7 +14,7 @@ from selfattn.report.blocks import Verdict
 from selfattn.report.drawing.numbers import amount, gap_text, p_text, score_text, share_text
 from selfattn.report.verdict import conditions, ranking
 from selfattn.report.verdict.ranking import headline_name, pair_test, quality, spoken
-from selfattn.results.pairs import PairTest, leaders
+from selfattn.results.quality import PairTest, leaders
 from selfattn.results.record import Model, Record
 from selfattn.words.messages import Message, TextLike, message
 
