@@ -201,7 +201,7 @@ def test_a_broken_record_is_one_line_that_names_it(files: Files, cache: Path) ->
     (path,) = cache.rglob("corpus.json")
     path.write_text(path.read_text().replace('"pairs": 1,', '"pairs": "one",'))
     with pytest.raises(
-        UserError, match=r"corpus\.json: parts\.test\.pairs: expected a whole number, found \"one\"; rem"
+        UserError, match=r"corpus\.json: parts\.test\.pairs: expected a valid integer, found \"one\"; rem"
     ):
         read(files)
 

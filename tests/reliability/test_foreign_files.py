@@ -138,7 +138,7 @@ def test_seeds_without_end_are_refused(cli: Cli, copy: Path) -> None:
     forged(copy / "plan.json", lambda plan: plan | {"seeds": 10**12})
     done = cli("report", copy, "--out", copy.parent / "report")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "plan.json: seeds: expected at most 10000, found 1000000000000; " in done.err
+    assert "plan.json: seeds: expected less than or equal to 10000, found 1000000000000; " in done.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")

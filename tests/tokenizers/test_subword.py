@@ -267,7 +267,7 @@ def _edit(**changes: object) -> Callable[[Path], object]:
         (_drop("subword.model"), "subword.model: no such file; restore"),
         (_write("subword.json", b"{"), "subword.json:1: is not JSON"),
         (_edit(version=2), "subword.json: version 2, this version reads 1: a newer selfattn wrote it; update selfattn"),
-        (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected one of unigram, bpe, found"),
+        (_edit(settings={"kind": "word"}), "subword.json: settings.kind: expected 'unigram' or 'bpe', found"),
         (_edit(settings={"vocab_size": 0}), "subword.json: subwords: vocab_size is 0; give a whole number above 0"),
         (_edit(sha256="0"), "subword.model: not the model that subword.json speaks of"),
         (_write("subword.model", b"junk"), "subword.model: not the model that subword.json speaks of"),

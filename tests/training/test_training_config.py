@@ -47,9 +47,9 @@ def test_it_travels_as_json() -> None:
         (None, "content: expected an object, found null"),
         ([], "content: expected an object, found []"),
         ({"speed": 1}, "speed: is not a field of this schema"),
-        ({"lr": "x"}, 'lr: expected a finite number, found "x"'),
+        ({"lr": "x"}, 'lr: expected a valid number, found "x"'),
         ({"lr": -1}, "content: lr: expected a number above 0, got -1"),
-        ({"betas": 3}, "betas: expected a list, found 3"),
+        ({"betas": 3}, "betas: expected a valid array, found 3"),
     ],
 )
 def test_broken_settings_name_the_file(data: object, message: str) -> None:
