@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -301,8 +301,9 @@ def transformer_to_torch(model: EncoderDecoder) -> nn.Transformer:
         )
     if decoder.window is not None:
         raise ValueError(f"{where}: nn.Transformer has no sliding window, and this decoder has one of {decoder.window}")
-    encoder_layers = [block_to_torch(block) for block in encoder.blocks()]
-    decoder_layers = [block_to_torch(block) for block in decoder.blocks()]
+    encoder_layers, decoder_layers = (
+        [block_to_torch(cast(TransformerBlock, block)) for block in stack.layers] for stack in (encoder, decoder)
+    )
     dim, num_heads = decoder_layers[0].self_attn.embed_dim, decoder_layers[0].self_attn.num_heads
     with torch.device("meta"):  # the constructor draws first values, so its layers are replaced afterwards
         layer = nn.TransformerEncoderLayer(dim, num_heads, 1, batch_first=True)

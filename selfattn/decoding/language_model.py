@@ -10,7 +10,7 @@ from selfattn.data.examples import Example
 from selfattn.decoding.forced import score_examples
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import Output, decode_sources, to_output
-from selfattn.models.decoder_only.continuation import Continuation
+from selfattn.models.decoder_only.model import Continuation
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,17 +32,10 @@ class EnsembleConfig(ModelConfig):
 
 
 @dataclass(frozen=True)
-class EnsembleMemory(Memory):
-    """The source, as each model has read it."""
+class EnsembleState(Memory, DecoderState):
+    """What each model has read: its memory, and from the start of decoding its state."""
 
-    parts: tuple[Memory, ...]
-
-
-@dataclass(frozen=True)
-class EnsembleState(DecoderState):
-    """The state of each model."""
-
-    parts: tuple[DecoderState, ...]
+    parts: tuple[Any, ...]
 
 
 class Ensemble(Seq2Seq):
@@ -79,13 +72,13 @@ class Ensemble(Seq2Seq):
     def _models(self) -> list[Seq2Seq]:
         return cast(list[Seq2Seq], list(self.models))
 
-    def encode(self, source: Tensor, source_mask: Tensor) -> EnsembleMemory:
+    def encode(self, source: Tensor, source_mask: Tensor) -> EnsembleState:
         """Let each read the sources."""
-        return EnsembleMemory(tuple(model.encode(source, source_mask) for model in self._models()))
+        return EnsembleState(tuple(model.encode(source, source_mask) for model in self._models()))
 
     def start(self, memory: Memory) -> EnsembleState:
         """Start each."""
-        assert isinstance(memory, EnsembleMemory)
+        assert isinstance(memory, EnsembleState)
         pairs = zip(self._models(), memory.parts, strict=True)
         return EnsembleState(tuple(model.start(part) for model, part in pairs))
 

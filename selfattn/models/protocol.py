@@ -186,8 +186,7 @@ class Seq2Seq(nn.Module, ABC):
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]`` for given target inputs ``[b t]``, which begin with ``<bos>``."""
         decoded = self.pre_logits(source, target_in, source_mask=source_mask)
-        if decoded is None:
-            raise NotImplementedError(f"{type(self).__name__} has neither a method advance nor forward")
+        assert decoded is not None  # build() refuses a model with neither a method advance nor forward
         return decoded.logits()
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:

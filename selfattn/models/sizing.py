@@ -99,14 +99,12 @@ def match(config: ModelConfig, target: float, measure: Measure, *, tolerance: fl
     # Most of what is counted are products of two widths, so the root leads near to the size that is looked for.
     guess = _rounded(math.sqrt(target / measure(config)) / widths.factor(1))
     crossing = _first(lambda size: measure(widths.scaled(size)) >= target, guess, 1, _WIDEST)
-    sizes = [size for size in range(crossing - 2, crossing + 2) if size >= 1]
-    best: ModelConfig | None = None
-    for size in sorted(sizes, key=lambda size: error(widths.scaled(size))):
-        for candidate in _refined(widths, size, target, measure):
-            best = candidate if best is None or error(candidate) < error(best) else best
-            if error(best) <= _ENOUGH:
-                return best
-    assert best is not None
+    sizes = sorted(range(max(1, crossing - 2), crossing + 2), key=lambda size: error(widths.scaled(size)))
+    best = widths.scaled(sizes[0])
+    for candidate in (candidate for size in sizes for candidate in _refined(widths, size, target, measure)):
+        best = min(best, candidate, key=error)
+        if error(best) <= _ENOUGH:
+            return best
     if error(best) > tolerance:
         raise UserError(
             f"budget: no widths of this model come within {100 * tolerance:.1f} % of {target:,.0f}, the nearest is "
@@ -136,15 +134,10 @@ def spread(counts: Mapping[str, float]) -> SizeRange:
     Args:
         counts: a number above 0 for each model, by name; at least one.
 
-    Raises:
-        ValueError: no model, or a count that is not above 0.
-
     Example:
         >>> spread({"rnn": 100, "transformer": 125})
         SizeRange(smallest='rnn', largest='transformer', share=0.25)
     """
-    if not counts or not min(counts.values()) > 0:
-        raise ValueError(f"spread needs a count above 0 for each of at least one model, got {dict(counts)}")
     smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
     return SizeRange(smallest, largest, counts[largest] / counts[smallest] - 1)
 

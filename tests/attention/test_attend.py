@@ -211,14 +211,6 @@ class TestTensorsAsTheyCome:
             assert gradient.isfinite().all()
 
     @both_paths
-    def test_autocast_brings_dtypes_together(self, need_weights: bool, close: Close) -> None:
-        query, key, value = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8)
-        expected = attend(query, key, value).output
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            output = attend(query, key.bfloat16(), value.bfloat16(), need_weights=need_weights).output
-        close(output, expected.bfloat16())
-
-    @both_paths
     @pytest.mark.filterwarnings("ignore:Anomaly Detection")
     @pytest.mark.parametrize("with_bias", [False, True], ids=["", "bias"])
     def test_no_nan_arises_even_on_the_way(self, with_bias: bool, need_weights: bool) -> None:
@@ -277,12 +269,6 @@ class TestDropout:
     def test_kept_weights_are_scaled_and_the_others_are_zero(self, need_weights: bool) -> None:
         values = self.dropped(need_weights).unique()
         torch.testing.assert_close(values, torch.tensor([0.0, 1 / self.j / (1 - self.p)]))
-
-    @both_paths
-    def test_a_row_that_sees_nothing_stays_zero(self, need_weights: bool) -> None:
-        x, mask = torch.randn(2, 3, 5, 7), torch.zeros(5, 5, dtype=torch.bool)
-        output = attend(x, x, x, mask=mask, dropout_p=0.5, need_weights=need_weights).output
-        assert torch.equal(output, torch.zeros_like(output))
 
     @both_paths
     @pytest.mark.parametrize("score", ["dot", "additive"])
@@ -405,14 +391,6 @@ class TestLayer:
         assert context.key.shape == context.value.shape == (2, 1, 11, 5)
         assert context.positions is None
 
-    def test_shapes_without_projections(self) -> None:
-        layer = MultiHeadAttention(6, 10, num_heads=2, project=False, score="additive")
-        output, weights = layer(torch.randn(3, 7, 6), torch.randn(3, 11, 10), need_weights=True)
-        assert output.shape == (3, 7, 10)
-        assert weights.shape == (3, 2, 7, 11)
-        assert layer.output_dim == 10
-        assert all(name.startswith("score.") for name, _ in layer.named_parameters())
-
     def test_normalised_queries_and_keys_have_root_mean_square_one(self, close: Close) -> None:
         layer = MultiHeadAttention(8, num_heads=2, qk_norm=True)
         key = layer.project_context(100 * torch.randn(3, 5, 8)).key
@@ -424,11 +402,3 @@ class TestLayer:
             assert layer.q_proj.bias is not None
             layer.q_proj.bias *= 100
         close(layer(x).output, before)  # the length of a query no longer counts
-
-
-def test_queries_may_have_another_width_than_keys_where_a_score_maps_them(close: Close) -> None:
-    score = make_score("general", 3, 5)
-    query, key, value = torch.randn(2, 2, 4, 3), torch.randn(2, 2, 6, 5), torch.randn(2, 2, 6, 7)
-    fused, reference = (attend(query, key, value, score=score, need_weights=asked) for asked in (False, True))
-    assert fused.weights is None
-    close(fused.output, reference.output)

@@ -10,10 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import Additive, Alibi, Dot, MultiHeadAttention, Score, attend, dot, make_position, scaled_dot
+from selfattn.attention import Dot, MultiHeadAttention, Score, attend, dot, make_position, scaled_dot
 from selfattn.attention.cache import Cache
-from selfattn.attention.layer import _check_bias
-from selfattn.attention.scores import make_score
 
 
 def heads(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -54,17 +52,6 @@ def test_heads_of_no_width_are_refused_on_both_paths(need_weights: bool) -> None
     none = torch.zeros(2, 3, 5, 0)
     with pytest.raises(ValueError, match="attend: expected heads at least 1 wide, got query 0 and key 0"):
         attend(none, none, Q, need_weights=need_weights)
-
-
-class _WithoutBatch(Score):
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return (query @ key.transpose(-2, -1))[:, 0]
-
-
-def test_a_score_without_an_axis_is_refused_where_broadcasting_would_take_it() -> None:
-    same = heads(3, 3, 5, 7)  # as many rows as heads
-    with pytest.raises(ValueError, match=r"_WithoutBatch.forward to return scores \[b h i j\] of sizes"):
-        attend(same, same, same, score=_WithoutBatch())
 
 
 @pytest.mark.parametrize(
@@ -108,21 +95,3 @@ def test_a_cache_whose_keys_all_stand_at_0_is_refused() -> None:
     grown = cache.append(layer.project_context(next_one, torch.tensor([1]))).entries
     both = layer(torch.cat([first, next_one], 1), causal=True).output
     torch.testing.assert_close(layer(next_one, grown).output, both[:, 1:])
-
-
-def test_a_score_is_built_as_wide_as_asked_for() -> None:
-    wide, plain = make_score("additive", 3, 5, hidden_dim=2), make_score("additive", 3, 5)
-    assert isinstance(wide, Additive)
-    assert isinstance(plain, Additive)
-    assert (wide.v.in_features, plain.v.in_features, plain.block_elements) == (2, 3, 2**24)
-
-
-@pytest.mark.parametrize(
-    ("full", "axes"), [([2, 3, 4], r"\[h i j\] \(2, 3, 4\)"), ([5, 2, 3, 4], r"\[b h i j\] \(5, 2, 3, 4\)")]
-)
-def test_a_bias_of_a_position_has_the_axes_of_the_positions(full: list[int], axes: str) -> None:
-    for right in (torch.zeros(full), torch.zeros([1] * len(full))):
-        _check_bias(Alibi(2), right, full)
-    for wrong in (torch.zeros(full[1:]), torch.zeros([1, *full]), torch.zeros([*full[:-1], full[-1] + 1])):
-        with pytest.raises(ValueError, match=rf"Alibi\.bias to return {axes} for these positions, got "):
-            _check_bias(Alibi(2), wrong, full)

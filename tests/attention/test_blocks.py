@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from selfattn.attention import Additive, Concat, MultiHeadAttention, attend
+from selfattn.attention import Additive, Concat, attend
 from selfattn.attention.scores import summed_tanh
 
 
@@ -92,17 +89,6 @@ def test_a_block_that_is_one_of_many_has_a_million_elements_and_is_written_anew(
     close(scores, (query.unsqueeze(-2) + key.unsqueeze(-3)).tanh() @ v)
 
 
-def test_blocks_can_be_differentiated_twice() -> None:
-    query, key, v = (torch.randn(1, 2, length, 3, requires_grad=True) for length in (5, 7, 1))
-
-    def second(block_elements: int) -> Tensor:
-        scores = summed_tanh(query, key, v.flatten()[:3], block_elements)
-        (first,) = torch.autograd.grad(scores.sum(), query, create_graph=True)
-        return torch.autograd.grad(first.sum(), key)[0]
-
-    torch.testing.assert_close(second(7), second(2 * 5 * 7 * 3))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_gradients_of_many_blocks_are_summed_in_float32(dtype: torch.dtype) -> None:
     # 1024 queries, each of which adds 1/4 to the gradient of one key: 256. In bfloat16 the sum would stop at 64.
@@ -111,37 +97,3 @@ def test_gradients_of_many_blocks_are_summed_in_float32(dtype: torch.dtype) -> N
     summed_tanh(query, key, v, block_elements=1).sum().backward()
     assert key.grad is not None
     assert key.grad.item() == 256
-
-
-@pytest.mark.parametrize("score", ["additive", "concat"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_autocast_in_blocks(score: str, dtype: torch.dtype) -> None:
-    layer = MultiHeadAttention(12, num_heads=3, score=score)
-    x, grad = torch.randn(2, 5, 12), torch.randn(2, 5, 12)
-
-    def run(block_elements: int, low: bool) -> tuple[Tensor, ...]:
-        assert isinstance(layer.score, Additive | Concat)
-        layer.score.block_elements = block_elements
-        with torch.autocast("cpu", dtype=dtype, enabled=low):
-            output = layer(x).output
-        return (output.float(), *torch.autograd.grad(output, list(layer.parameters()), grad.to(output.dtype)))
-
-    for low, exact in zip(run(64, low=True), run(2**24, low=False), strict=True):
-        torch.testing.assert_close(low, exact, rtol=5e-2, atol=5e-2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["Additive", "Concat"])
-def test_64_pairs_of_512_tokens_at_width_128(kind: str) -> None:
-    """The whole would be 8 GiB for each tensor ``[b i j a]``; the process may grow by 1/2 GiB in all."""
-    pytest.importorskip("resource", reason="is of POSIX")
-    program = f"""
-        import resource, torch
-        from selfattn.attention import {kind}, attend
-        query, key = (torch.randn(64, 1, 512, 128, requires_grad=True) for _ in range(2))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        attend(query, key, key, score={kind}(128)).output.sum().backward()
-        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
-    """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
-    assert int(ran.stdout) < 512

@@ -16,15 +16,6 @@ Close = Callable[[Tensor, Tensor], None]
 
 
 class TestSinusoidal:
-    def test_by_hand(self, close: Close) -> None:
-        # Width 4: wavelengths 2 pi and 2 pi * 100; sine and cosine in turn.
-        table = [
-            [0.0, 1.0, 0.0, 1.0],
-            [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],
-            [math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)],
-        ]
-        close(Sinusoidal(4)(torch.arange(3)), torch.tensor(table))
-
     @pytest.mark.parametrize("dim", [2, 6, 128])
     def test_by_formula(self, dim: int, close: Close) -> None:
         positions = [0, 1, 5, 49, 97]
@@ -147,11 +138,6 @@ class TestRelativeBias:
         buckets = torch.tensor([[3, 2, 0, 0, 0], [3, 3, 1, 0, 0]])
         assert torch.equal(bias, layer.table.weight[buckets].permute(2, 0, 1))
 
-    def test_positions_of_each_row(self) -> None:
-        layer, i, j = RelativeBias(3), torch.tensor([[2], [9]]), torch.tensor([[0, 1, 2], [7, 8, 9]])
-        assert layer.bias(i, j).shape == (2, 3, 1, 3)
-        assert torch.equal(layer.bias(i, j)[0], layer.bias(i, j)[1])
-
     @pytest.mark.parametrize(
         ("buckets", "max_distance", "bidirectional", "message"),
         [
@@ -184,16 +170,6 @@ class TestInTheLayer:
         context = layer.project_context(x)
         close(layer(x[:, 3:], context).output, layer(x, context).output[:, 3:])
         close(layer(x[:, 1:2], context, positions=torch.tensor([1])).output, layer(x, context).output[:, 1:2])
-
-    @pytest.mark.parametrize("name", INSIDE)
-    def test_padding_on_the_left(self, name: str, close: Close) -> None:
-        layer, x = MultiHeadAttention(8, num_heads=2, position=INSIDE[name]()).double(), torch.randn(2, 5, 8).double()
-        mask, positions = torch.ones(2, 1, 1, 7, dtype=torch.bool), torch.arange(7).repeat(2, 1)
-        mask[1, ..., :2] = False
-        positions[1] = torch.tensor([0, 0, 0, 1, 2, 3, 4])
-        padded = torch.stack([torch.cat([x[0], x[0, :2]]), torch.cat([9 * x[1, :2], x[1]])])
-        output = layer(padded, mask=mask, positions=positions, causal=True).output
-        close(output[1, 2:], layer(x[1:], causal=True).output[0])
 
 
 def test_what_is_not_said_is_as_documented() -> None:

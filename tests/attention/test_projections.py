@@ -11,8 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, Rotary, key_mask, padding_mask
-from selfattn.convert.torch_modules import attention_to_torch
-from selfattn.layers import initialise
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -121,19 +119,6 @@ def test_widths_are_taken_from_what_is_handed_in(close: Close) -> None:
     close(output, layer.out_proj(by_hand.transpose(1, 2).flatten(2)))
 
 
-def test_the_defaults_are_as_they_were() -> None:
-    torch.manual_seed(3)
-    layer = MultiHeadAttention(8, 6, num_heads=2)
-    torch.manual_seed(3)
-    by_hand = [nn.Linear(8, 8), nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 8)]
-    names = [f"{name}_proj.{part}" for name in ("q", "k", "v", "out") for part in ("weight", "bias")]
-    assert list(layer.state_dict()) == names
-    expected = [tensor for linear in by_hand for tensor in linear.state_dict().values()]
-    for ours, theirs in zip(layer.state_dict().values(), expected, strict=True):
-        assert torch.equal(ours, theirs)
-    initialise(layer, torch.Generator().manual_seed(0))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -151,12 +136,6 @@ def test_the_defaults_are_as_they_were() -> None:
 def test_widths_that_do_not_fit(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         MultiHeadAttention(**{"query_dim": 12, "context_dim": 7, "num_heads": 3} | arguments)
-
-
-def test_what_is_no_linear_layer_does_not_convert() -> None:
-    layer = MultiHeadAttention(12, num_heads=3)
-    with pytest.raises(TypeError, match="attention_to_torch: expected Linear itself, got LowRank"):
-        attention_to_torch(adapted(layer, 12))
 
 
 def test_what_was_made_of_fewer_rows_serves_several_each(close: Close) -> None:

@@ -14,8 +14,7 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import decode_sources
 from selfattn.models.build import build
 from selfattn.models.decoder_only.config import DecoderOnlyConfig
-from selfattn.models.decoder_only.continuation import Continuation
-from selfattn.models.decoder_only.model import DecoderOnly
+from selfattn.models.decoder_only.model import Continuation, DecoderOnly
 from selfattn.models.transformer_config import TransformerConfig
 from selfattn.tokenizers.char import CharTokenizer
 

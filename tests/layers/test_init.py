@@ -122,15 +122,6 @@ def test_every_parameter_has_one_row_and_keeps_it(name: str) -> None:
     assert seen == {id(parameter) for parameter in model.parameters()}
 
 
-def test_shared_weights_are_one_and_are_embeddings() -> None:
-    model = build(CONFIGS["t5"], vocab_size=64, pad_id=0, seed=0)
-    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.num_embeddings == 64]
-    outputs = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == 64 and m.in_features == 64]
-    assert len(tables) == 1
-    assert tables[0].weight is next(m.weight for m in outputs if m.weight is tables[0].weight)
-    check_embedding(tables[0], "weight", tables[0].weight.detach())
-
-
 def test_an_output_before_its_embedding_is_still_an_embedding() -> None:
     """The order in which modules were made does not decide."""
     model = nn.ModuleDict({"output": nn.Linear(32, 64), "table": nn.Embedding(64, 32, padding_idx=0)})

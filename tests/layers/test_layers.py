@@ -75,22 +75,6 @@ def test_embedding_scales_and_adds_positions() -> None:
     assert TokenEmbedding(table, Learned(7, 4)).double()(ids).dtype == torch.float64
 
 
-class OneWide(nn.Module):
-    def forward(self, positions: Tensor) -> Tensor:
-        return torch.zeros(*positions.shape, 1)  # which would be added to every unit
-
-
-def test_positions_of_another_width_are_refused() -> None:
-    embed = TokenEmbedding(nn.Embedding(3, 4), OneWide())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"OneWide: expected a vector of width 4 .* positions \(2,\), got \(2, 1\)"):
-        embed(torch.tensor([[1, 2]]))
-
-
-def test_embedding_adds_positions_in_the_dtype_of_the_table() -> None:
-    embed = TokenEmbedding(nn.Embedding(3, 4).bfloat16(), Sinusoidal(4))
-    assert embed(torch.tensor([[1, 2]])).dtype == torch.bfloat16
-
-
 def test_embedding_drops_only_in_training() -> None:
     embed = TokenEmbedding(nn.Embedding(3, 4), Sinusoidal(4), dropout=0.5)
     ids = torch.tensor([[1, 2, 0, 1, 2]])

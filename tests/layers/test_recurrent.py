@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from selfattn.layers import RecurrentStack, recurrent, reverse_padded
-from selfattn.layers.recurrent import _read_forward
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
@@ -101,15 +100,6 @@ def test_goes_on_from_a_state(close: Close, cell: Any, pieces: list[int]) -> Non
         close(in_pieces, whole)
 
 
-def test_one_step_in_float32_is_that_of_pytorchs_own_lstm() -> None:
-    """It is computed by the cell alone, and not by what reads whole texts."""
-    stack = make("lstm").float()
-    x, h, c = (draw(3, size, seed=size).float() for size in (3, 5, 6))
-    outputs, ((hidden, cell),) = stack(x[:, None], ((h, c[:, :5]),))
-    theirs, (their_h, their_c) = stack.layers[0][0](x[:, None], (h[None], c[None, :, :5].contiguous()))
-    torch.testing.assert_close([outputs, hidden, cell], [theirs, their_h[0], their_c[0]], rtol=1e-6, atol=1e-6)
-
-
 def test_an_lstm_state_without_its_cells_starts_them_at_zero(close: Close) -> None:
     stack = make("lstm")
     x, h = draw(3, 2, 3), draw(3, 5, seed=1)
@@ -152,16 +142,6 @@ def test_padding_is_never_felt(direction: Any, all_parts: bool) -> None:
 
 @pytest.mark.parametrize("all_parts", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
-def test_a_row_without_tokens_hands_over_zeros(direction: Any, all_parts: bool) -> None:
-    stack = make("lstm", num_layers=2, direction=direction)
-    outputs, state = stack.read(draw(2, 3, 3), torch.tensor([[False] * 3, [True] * 3]), all_parts=all_parts)
-    for part in (outputs, *state[0], *state[1]):
-        assert (part[0] == 0).all()
-        assert (part[1] != 0).any()
-
-
-@pytest.mark.parametrize("all_parts", [False, True])
-@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 def test_the_work_for_padding_changes_nothing_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, direction: Any, all_parts: bool
 ) -> None:
@@ -188,33 +168,6 @@ def test_reversing_keeps_padding_and_undoes_itself(lengths: list[int], tail: tup
         assert torch.equal(reversed_x[row, :length], x[row, :length].flip(0))
         assert torch.equal(reversed_x[row, length:], x[row, length:])
     assert torch.equal(reverse_padded(reversed_x, torch.tensor(lengths)), x)
-
-
-class Exported(nn.Module):
-    """An LSTM that is told the lengths, as in a graph that is exported."""
-
-    takes_lengths = True
-
-    def __init__(self, lstm: nn.LSTM) -> None:
-        super().__init__()
-        self.lstm = lstm
-
-    def forward(self, x: Tensor, *, lengths: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        rows = [self.lstm(row[None, :length]) for row, length in zip(x, lengths.tolist(), strict=True)]
-        outputs = [nn.functional.pad(read[0], (0, 0, 0, x.shape[1] - len(read[0]))) for read, _ in rows]
-        h, c = (torch.cat([last[part] for _, last in rows], dim=1) for part in range(2))
-        return torch.stack(outputs), (h, c)
-
-
-def test_what_is_told_the_lengths_needs_no_packed_rows(close: Close) -> None:
-    lstm = make("lstm").layers[0][0]
-    x, lengths = draw(3, 7, 3), torch.tensor(LENGTHS)
-    expected, parts = _read_forward(lstm, x, lengths, all_parts=True, is_full=False)
-    found, own = _read_forward(Exported(lstm), x, lengths, all_parts=True, is_full=False)
-    close(found, expected)
-    assert len(own) == len(parts) == 2
-    for one, other in zip(own, parts, strict=True):
-        close(one, other)
 
 
 @pytest.mark.parametrize(

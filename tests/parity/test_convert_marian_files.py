@@ -145,11 +145,6 @@ def test_an_older_checkpoint(directory: Path) -> None:
     assert load_marian(directory / "again").ids == marian.ids
 
 
-def test_words_never_written_are_told_by_the_generation_config_today(directory: Path) -> None:
-    change(directory / "generation_config.json", bad_words_ids=[[10], [3]])
-    assert load_marian(directory).ids.never_written == (10, 3)
-
-
 def test_what_older_files_leave_out_has_the_value_it_has_there(directory: Path) -> None:
     """The defaults that are taken are those of MarianConfig."""
     before = load_marian(directory).config

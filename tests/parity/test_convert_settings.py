@@ -11,7 +11,6 @@ from selfattn.convert.marian import Marian, to_marian
 from selfattn.convert.marian_config import MarianIds, config_to_marian
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
 from selfattn.models.transformer_config import TransformerConfig
 
@@ -72,14 +71,3 @@ def test_a_model_whose_matrices_are_no_longer_tied() -> None:
     model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
     with pytest.raises(UserError, match=r"decoder\.embed_tokens\.weight and lm_head\.weight differ"):
         to_marian(Marian(model, pair(tie_output=True), IDS))
-
-
-def test_a_source_with_a_vocabulary_of_its_own() -> None:
-    model: Any = build(pair(), vocab_size=11, source_vocab_size=13, pad_id=10, seed=0)
-    assert model.encoder.embed.tokens.weight.shape == (13, 6)
-    assert model.decoder.embed.tokens.weight.shape == (11, 6)
-    assert model.decoder.output.out_features == 11
-    for config in (pair(share_embeddings=True), DecoderOnlyConfig(stack=MARIAN)):
-        with pytest.raises(ValueError, match="share one embedding, so that source_vocab_size=13 must be vocab_size=11"):
-            build(config, vocab_size=11, source_vocab_size=13, pad_id=10, seed=0)
-        build(config, vocab_size=11, source_vocab_size=11, pad_id=10, seed=0)

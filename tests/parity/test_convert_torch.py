@@ -247,11 +247,3 @@ def test_what_is_no_weight_comes_along() -> None:
     for module in (block, back):
         assert {parameter.dtype for parameter in module.parameters()} == {torch.bfloat16}
         assert not any(part.training for part in module.modules())
-
-
-@pytest.mark.parametrize(
-    ("module", "name"), [(nn.ReLU(), "relu"), (nn.GELU(), "gelu"), (nn.SiLU(), "silu"), (torch.relu, "relu")]
-)
-def test_activations_by_their_other_names(module: Any, name: str) -> None:
-    layer = nn.TransformerEncoderLayer(DIM, HEADS, FFN, activation=module)
-    assert block_from_torch(layer).feed_forward.activation == name

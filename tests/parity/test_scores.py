@@ -24,7 +24,6 @@ from selfattn.attention import (
     make_score,
     scaled_dot,
 )
-from selfattn.errors import UserError
 
 Vector = list[float]
 Matrix = list[list[float]]
@@ -152,11 +151,6 @@ def test_parameters_are_those_of_the_papers() -> None:
     }
 
 
-def test_the_location_score_does_not_look_at_the_keys() -> None:
-    score, query = Location(3, max_length=5), torch.randn(1, 1, 2, 3)
-    assert torch.equal(score(query, torch.randn(1, 1, 4, 7)), score(query, torch.randn(1, 1, 4, 7)))
-
-
 def test_the_location_score_ends_at_its_stated_length() -> None:
     score, query = Location(3, max_length=5), torch.randn(1, 1, 2, 3)
     assert score(query, torch.randn(1, 1, 5, 3)).shape == (1, 1, 2, 5)
@@ -170,8 +164,3 @@ def test_a_dot_product_needs_equal_widths(score: Score, need_weights: bool) -> N
     x, y = torch.randn(1, 1, 2, 3), torch.randn(1, 1, 2, 5)
     with pytest.raises(ValueError, match=r"query width 3 and key width 5 differ; use general or additive"):
         attend(x, y, y, score=score, need_weights=need_weights)
-
-
-def test_an_unknown_name() -> None:
-    with pytest.raises(UserError, match="score 'angle' is not known; known: dot, scaled_dot, general, additive"):
-        make_score("angle", 3, 3)

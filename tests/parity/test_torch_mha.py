@@ -100,23 +100,6 @@ def test_cross_attention(context_dim: int, mask: str, bias: bool, need_weights: 
 
 
 @both_paths
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-def test_causal_self_attention(dtype: torch.dtype, need_weights: bool, close: Close) -> None:
-    ours = MultiHeadAttention(DIM, num_heads=HEADS).double()
-    theirs = theirs_like(ours, DIM).to(dtype)
-    ours.to(dtype)
-    x = torch.randn(BATCH, KEYS, DIM, dtype=dtype)
-    mask = padding_mask(LENGTHS, KEYS)
-    output, weights = ours(x, mask=key_mask(mask), causal=True, need_weights=need_weights)
-    expected, expected_weights = theirs(
-        x, x, x, key_padding_mask=~mask, attn_mask=~causal_mask(KEYS, KEYS), average_attn_weights=False
-    )
-    close(output, expected)
-    if need_weights:
-        close(weights, expected_weights)
-
-
-@both_paths
 @pytest.mark.parametrize("num_kv_heads", [1, 2, 3])
 def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weights: bool, close: Close) -> None:
     """Each key-value head written out once for every query head that it serves; its gradient is the sum of theirs."""

@@ -44,7 +44,7 @@ class FutureMask(Claim):
         config = small.resized("transformer", dim=dim, ffn_dim=2 * dim)
         model: Any = build(config, vocab_size=small.vocabulary(SYMBOLS), seed=seed)
         if not setup["mask"]:
-            for block in model.decoder.blocks():
+            for block in model.decoder.layers:
                 block.self_attn.register_forward_pre_hook(_unmasked, with_kwargs=True)
         loss = small.train(setup, model, small.stream(partial(noisy_copies, setup["rows"]), seed=seed))
         valid, test = (

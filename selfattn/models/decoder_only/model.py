@@ -1,9 +1,10 @@
-"""The decoder-only model: source and target are one sequence, read by masked self-attention alone."""
+"""The decoder-only model: masked self-attention reads source and target as one sequence; and continued texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -144,19 +145,101 @@ class DecoderOnly(Seq2Seq):
         """Which keys each query may see, ``[b i j]``: real ones, not after it, not too far back; a free prefix."""
         distance = query_positions[:, :, None] - key_positions[:, None, :]
         allowed = distance >= 0
-        if self.window is not None:
-            allowed = allowed & (distance < self.window)
         if self.bidirectional_prefix and prefix:
             i, j = distance.shape[1:]
-            query_index = torch.arange(j - i, j, device=distance.device)
             inside = torch.arange(j, device=distance.device) < prefix
-            free = (query_index < prefix)[:, None] & inside
-            if self.window is not None:
-                free = free & (distance.abs() < self.window)
-            allowed = allowed | free
+            allowed = allowed | (inside[j - i :, None] & inside)
+        if self.window is not None:
+            allowed = allowed & (distance.abs() < self.window)
         return allowed if key_mask is None else allowed & key_mask[:, None, :]
 
 
 def _positions(mask: Tensor) -> Tensor:
     """Count real tokens from 0 in each row: ``[b j]`` bool to ``[b j]`` int64; padding repeats the last number."""
     return (mask.cumsum(dim=1) - 1).clamp(min=0)
+
+
+@dataclass(frozen=True)
+class Begun(Memory, DecoderState):
+    """A text so far.
+
+    Attributes:
+        text: memory or state of what is read.
+        last: the beginning's last token ``[b]``, which the first step reads; after it None.
+    """
+
+    text: Any
+    last: Tensor | None
+
+
+class Continuation(Seq2Seq):
+    r"""A language model whose source is the beginning of a text and whose target is the rest of it.
+
+    ``<bos>`` stands in front of the beginning, where a language model reads it; the ``<bos>`` that every target
+    begins with is not read. So every way of decoding continues texts, and
+
+    .. math:: p(y_k \mid y_{<k}, x) = p_{LM}(y_k \mid \text{<bos>}\ x\ y_{<k}).
+
+    Args:
+        model: trained with sources of no tokens; one that reads source and target as one sequence.
+        bos_id: the token that its texts begin with.
+
+    Raises:
+        ValueError: the model has an encoder for its source, or reads it in both directions.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> model = build(PRESETS["decoder-only"].config, vocab_size=11, pad_id=0, seed=0)
+        >>> nothing, mask = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.bool)
+        >>> full = model(nothing, torch.tensor([[1, 5, 6, 7]]), source_mask=mask)
+        >>> begun, mask = torch.tensor([[5, 6]]), torch.ones(1, 2, dtype=torch.bool)
+        >>> rest = Continuation(model, bos_id=1)(begun, torch.tensor([[1, 7]]), source_mask=mask)
+        >>> torch.allclose(rest, full[:, 2:], atol=1e-5)
+        True
+    """
+
+    def __init__(self, model: Seq2Seq, bos_id: int) -> None:
+        super().__init__()
+        if not model.reads_one_sequence:
+            raise ValueError(
+                "Continuation: the model has an encoder or reads its source in both directions; it cannot go on from it"
+            )
+        self.model = model
+        self.bos_id = bos_id
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Begun:
+        """Read ``<bos>`` and the beginnings ``[b s]`` but for their last tokens."""
+        prefix, last = self._shift(source, source_mask)
+        return Begun(self.model.encode(prefix, source_mask), last)
+
+    def start(self, memory: Memory) -> Begun:
+        """Go on from the beginning."""
+        assert isinstance(memory, Begun)
+        return Begun(self.model.start(memory.text), memory.last)
+
+    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, Begun]:
+        """Read one token ``[b]``; at the first step the beginning's last one in its place."""
+        assert isinstance(state, Begun)
+        logits, text = self.model.step(token if state.last is None else state.last, state.text)
+        return logits, Begun(text, None)
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b t v]`` for the target's positions."""
+        prefix, last = self._shift(source, source_mask)
+        logits: Tensor = self.model(prefix, _with_first(target_in, last), source_mask=source_mask)
+        return logits
+
+    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
+        """Return all weights; the source's axis is ``<bos>`` and the beginning without its last token."""
+        prefix, last = self._shift(source, source_mask)
+        return self.model.attention_maps(prefix, _with_first(target_in, last), source_mask=source_mask)
+
+    def _shift(self, source: Tensor, source_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Put ``<bos>`` in front and take the last real token of each row off: ``[b s]`` and ``[b]``."""
+        tokens = torch.cat([source.new_full((len(source), 1), self.bos_id), source], dim=1)
+        return tokens[:, :-1], tokens.gather(1, source_mask.sum(dim=1, keepdim=True))[:, 0]
+
+
+def _with_first(target_in: Tensor, first: Tensor) -> Tensor:
+    return torch.cat([first[:, None], target_in[:, 1:]], dim=1)

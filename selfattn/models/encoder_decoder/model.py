@@ -14,18 +14,13 @@ from selfattn.models.protocol import AttentionMaps, Decoded, DecoderState, Encod
 class Encoder(nn.Module, ABC):
     """Reads a source.
 
-    Args:
-        output_dim: width of the states it hands over.
-
     Attributes:
-        takes_gaps: see :class:`~selfattn.models.protocol.Seq2Seq`.
+        output_dim: width of the states it hands over.
+        takes_gaps: see :class:`~selfattn.models.protocol.Seq2Seq`; default True.
     """
 
+    output_dim: int
     takes_gaps: bool = True
-
-    def __init__(self, *, output_dim: int) -> None:
-        super().__init__()
-        self.output_dim = output_dim
 
     @abstractmethod
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:

@@ -32,9 +32,8 @@ class RNNEncoder(Encoder):
     def __init__(
         self, embed: TokenEmbedding, stack: RecurrentStack, *, handover: Literal["hidden", "all"] = "hidden"
     ) -> None:
-        super().__init__(output_dim=stack.output_dim)
-        self.embed = embed
-        self.stack = stack
+        super().__init__()
+        self.embed, self.stack, self.output_dim = embed, stack, stack.output_dim
         self.all_parts = handover == "all"
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:

@@ -30,8 +30,8 @@ class TransformerEncoder(Encoder):
     def __init__(
         self, embed: TokenEmbedding, layers: Sequence[TransformerBlock], *, norm: nn.Module | None = None
     ) -> None:
-        super().__init__(output_dim=embed.tokens.embedding_dim)
-        self.embed = embed
+        super().__init__()
+        self.embed, self.output_dim = embed, embed.tokens.embedding_dim
         self.layers = nn.ModuleList(layers)
         self.norm = norm
 
@@ -43,10 +43,6 @@ class TransformerEncoder(Encoder):
             x = x.masked_fill(~source_mask[..., None], 0.0)  # what stands at padding is felt nowhere
         read = run_stack(self.layers, self.norm, x, mask=mask, need_weights=need_weights)
         return EncoderMemory(read.x, source_mask, weights=read.self_weights)
-
-    def blocks(self) -> list[TransformerBlock]:
-        """Return the blocks, typed."""
-        return cast(list[TransformerBlock], list(self.layers))
 
 
 @dataclass(frozen=True)
@@ -93,12 +89,8 @@ class TransformerDecoder(Decoder):
 
     def start(self, memory: EncoderMemory) -> TransformerState:
         """Project the memory for every layer, once."""
-        projected = tuple(layer.project_memory(memory.states) for layer in self.blocks())
+        projected = tuple(cast(TransformerBlock, layer).project_memory(memory.states) for layer in self.layers)
         return TransformerState((None,) * len(projected), projected, Mask.of_keys(memory.mask))
-
-    def blocks(self) -> list[TransformerBlock]:
-        """Return the blocks, typed."""
-        return cast(list[TransformerBlock], list(self.layers))
 
     def forward(
         self, tokens: Tensor, state: DecoderState, *, need_weights: bool = False
