@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
+import shutil
+import subprocess
+from collections.abc import Callable
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +26,9 @@ from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDeco
 from selfattn.models.presets import PRESETS
 from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
+
+ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").read_text(encoding="utf-8")
+HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")
 
 VOCABULARY, LIMIT = 23, 9
 KINDS = ("encoder", "decoder", "cross")
@@ -133,6 +142,38 @@ def assert_same(answer: dict[str, Any], model: Seq2Seq, source: list[int]) -> No
             # A decoder's rows grow; torch's end in zeros.
             whole = [[row + [0.0] * (there.shape[-1] - len(row)) for row in head] for head in here]
             torch.testing.assert_close(torch.tensor(whole, dtype=torch.float32), there, rtol=0, atol=1e-4)
+
+
+Ask = Callable[[str, list[dict[str, Any]]], list[Any]]
+
+
+@pytest.fixture
+def ask_node() -> Ask:
+    """Call a function of the engine or the harness in node: its name, and the argument of each call."""
+    if not (node := shutil.which("node")):
+        pytest.skip("needs node")
+
+    def ask(function: str, arguments: list[dict[str, Any]]) -> list[Any]:
+        told = f"JSON.stringify(JSON.parse(require('fs').readFileSync(0, 'utf8')).map(one => {function}(one)))"
+        script = f"{ENGINE}\n{HARNESS}\nprocess.stdout.write({told});"
+        done = subprocess.run([node, "-e", script], input=json.dumps(arguments), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        answers: list[Any] = json.loads(done.stdout)
+        return answers
+
+    return ask
+
+
+@pytest.fixture
+def ask_chromium(driver: Any) -> Ask:
+    """Call a function of the engine or the harness in Chromium, one call at a time."""
+
+    def ask(function: str, arguments: list[dict[str, Any]]) -> list[Any]:
+        driver.get("about:blank")
+        script = f"{ENGINE}\n{HARNESS}\nreturn JSON.stringify({function}(JSON.parse(arguments[0])));"
+        return [json.loads(driver.execute_script(script, json.dumps(one))) for one in arguments]
+
+    return ask
 
 
 def test_every_model_answers_as_torch_does(ask_node: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from chromium import Browser
 from selenium.webdriver.common.keys import Keys
 
 from selfattn.data.dates.source import DateSource
@@ -57,33 +57,15 @@ def run(name: str, *, task: str = "dates", characters: str = "abcMy 0123456789-,
     return Run(Path(name), RunConfig(task, name, CONFIGS[name], TrainingConfig(), {}, limit), model, tokenizer)
 
 
-class Page:
-    """An open page, with what the tests ask of it."""
-
-    def __init__(self, driver: Any) -> None:
-        self.driver = driver
-
-    def js(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def all(self, selector: str) -> list[Any]:
-        return list(self.driver.find_elements("css selector", selector))
-
-    def one(self, selector: str) -> Any:
-        return self.driver.find_element("css selector", selector)
-
-    def text(self, selector: str) -> str:
-        return " ".join(self.one(selector).text.split())
+class Page(Browser):
+    """An open demo page."""
 
     def set(self, selector: str, value: object) -> None:
         script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))"
-        self.js(script, self.one(selector), str(value))
-
-    def click(self, selector: str) -> None:
-        self.js("arguments[0].click()", self.one(selector))
+        self.run(script, self.one(selector), str(value))
 
     def output(self, panel: str) -> str:
-        tokens = [one.get_attribute("textContent") for one in self.all(f"{panel} .wrote .token")]
+        tokens = [token.get_attribute("textContent") for token in self.all(f"{panel} .wrote .token")]
         return "".join(tokens).removesuffix("⏎").replace("␣", " ")
 
     def press(self, *keys: str) -> Any:
@@ -93,7 +75,7 @@ class Page:
 
     def weights(self, panel: str) -> list[list[float]]:
         """The weights that the cells of a map tell, row by row."""
-        told: list[list[float]] = self.js(
+        told: list[list[float]] = self.run(
             "return [...document.querySelectorAll(arguments[0] + ' .map tbody tr')].map(tr =>"
             " [...tr.querySelectorAll('td[data-row]')].map(td => parseFloat(td.ariaLabel.split(': ').pop())))",
             panel,
@@ -111,16 +93,10 @@ def open_page(driver: Any, tmp_path: Path) -> Open:
     def open_one(
         *names: str, lang: str = "en", width: int = 1280, dark: bool = False, runs: list[Run] | None = None
     ) -> Page:
-        path = tmp_path / "demo.html"
-        write_demo(runs or [run(name) for name in names], path, lang, [(TEXT, "")])
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [scheme]})
-        driver.get("about:blank")
-        driver.get_log("performance"), driver.get_log("browser")
-        driver.get(path.as_uri())
-        return Page(driver)
+        page = Page(driver, tmp_path)
+        write_demo(runs or [run(name) for name in names], tmp_path / "demo.html", lang, [(TEXT, "")])
+        page.show(tmp_path / "demo.html", width, dark=dark)
+        return page
 
     return open_one
 
@@ -139,28 +115,13 @@ def test_it_writes_what_torch_writes(open_page: Open) -> None:
 
 def test_it_opens_from_disk_in_silence_and_asks_nobody(open_page: Open) -> None:
     page = open_page("transformer", "rnn-attention", "rnn-plain")
-    page.click("input[name=lang][value=ko]")
-    page.click("input[name=choose][value=draw]")
-    page.click(f"{FIRST} td[data-row='1'][data-column='2']")
-    assert page.driver.get_log("browser") == []
-    messages = [json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")]
-    asked = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
-    assert len([url for url in asked if url.startswith("file:")]) == 1
-    assert all(url.startswith(("file:", "data:")) for url in asked)
-
-
-def test_its_policy_lets_nothing_in_from_outside(open_page: Open) -> None:
-    page = open_page("transformer")
-    page.js(
-        "const script = document.createElement('script'); script.textContent = 'window.foreign = 1';"
-        "document.body.append(script);"
-        "const image = new Image(); image.src = 'http://127.0.0.1:9/x.png'; document.body.append(image);"
-        "fetch('http://127.0.0.1:9/').catch(() => 0);"
-    )
-    assert page.js("return window.foreign") is None
-    refused = " ".join(entry["message"] for entry in page.driver.get_log("browser"))
-    for directive in ("script-src", "img-src"):
-        assert directive in refused
+    page.choose("input[name=lang][value=ko]")
+    page.choose("input[name=choose][value=draw]")
+    page.choose(f"{FIRST} td[data-row='1'][data-column='2']")
+    assert page.logs("browser") == []
+    requests = page.requests()
+    assert len([url for url in requests if url.startswith("file:")]) == 1
+    assert all(url.startswith(("file:", "data:")) for url in requests)
 
 
 def test_texts_of_others_stand_there_and_do_nothing(open_page: Open) -> None:
@@ -177,11 +138,11 @@ def test_attention_is_torchs_in_every_kind_layer_and_head(open_page: Open) -> No
     page, view = open_page(runs=[one]), one.attention(TEXT)
     steps = len(page.all(f"{FIRST} .wrote"))  # of an output that was cut off, the view has one more: its end
     for kind, maps in (("cross", view.weights), ("encoder", view.encoder_weights), ("decoder", view.decoder_weights)):
-        page.click(f"{FIRST} input[name=kind-transformer][value={kind}]")
+        page.choose(f"{FIRST} input[name=kind-transformer][value={kind}]")
         for layer in (0, 1):
-            page.click(f"{FIRST} input[name=layer-transformer][value='{layer}']")
+            page.choose(f"{FIRST} input[name=layer-transformer][value='{layer}']")
             for head in ("mean", "1"):
-                page.click(f"{FIRST} input[name=head-transformer][value='{head}']")
+                page.choose(f"{FIRST} input[name=head-transformer][value='{head}']")
                 wanted = maps[layer].mean(dim=0) if head == "mean" else maps[layer][int(head)]
                 wanted = wanted if kind == "encoder" else wanted[:steps]
                 wanted = wanted[:, :steps] if kind == "decoder" else wanted
@@ -190,11 +151,11 @@ def test_attention_is_torchs_in_every_kind_layer_and_head(open_page: Open) -> No
 
 def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
     page = open_page("transformer", "rnn-attention", "decoder-only")
-    page.click(f"{FIRST} input[name=head-transformer][value='0']")
-    page.click(f"{FIRST} td[data-row='2'][data-column='4']")
+    page.choose(f"{FIRST} input[name=head-transformer][value='0']")
+    page.choose(f"{FIRST} td[data-row='2'][data-column='4']")
     assert len({one.get_attribute("aria-label") for one in page.all("#models .inside")}) == 3  # the same place in each
     for panel in (FIRST, SECOND, "#models [data-model='decoder-only']"):
-        page.js("document.querySelector(arguments[0]).open = true", f"{panel} details.all")
+        page.run("document.querySelector(arguments[0]).open = true", f"{panel} details.all")
         rows = [
             [float(td.get_attribute("textContent").replace("−", "-")) for td in tr.find_elements("css selector", "td")]
             for tr in page.all(f"{panel} .all tbody tr")
@@ -208,41 +169,36 @@ def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
         assert sum(shares) == pytest.approx(1, abs=0.01)
         assert sums[1] in shares
         assert all(row[4] == pytest.approx(sums[1] * row[3], abs=0.003) for row in rows)
-    page.click(f"{FIRST} .inside button")
+    page.choose(f"{FIRST} .inside button")
     assert page.all("#models .inside") == []
 
 
 def test_a_blocked_token_gets_no_weight_and_what_changes_is_shown(open_page: Open) -> None:
     page = open_page("transformer", "rnn-attention", "rnn-plain")
     before = {panel: page.output(panel) for panel in (FIRST, SECOND)}
-    page.click("#source .read:nth-child(5)")
+    page.choose("#source .read:nth-child(5)")
     assert page.one("#source .read:nth-child(5)").get_attribute("aria-pressed") == "true"
     for panel in (FIRST, SECOND):
         assert {row[4] for row in page.weights(panel)} == {0}
         shown = "".join(one.get_attribute("textContent") for one in page.all(f"{panel} .other-row .token"))
         assert shown.removesuffix("⏎").replace("␣", " ") == before[panel]
     assert "nothing to block" in page.text("#models [data-model=rnn-plain] .notes")
-    page.click("#clear")
+    page.choose("#clear")
     assert {panel: page.output(panel) for panel in before} == before
     assert page.all("#models .other-row") == []
 
 
-@pytest.mark.parametrize("lang", ["en", "ko"])
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_a_phone(open_page: Open, lang: str, dark: bool) -> None:
-    page = open_page("transformer", "rnn-attention", "rnn-plain", lang=lang, width=400, dark=dark)
-    page.click(f"{FIRST} td[data-row='1'][data-column='2']")
-    assert page.js("return document.documentElement.scrollWidth") <= 400
+def test_it_fits_a_phone(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention", "rnn-plain", lang="ko", width=400, dark=True)
+    page.choose(f"{FIRST} td[data-row='1'][data-column='2']")
+    assert page.run("return document.documentElement.scrollWidth") <= 400
 
 
-@pytest.mark.parametrize(
-    ("lang", "width", "opened", "second"), [("en", 1280, "From ", "step 2 of"), ("ko", 400, " → ", "단계 중 2단계")]
-)
-def test_the_keyboard_is_enough(open_page: Open, lang: str, width: int, opened: str, second: str) -> None:
-    page = open_page("transformer", "rnn-attention", lang=lang, width=width)
-    page.js("document.getElementById('text').focus()")
+def test_the_keyboard_is_enough(open_page: Open) -> None:
+    page = open_page("transformer", "rnn-attention", lang="ko", width=400)
+    page.run("document.getElementById('text').focus()")
     page.press(Keys.CONTROL + "a", "13 May")
-    assert page.js("return document.getElementById('text').value") == "13 May"
+    assert page.run("return document.getElementById('text').value") == "13 May"
     reached: dict[str, Any] = {}
     for _ in range(60):
         active = page.press(Keys.TAB)
@@ -252,21 +208,21 @@ def test_the_keyboard_is_enough(open_page: Open, lang: str, width: int, opened: 
             break
     for wanted in ("right", "choose", "temperature", "read-0", "play", "first", "back", "step", "cell-0-0"):
         assert wanted in reached
-    assert page.js("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert page.press(Keys.ARROW_DOWN, Keys.ARROW_RIGHT).get_attribute("data-key") == "cell-1-1"
     page.press(Keys.ENTER)
     assert len(page.all("#models .inside")) == 2
     assert page.press(Keys.ARROW_RIGHT).get_attribute("data-key") == "cell-1-2"
-    assert opened in page.text(f"{FIRST} .inside h3")
+    assert " → " in page.text(f"{FIRST} .inside h3")
     assert page.press(Keys.TAB).get_attribute("data-key") == "close"
     assert page.press(Keys.ESCAPE).get_attribute("data-key") == "cell-1-2"
     assert page.all("#models .inside") == []
-    page.js("document.querySelector('#source .read').focus()")
+    page.run("document.querySelector('#source .read').focus()")
     active = page.press(Keys.ARROW_RIGHT, Keys.SPACE)
     assert (active.get_attribute("data-key"), active.get_attribute("aria-pressed")) == ("read-1", "true")
-    page.js("document.querySelector(arguments[0] + ' .wrote').focus()", SECOND)
+    page.run("document.querySelector(arguments[0] + ' .wrote').focus()", SECOND)
     assert page.press(Keys.HOME, Keys.ARROW_RIGHT).get_attribute("data-key") == "wrote-1"
-    assert second in page.text("#place")
+    assert "단계 중 2단계" in page.text("#place")
 
 
 def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
@@ -278,14 +234,14 @@ def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
     said = region.get_attribute("textContent")
     assert f"transformer writes {page.output(FIRST)}" in said
     assert f"rnn-attention writes {page.output(SECOND)}" in said
-    page.click("#first")
+    page.choose("#first")
     page.driver.execute_async_script("setTimeout(arguments[0], 900)")
     assert region.get_attribute("textContent").startswith("step 1 of ")
     assert "rnn-attention writes" in region.get_attribute("textContent")
-    page.click(f"{FIRST} td[data-row='0'][data-column='3']")
+    page.choose(f"{FIRST} td[data-row='0'][data-column='3']")
     page.driver.execute_async_script("setTimeout(arguments[0], 900)")
     assert re.match(r"From .+ to .+: layer 1, head [0-3]\b.*Σ exp = ", region.get_attribute("textContent"))
-    unnamed = page.js(
+    unnamed = page.run(
         "return [...document.querySelectorAll('button, input, [role=group], [role=grid], td[data-row]')].filter(one =>"
         " !(one.ariaLabel || one.textContent.trim() || one.labels?.length || one.getAttribute('aria-labelledby')))"
         ".map(one => one.outerHTML)"
@@ -344,7 +300,7 @@ def test_trained_models_write_500_dates_as_torch_does(tmp_path: Path, open_page:
         subprocess.run([*command, "--out", str(tmp_path / name)], check=True)
         runs.append(load(tmp_path / name))
     page, texts = open_page(runs=runs), [pair.source for pair in DateSource(split="test").pairs(500)]
-    answers = page.js(
+    answers = page.run(
         "const text = document.getElementById('text'); return arguments[0].map(one => {"
         " text.value = one; text.dispatchEvent(new Event('input', { bubbles: true }));"
         " return [...document.querySelectorAll('#models .panel')].map(panel =>"

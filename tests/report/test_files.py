@@ -1,10 +1,13 @@
-"""The three files and the terminal's twin: whole, the same for the same record, with the same words and figures."""
+"""Files of a report and the terminal's twin: the same for the same record, with the same words and figures."""
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 import runpy
+import sys
+import xml.etree.ElementTree as ET
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from rich.console import Console
 from selfattn.errors import UserError
 from selfattn.report.drawing.numbers import interval_text, mean_text
 from selfattn.report.drawing.tokens import width
+from selfattn.report.render.figures import write_figures, write_tables
 from selfattn.report.render.markdown import plain, render_markdown
 from selfattn.report.render.terminal import print_summary
 from selfattn.report.verdict.ranking import quality
@@ -41,12 +45,11 @@ def printed(record: Record, lang: str = "en", columns: int = 80) -> str:
     return text
 
 
-def test_the_terminal_shows_every_committed_report_with_its_tests_of_pairs() -> None:
+def test_the_terminal_shows_every_committed_report() -> None:
     for path in sorted((Path(__file__).parents[2] / "docs/results/reports").glob("*.json")):
         record = read_record(path)
         text = " ".join(printed(record, columns=200).split())
-        test = next(test for test in record.pairs if test.primary)
-        assert f"{test.first} − {test.second}: " in text or f"{test.second} − {test.first}: " in text
+        assert " ".join(verdict(record).lead.say("en").split()) in text
 
 
 def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_plain_text_is_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize("name", ["dates", "one_model", "many_models", "gate_failed", "translation"])
+@pytest.mark.parametrize("name", ["rates", "many_models", "gate_failed", "translation"])
 def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
     record = record_from_dict(RECORDS[name]())
     text = printed(record, lang)
@@ -125,3 +128,32 @@ def test_headings_go_down_one_level_at_a_time(name: str) -> None:
     levels = [len(line) - len(line.lstrip("#")) for line in text.splitlines() if re.match("#+ ", line)]
     assert max(levels) >= 3
     assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path) -> None:
+    record = record_from_dict(RECORDS["rates"]())
+    files = write_figures(record, tmp_path / "new" / "folder", "ko")
+    assert [path.suffix for path in files] == [".svg", ".png", ".pdf"] * (len(files) // 3)
+    assert {"step", "rates"} <= {path.stem for path in files}
+    for path in files:
+        if path.suffix == ".svg":
+            text = path.read_text(encoding="utf-8")
+            assert all(model.name in "".join(ET.fromstring(text).itertext()) for model in record.models)
+            assert "class=" not in text
+        starts = {".png": b"\x89PNG", ".pdf": b"%PDF-", ".svg": b"<svg "}
+        assert path.read_bytes().startswith(starts[path.suffix])
+
+
+def test_without_cairosvg_there_are_svg_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = record_from_dict(RECORDS["rates"]())
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    assert {path.suffix for path in write_figures(record, tmp_path)} == {".svg"}
+
+
+def test_every_table_is_a_csv_file_with_the_values_of_the_record(tmp_path: Path) -> None:
+    record = record_from_dict(RECORDS["rates"]())
+    files = write_tables(record, tmp_path)
+    assert len(set(files)) == len(files) >= 5
+    rows = list(csv.reader((tmp_path / "agreement.csv").read_text(encoding="utf-8").splitlines()))
+    assert rows[0][:3] == ["model", "attention and blocking", "attention and gradient × input"]
+    assert ["rnn-attention", "0.61 [0.57, 0.66]", "0.33 [-0.01, 0.37]", "–"] in rows

@@ -23,7 +23,7 @@ from selfattn.report.drawing.numbers import (
     value_text,
 )
 from selfattn.report.drawing.scale import Scale, quality_scale
-from selfattn.results.quality import Estimate, PairTest
+from selfattn.results.quality import Estimate, PairTest, Unit
 from selfattn.results.record import MeanOverRuns
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
@@ -40,22 +40,13 @@ estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(la
         (Estimate(0.0, 0.0, 0.037), "0.0 % [0.0, 3.7]"),
         (Estimate(0.25), "25.00 % [–]"),
         (None, "–"),
-    ],
-)
-def test_percentages_with_their_intervals(estimate: Estimate | None, shown: str) -> None:
-    assert estimate_text(estimate).replace("\u00a0", " ") == shown
-
-
-@pytest.mark.parametrize(
-    ("estimate", "shown"),
-    [
         (Estimate(27.31, 26.18, 28.39), "27.3 [26.1, 28.4]"),
         (Estimate(27.31), "27.3 [–]"),
-        (Estimate(7.0, 2.0, 13.0), "7 [2, 13]"),
     ],
 )
-def test_points_stand_as_they_are(estimate: Estimate, shown: str) -> None:
-    assert estimate_text(estimate, "points").replace("\u00a0", " ") == shown
+def test_qualities_with_their_intervals(estimate: Estimate | None, shown: str) -> None:
+    kind: Unit = "points" if estimate and estimate.mean > 1 else "share"
+    assert estimate_text(estimate, kind).replace("\u00a0", " ") == shown
 
 
 def test_differences_have_signs_and_cover_what_was_computed() -> None:

@@ -21,7 +21,7 @@ from selfattn.report.verdict.verdict import limits, question, standing, verdict
 from selfattn.results.plan import AtBudget, Budgets, Interim
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
 from selfattn.results.reading import record_from_dict
-from selfattn.results.record import NO_SUBJECT, Gate, MeanOverRuns, Model, Record, Timing, TuningTrial
+from selfattn.results.record import NO_SUBJECT, Gate, MeanOverRuns, Record, Timing, TuningTrial
 from selfattn.words.messages import Message
 
 
@@ -321,12 +321,6 @@ def test_few_runs_that_all_succeed_leave_failures_open(rich: Record) -> None:
     assert "No run of rnn-attention failed" in said(with_models(rich, transformer=one_bad))
 
 
-def test_a_saturated_test_points_at_harder_items(rich: Record) -> None:
-    assert "this test can hardly tell them apart" in said(rich)
-    assert "hardly tell" not in said(read("better"))
-    assert "hardly tell" not in said(dataclasses.replace(rich, buckets=()))
-
-
 def test_the_primary_comparison_is_named_and_the_rest_is_exploratory(rich: Record) -> None:
     asked = {"transformer", "rnn-attention"}
     pairs = tuple(dataclasses.replace(pair, primary={pair.first, pair.second} == asked) for pair in rich.pairs)
@@ -475,24 +469,6 @@ def test_the_head_of_each_step_is_chosen_for_that_step(rich: Record) -> None:
     assert second[1] == f"best at the next step: layer {reads.layer}, head {reads.head}"
     assert second[4] == f"{100 * (reads.shifted_gold_share or 0):.1f} %"
     assert rows(best_shifted=model.alignment.best)[0][1].startswith("best at both: layer")
-
-
-@pytest.mark.parametrize(("lang", "name"), [("en", "1 − precision"), ("ko", "1 − 정밀도")])
-def test_an_error_rate_without_sure_links_is_called_what_it_is(rich: Record, lang: str, name: str) -> None:
-    assert name in texts(Alignment().blocks(rich), lang)
-
-    def linked(model: Model) -> Model:
-        if not (own := model.alignment):
-            return model
-        heads, means = (
-            tuple(dataclasses.replace(one, gold_share=None, shifted_gold_share=None) for one in some)
-            for some in (own.heads, own.means)
-        )
-        return dataclasses.replace(model, alignment=dataclasses.replace(own, heads=heads, means=means))
-
-    links = texts(Alignment().blocks(dataclasses.replace(rich, models=tuple(map(linked, rich.models)))), lang)
-    assert "AER" in links
-    assert name not in links
 
 
 def test_a_learning_rate_at_the_edge_of_the_search_is_said(rich: Record) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from importlib import resources
 from pathlib import Path
 
 import pytest
+from babel.messages import Message as Entry
 from babel.messages.pofile import read_po
 
 from selfattn.errors import UserError
@@ -21,7 +21,7 @@ PACKAGE = Path(str(resources.files("selfattn")))
 REPORT = PACKAGE / "report"
 CATALOGUES = sorted(PACKAGE.rglob("*.po"))
 CALL = r"(?:\b(?:message|Message|w)\(|w\.key\(\"[\w-]+\", )\"([a-z_]+(?:\.[\w.]+)?)\"[,)]"
-OTHERS = [lang for lang in LANGS if lang != SOURCE]
+PLACE = r"{(\w+)}"
 NAMED_BY_RECORDS = ("metric", "bucket", "gate", "x")  # and the explorer's script
 
 
@@ -43,57 +43,37 @@ def asked_for() -> tuple[set[str], list[str]]:
     return literals, [pattern for pattern in patterns if re.match(r"[a-z_]+\\.", pattern)]
 
 
-def places(text: str) -> set[str]:
-    return set(re.findall(r"{(\w+)}", text))
-
-
-def keys(path: Path) -> list[str]:
-    with path.open("rb") as file:
-        return [str(one.context) for one in read_po(file) if one.id]
-
-
 def test_there_are_english_and_korean() -> None:
     assert LANGS == ("en", "ko")
     with pytest.raises(UserError, match=r"language 'tlh': there is no catalogue of it; choose one of en, ko"):
         catalogue("tlh")
 
 
-@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_catalogues_are_well_formed(path: Path) -> None:
-    lang = path.parent.name
+def entries(path: Path) -> list[Entry]:
     with path.open("rb") as file:
-        found = list(read_po(file, abort_invalid=True))
-    raw = path.read_text(encoding="utf-8")
-    assert (
-        raw.count("\nmsgctxt ") == raw.count("\nmsgid ") - 1 == len(found) - 1
-    )  # babel would swallow what stands twice
-    for one in found:
-        if not one.id:
-            continue
-        assert one.context, f"{one.id!r} has no key"
-        assert not one.fuzzy
-        english, text = str(one.id), str(one.string)
+        return [entry for entry in read_po(file, abort_invalid=True) if entry.id]
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_catalogues_are_well_formed_and_translate_the_same_texts(path: Path) -> None:
+    lang, raw, messages = path.parent.name, path.read_text(encoding="utf-8"), entries(path)
+    # babel would swallow what stands twice
+    assert raw.count("\nmsgctxt ") == raw.count("\nmsgid ") - 1 == len(messages)
+    source = entries(path.parents[1] / SOURCE / path.name)
+    assert [(entry.context, entry.id) for entry in messages] == [(entry.context, entry.id) for entry in source]
+    for entry in messages:
+        assert entry.context, f"{entry.id!r} has no key"
+        assert not entry.fuzzy
+        english, text = str(entry.id), str(entry.string)
+        assert "{" not in re.sub(r"{\w+}", "", english + text)
+        assert (english + text).strip() == english + text
         if lang == SOURCE:
-            assert text == "", f"{one.context}: the source language stands in msgid alone"
+            assert text == "", f"{entry.context}: the source language stands in msgid alone"
             continue
-        assert text, f"{one.context} is not translated"
-        assert places(text) == places(english), one.context
-        bare = re.sub(r"{\w+}", "", english)
-        assert text != english or english in NAMES or not re.search("[A-Za-z]{3}", bare), one.context
-    for text in (f"{one.id}{one.string}" for one in found if one.id):
-        assert "{" not in re.sub(r"{\w+}", "", text)
-        assert text == text.strip()
-
-
-@pytest.mark.parametrize("path", [p for p in CATALOGUES if p.parent.name == SOURCE], ids=lambda p: p.name)
-@pytest.mark.parametrize("lang", OTHERS)
-def test_every_language_translates_the_same_texts(path: Path, lang: str) -> None:
-    other = path.parents[1] / lang / path.name
-    texts = []
-    for one in (path, other):
-        with one.open("rb") as file:
-            texts.append([(str(found.context), str(found.id)) for found in read_po(file) if found.id])
-    assert texts[0] == texts[1]
+        assert text, f"{entry.context} is not translated"
+        assert set(re.findall(PLACE, text)) == set(re.findall(PLACE, english)), entry.context
+        bare = re.sub(PLACE, "", english)
+        assert text != english or english in NAMES or not re.search("[A-Za-z]{3}", bare), entry.context
 
 
 def test_every_message_is_asked_for_and_there() -> None:
@@ -119,14 +99,6 @@ def test_tasks_bring_words_of_their_own(task: str) -> None:
     assert {key for texts in found.values() for key in texts} <= set(catalogue(SOURCE)), "words that nobody asks for"
 
 
-def test_values_may_be_messages() -> None:
-    own = {lang: texts["items"] for lang, texts in read_words(PACKAGE / "tasks" / "words", "dates").items()}
-    items = Message("items", {"count": "5,000"}, own)
-    text = message("condition.rates", training=items)
-    assert text.say("en") == "After 5,000 unseen dates, each at its best learning rate"
-    assert text.say("ko").startswith("처음 보는 날짜 5,000개를 ")
-
-
 def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> None:
     subject = Subject(words={"en": {"items": "{count} riddles"}})
     own = {lang: texts["items"] for lang, texts in subject.words.items()}
@@ -135,16 +107,3 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
     assert phrase(en="Calibration").say("ko") == "Calibration"
     with pytest.raises(KeyError, match="no such key"):
         message("no such key").say("en")
-
-
-def test_the_catalogues_and_templates_are_packed_with_the_package() -> None:
-    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = project["tool"]["setuptools"]["package-data"]
-    packed = {
-        path
-        for package, globs in patterns.items()
-        for pattern in globs
-        for path in (PACKAGE.parent / package.replace(".", "/")).glob(pattern)
-    }
-    assert set(CATALOGUES) <= packed
-    assert set((REPORT / "templates").iterdir()) <= packed

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from selfattn.registry import register
 from selfattn.report import blocks as b
 from selfattn.report.drawing.numbers import NONE, amount, compact, p_text
-from selfattn.report.sections.statistics import interval_note, pair_table
+from selfattn.report.sections.statistics import interval_note
 from selfattn.report.sections.tuning import rate_charts
 from selfattn.report.verdict import ranking
 from selfattn.report.verdict.ranking import headline_name, headline_unit, is_single, quality, ranked, record_scale
@@ -16,7 +16,6 @@ from selfattn.results.record import MeanOverRuns, Model, Record, Timing
 from selfattn.words.messages import Message, TextLike, message
 
 TIMES = tuple(field.name for field in fields(Timing))
-_PAIRS = 10  # pairs of models in the terminal; the report has all
 
 
 @register.section("limits")
@@ -38,15 +37,13 @@ def first_screen(record: Record) -> tuple[b.Block, ...]:
 
 
 def brief(record: Record) -> tuple[b.Block, ...]:
-    """Return the same in 80 columns with the verdict, the tests of the headline metric and every obstacle."""
-    tests, open_points = () if is_single(record) else _pairs(record), limits(record)
+    """Return the same in 80 columns with the verdict, its limits and every obstacle."""
+    open_points = limits(record)
     return (
         verdict(record),
         narrow_summary(record),
         *rate_charts(record)[:1],
         b.Paragraph(interval_note(record, brief=True), message("note.standing"), note=True),
-        b.Paragraph(message("terminal.pairs") if tests else None),
-        b.Items(tests),
         b.Paragraph(message("terminal.limits") if open_points else None),
         b.Items(open_points),
         b.Items(ranking.obstacles(record)[LISTED:]),
@@ -103,17 +100,6 @@ def narrow_summary(record: Record) -> b.Table:
 
 def _mean(measure: MeanOverRuns | None) -> str:
     return NONE if measure is None else amount(measure.mean)
-
-
-def _pairs(record: Record) -> tuple[Message, ...]:
-    """Return the tests of the headline metric, a line each."""
-    rows, lines = pair_table(record, record.headline.metric).rows, []
-    for row in rows[:_PAIRS]:
-        first, second, difference, *_, p, word = (cell for cell in row.cells if isinstance(cell, str | Message))
-        lines.append(message("terminal.pair", first=first, second=second, difference=difference, p=p, word=word))
-    if len(rows) > _PAIRS:
-        lines.append(message("terminal.pairs.more", count=len(rows) - _PAIRS))
-    return tuple(lines)
 
 
 def gaps(record: Record) -> tuple[Message, ...]:

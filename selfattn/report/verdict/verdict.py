@@ -54,7 +54,6 @@ def verdict(record: Record) -> Verdict:
             *_margin_sentence(record, *pair),
             *_disagreement(record, *pair),
             *remarks,
-            *_saturated_sentence(record, *pair),
         ]
     else:
         lead = _field_sentence(record)
@@ -243,19 +242,6 @@ def standing(record: Record, model: Model) -> Message:
 def best_of(record: Record) -> Model:
     """Return the model with the best mean of those that may be compared, or of all where none may."""
     return (ranking.ranked(record) if ranking.obstacles(record) else ranking.sound(record))[0]
-
-
-def _saturated_sentence(record: Record, first: Model, second: Model) -> list[Message]:
-    """Say that a test which both models almost solve cannot tell them apart, where parts of it ask more."""
-    means = [score.mean for model in (first, second) if (score := quality(record, model))]
-    is_share = record.headline.kind == "share" and record.headline.better == "higher"
-    if not is_share or len(means) < 2 or min(means) < _GOOD or ranking.outcome(record, first, second) != "same":
-        return []
-    groups = [group for group in record.buckets if group.metric == record.headline.metric]
-    parts = [[part.models[name] for name in (first.name, second.name) if name in part.models]
-             for group in groups for part in group.buckets]  # fmt: skip
-    harder = any(len(part) == 2 and max(score.mean for score in part) < _GOOD for part in parts)
-    return [message("verdict.saturated")] if harder else []
 
 
 def _ceiling_sentence(record: Record) -> list[Message]:
