@@ -465,7 +465,7 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path) -> No
         plan = make_plan(*_prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
         return plan.budgets, plan.command.partition(str(tmp_path))[2]
 
-    assert planned() == ((0.15,), "")
+    assert planned() == ((0.125,), "")
     assert planned(budgets=(1.0,)) == ((1.0,), " --budgets 1.0")
     assert planned(epochs=3) == ((1.0,), " --epochs 3")
     assert planned(quick=True)[0] == (1.0,)
