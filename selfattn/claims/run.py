@@ -302,11 +302,14 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> Rates:
             if len(rates) > 1 and runner.is_done(trials(name, rates)[best[name]])
         }
 
-    result = search({name: arm.rates for name, (_, arm) in trained.items()}, measure, beyond, widenings=_WIDENINGS)
+    all_rates, best_places = search(
+        {name: arm.rates for name, (_, arm) in trained.items()}, measure, beyond, widenings=_WIDENINGS
+    )
     chosen = {}
-    for name, rates in result.tried.items():
-        (claim, arm), best, tried = trained[name], rates[result.best[name]], trials(name, rates)
-        if not tried or runner.is_done(tried[result.best[name]]):
+    for name, rates in all_rates.items():
+        (claim, arm), place, tried = trained[name], best_places[name], trials(name, rates)
+        best = rates[place]
+        if not tried or runner.is_done(tried[place]):
             failed = (trial for trial in tried if trial.label in runner.failed)
             reasons = tuple(f"{trial.rate:g}: {runner.failed[trial.label]}" for trial in failed)
             at_edge = bool(tried) and best in (min(rates), max(rates))

@@ -47,7 +47,7 @@ def report(
     """
     from rich.console import Console
 
-    from selfattn.comparison.again import report as make_report
+    from selfattn.comparison.report import report as make_report
     from selfattn.report.render.figures import write_figures, write_tables
     from selfattn.report.render.terminal import print_summary
 
@@ -311,7 +311,7 @@ def demo(
         lang: Language of the page.
         example: Example input. May be repeated. Default: test inputs of the first tested run.
     """
-    from selfattn.comparison.testing import Tested, is_tested
+    from selfattn.comparison.tested import Tested, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
     from selfattn.runs.run import load
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from selfattn.codec import Plain, decode, line_of, parse, refuse_newer
-from selfattn.comparison.testing import Answer, Answered
+from selfattn.comparison.tested import Answer, Answered
 from selfattn.errors import UserError
 from selfattn.files import read_bytes, write_atomically, writing
 
@@ -69,7 +69,7 @@ class Item(Plain):
         target: of the pair.
         outputs: of all runs.
         tag: of the pair.
-        spans: of the pair, see :class:`selfattn.comparison.testing.Answer`.
+        spans: of the pair, see :class:`selfattn.comparison.tested.Answer`.
         unfinished: places of the runs that did not end their output.
         probe: name of the probe that the pair belongs to; empty for the test itself.
     """

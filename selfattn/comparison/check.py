@@ -9,8 +9,8 @@ from typing import Any
 
 from selfattn.codec import decode, encode, fingerprint, read_json
 from selfattn.comparison.gates import differing_machines
-from selfattn.comparison.plan import Plan, Variant, read_plan, run_name
-from selfattn.comparison.testing import Runs, Tested
+from selfattn.comparison.plan import Plan, read_plan
+from selfattn.comparison.tested import Runs, Tested
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.pairs import Pair
 from selfattn.experiments.plan import PLAN, check_ledger, departures, is_in_order
@@ -27,12 +27,12 @@ _NOT_SEALED = ("command", "seal", "matching", "trials", "tuned", "ended", "plugi
 
 def decisions(plan: Plan, trainings: Trainings) -> dict[str, Any]:
     """Return everything that the results depend on, to be sealed before training."""
-    pairs = trainings.test_pairs(plan.first_seed)
+    data, tests = trainings.data(plan.first_seed)
     return _of_plan(plan) | {
         "recipe": {name: value for name, value in encode(trainings.recipe).items() if name != "seed"},
         "decoding": encode(trainings.task.decoding),
-        "data": dict(trainings.training_set(plan.first_seed).settings),
-        "test": _test_set(pairs),
+        "data": dict(data.settings),
+        "test": _test_set(tests.pairs),
     }
 
 
@@ -51,7 +51,7 @@ def check_plan(comparison: Path, plan: Plan, runs: Runs, pairs: Sequence[PairTes
     Args:
         comparison: its directory.
         plan: as it is now.
-        runs: all tested runs, by variant and model.
+        runs: all tested runs, by budget and model.
         pairs: the tests of their record, which have to justify an early end.
 
     Raises:
@@ -89,12 +89,7 @@ def check_together(models: Mapping[str, Sequence[Tested]]) -> PlanCheck:
         places = {(path.parent.parent, path.name.rpartition("-seed")[0]) for path in paths}
         if not all(home in plans for home, _ in places):
             continue
-        planned = [
-            home / run_name(name, seed, variant)
-            for home, model in places
-            for name, seed, variant in plans[home].runs()
-            if name == model
-        ]
+        planned = [home / run.path for home, model in places for run in plans[home].runs() if run.name == model]
         missing += [path.name for path in planned if path not in paths]
         counts.append((len(same), sum(len(plans[home].seed_numbers) for home, _ in places)))
     lost = [home.name for home in homes if home not in plans and (home / LEDGER).is_file()]
@@ -125,7 +120,7 @@ def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Seq
         undecided = any(pair.primary and pair.p > pair.alpha for pair in pairs)
         changed += ["looks"] if plan.ended not in plan.looks else []
         changed += ["end before a decision"] if plan.ended != max(plan.looks, default=0) and undecided else []
-    tested = [(variant, run) for variant, models in runs.items() for same in models.values() for run in same]
+    tested = [(budget, run) for budget, models in runs.items() for same in models.values() for run in same]
     first = tested[0][1]
     yield from check_ledger(
         comparison,
@@ -137,15 +132,15 @@ def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Seq
     is_ordered = is_in_order(entries)
     yield from departures(
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
-        settings=[run.path.name for variant, run in tested if not _is_as_planned(plan, seal, variant, run)],
+        settings=[run.path.name for budget, run in tested if not _is_as_planned(plan, seal, budget, run)],
         test=[] if _test_set(first.pairs) == sealed.get("test") else [first.path.name],
         before=[run.path.name for _, run in tested if is_ordered and run.record.created < seal.created],
     )
 
 
-def _is_as_planned(plan: Plan, seal: Seal, variant: Variant, run: Tested) -> bool:
+def _is_as_planned(plan: Plan, seal: Seal, budget: float, run: Tested) -> bool:
     """Whether a run has the settings of the plan, tuned ones included."""
-    planned = plan.planned(run.name, variant)
+    planned, variant = plan.planned(run.name, budget), plan.variants[budget]
     settings = {**dict(seal.decides["recipe"]), "seed": run.seed, **planned.training}  # type: ignore[call-overload]  # plain values
     recipe = decode(TrainingConfig, settings, file=PLAN, advice="compare again")
-    return run.config.training == variant.applied_to(recipe, plan.steps) and run.config.model == planned.model
+    return run.config.training == variant.applied_to(recipe, plan.steps) and run.config.model == planned.config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stderr
 from dataclasses import replace
 from io import StringIO
@@ -10,40 +10,33 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from selfattn.comparison.archive import ARCHIVE, write_archive
-from selfattn.comparison.check import check_plan, decisions
+from selfattn.comparison.check import decisions
 from selfattn.comparison.costs import make_forecast, measure_costs, steps_of
-from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.models import choose, match_models, primary_pair
 from selfattn.comparison.options import MOST_SEEDS, NOT_THE_RESULT, CompareOptions
-from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan, run_name
-from selfattn.comparison.record import make_record, outputs_of
-from selfattn.comparison.testing import Runs, Tested, is_tested
-from selfattn.comparison.trainings import Trainings, trainings_of
-from selfattn.comparison.tuning import space, tune
+from selfattn.comparison.plan import Plan, PlannedModel
+from selfattn.comparison.record import make_record
+from selfattn.comparison.report import write_comparison
+from selfattn.comparison.tested import Tested, is_tested, read_runs
+from selfattn.comparison.testing import batch_shape
+from selfattn.comparison.trainings import Trainings
+from selfattn.comparison.tuning import grid, tune
 from selfattn.console import say
-from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
-from selfattn.experiments.queue import run_all, stop_workers
-from selfattn.files import writing
+from selfattn.experiments.queue import stop_workers
 from selfattn.registry import TASKS
-from selfattn.report.blocks import Outputs
-from selfattn.report.sections.attention import DEMO
-from selfattn.report.verdict.ranking import ranked
-from selfattn.report.write import ReportFiles, write_report
+from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 from selfattn.runs.directory import used_plugins
 from selfattn.runs.task import Task, make_task
 from selfattn.settings import changed, command_line, divide
 from selfattn.training.config import TrainingConfig
 from selfattn.training.device import use_threads
-from selfattn.words.catalogue import SOURCE
 
-ON_DEMO = 4  # most models on the demo page
 _REHEARSAL: dict[str, Any] = {
-    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "trials": 0, "budgets": (1.0,)},
+    **{"quick": True, "seeds": 1, "tune": False, "rates": (), "budgets": (1.0,)},
     **{"jobs": 1, "backend": "local", "address": None},
     **{"resume": False, "max_steps": 2, "warmup_steps": None, "validation_items": 5, "test_items": 5},
 }
@@ -83,7 +76,7 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
                 plan = write_plan(options.out, replace(plan, command=trainings.command))
             options = replace(options, threads=plan.threads)
             trainings = Trainings(trainings.task, trainings.recipe, options, trainings.command)
-            tested = [options.out / run.path for run in trainings_of(plan) if is_tested(options.out / run.path)]
+            tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
             backfill_ledger(options.out, plan, {path: Tested(path).result.answers_sha256 for path in tested})
             if len(tested) == len(plan.runs()):
                 say(f"{options.out}: all runs are finished; only the report is written again")
@@ -99,8 +92,7 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
             plan = write_plan(options.out, tune(plan, trainings))
         for seeds in (plan.ended,) if plan.ended else plan.looks or (None,):
             so_far = replace(plan, ended=seeds)
-            jobs = trainings_of(so_far)
-            trainings.check(run_all(trainings, jobs), len(jobs))
+            trainings.run_all(so_far.runs())
             if seeds and (seeds == plan.seeds or is_decided(options.out, so_far)):
                 plan = write_plan(options.out, so_far)
                 break
@@ -141,10 +133,10 @@ def _prepare(task: str | Task, settings: Mapping[str, Any]) -> tuple[Trainings, 
     if chosen_options.get("quick") or any(name in training for name in LENGTH):
         usual = {name: usual[name] for name in ("models", "out", "match")}  # the others hold for the usual training
     options = CompareOptions(**usual | chosen_options)
-    wants_tuning = options.tune or options.trials or chosen_options.get("rates")
+    wants_tuning = options.tune or chosen_options.get("rates")
     if options.tune is False and chosen_options.get("rates"):
         raise SettingError("`rates` are tried by tuning: leave out `no_tune` or `rates`")
-    if "lr" in training and wants_tuning and not options.trials:
+    if "lr" in training and wants_tuning:
         raise SettingError("`lr` is one rate for all models: leave it out to try several, or give `no_tune`")
     usual |= {name: getattr(options, name) for name in NOT_THE_RESULT}  # no part of the command
     written = changed(options) | {name: getattr(options, name) for name in chosen_options if name in usual}
@@ -166,7 +158,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
     primary = primary_pair(task, list(chosen))
     if options.margin is not None and primary is None:
         raise SettingError("`margin`: of which difference? The comparison is about all of its models: name two of them")
-    data = trainings.training_set(options.first_seed)
+    data = trainings.data(options.first_seed)[0]
     examples = 0
     if options.budget_in == "examples":
         epoch = data.epoch(0) if options.budgets != (1.0,) else ()
@@ -174,12 +166,13 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
             raise SettingError("`budget_in` examples: the data are a stream of unknown length; take steps")
         examples = len(epoch) * (1 if recipe.items_per_epoch is None else recipe.epochs)  # endless data differ by epoch
     sized, matching = match_models(
-        {name: model.model for name, model in chosen.items()},
+        {name: model.config for name, model in chosen.items()},
         options,
         vocab_size=len(data.tokenizer),
         training=recipe,
         shape=batch_shape(data.validation, recipe),
     )
+    rates = ", ".join(f"{rate:g}" for rate in grid(options, recipe))
     looks = options.seeds if len(options.seeds) > 1 else ()
     if looks and primary is None:
         raise SettingError("`seeds`: which difference do interim analyses test? Name two models")
@@ -197,87 +190,21 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         pilot=options.pilot,
         primary=primary,
         margin=options.margin,
-        models={name: model.resized(sized[name]) for name, model in chosen.items()},
+        models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
         headline=task.headline,
         matching=matching,
-        space=space(options, recipe) if options.tune else {},
+        space={"lr": f"{rates}; beyond if best at an edge"} if options.tune else {},
         tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + options.tuning_seeds)) if options.tune else (),
         looks=looks,
         bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
         tuned=not options.tune,
         threads=options.thread_count,
-        plugins=used_plugins(task.name, task.metric_names(), *(model.model for model in chosen.values())),
+        plugins=used_plugins(task.name, task.metric_names(), *(model.config for model in chosen.values())),
     )
-
-
-def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
-    """Write the report of a comparison from its tested runs on disk.
-
-    Args:
-        comparison: its directory.
-        out: where to write the report; an older one there is replaced.
-        lang: language in which the report opens, such as `ko`.
-
-    Raises:
-        UserError: a run is missing or broken, or the report cannot be written.
-    """
-    plan = read_plan(comparison)
-    runs = _read_runs(comparison, plan)
-    record = make_record(runs, plan)
-    record = replace(record, plan=check_plan(comparison, plan, runs, record.pairs))
-    return write_files(record, plan, runs, out, lang)
-
-
-def _read_runs(comparison: Path, plan: Plan) -> dict[Variant, dict[str, list[Tested]]]:
-    runs: dict[Variant, dict[str, list[Tested]]] = {}
-    for name, seed, variant in plan.runs():
-        path = comparison / run_name(name, seed, variant)
-        if not is_tested(path):
-            raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
-        runs.setdefault(variant, {}).setdefault(name, []).append(Tested(path, name))
-    return runs
 
 
 def is_decided(comparison: Path, plan: Plan) -> bool:
     """Whether the primary contrast passes the bound of the look after which a plan has ended."""
-    (pair,) = (pair for pair in make_record(_read_runs(comparison, plan), plan).pairs if pair.primary)
+    (pair,) = (pair for pair in make_record(read_runs(comparison, plan), plan).pairs if pair.primary)
     return pair.p <= pair.alpha
-
-
-def write_files(record: Record, plan: Plan, runs: Runs, out: Path, lang: str) -> tuple[Record, ReportFiles]:
-    """Write a report, with the demo page and the archive of all outputs beside it.
-
-    Args:
-        record: of the runs.
-        plan: of the runs.
-        runs: by variant and model.
-        out: directory of the report.
-        lang: language in which it opens.
-
-    Returns:
-        The record, which says what lies beside the report, and the paths of the files.
-    """
-    models = runs[plan.main]
-    with writing(out, "choose another place"):
-        out.mkdir(parents=True, exist_ok=True)
-    first = next(iter(models.values()))[0]
-    sha256 = write_archive(out / ARCHIVE, first.config.data, outputs_of(runs, plan))
-    record = with_demo(replace(record, outputs_sha256=sha256), models, out, lang)
-    pairs = first.pairs
-    texts = {name: tuple(tuple(run.outputs) for run in same) for name, same in models.items()}
-    outputs = Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), texts)
-    return record, write_report(record, out, lang, outputs)
-
-
-def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> Record:
-    """Write the demo page of the best models beside a report, each with its first seed.
-
-    Returns:
-        The record, which says whether there is a page.
-    """
-    best = {model.name: next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]}
-    paths = [run.path for run in best.values()]
-    examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answers[:EXAMPLES]]
-    names = [model.name for model in record.models]
-    return replace(record, demo=write_demo_of(paths, out / DEMO, lang, examples, list(best), names))

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from selfattn import codec
 from selfattn.codec import Plain
-from selfattn.comparison.diagnostics import batch_shape
-from selfattn.comparison.plan import Plan, run_name
-from selfattn.comparison.testing import Tested
+from selfattn.comparison.plan import Plan
+from selfattn.comparison.tested import Tested
+from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.comparison.tuning import grid
 from selfattn.console import say
@@ -99,10 +99,10 @@ def measure_costs(trainings: Trainings, plan: Plan) -> None:
         return
     say("trainings are done; steps and decoding are timed by turns, alone")
     runs: dict[str, Tested] = {}
-    for name, seed, variant in plan.runs():
-        tested = Tested(trainings.options.out / run_name(name, seed, variant), name)
-        if variant == plan.main and not tested.failed:
-            runs.setdefault(name, tested)
+    for run in plan.runs():
+        tested = Tested(trainings.options.out / run.path, run.name)
+        if run.budget == plan.main and not tested.failed:
+            runs.setdefault(run.name, tested)
     with writing(path):
         codec.write(path, Costs(_times_of(trainings, runs) if runs else {}), checksum=True)
 
@@ -151,17 +151,14 @@ def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
     Raises:
         UserError: the data are a stream, and there is no ``max_steps``.
     """
-    data, recipe, options = trainings.training_set(plan.first_seed), trainings.recipe, trainings.options
-    models = {name: planned.model for name, planned in plan.models.items()}
+    data, recipe, options = trainings.data(plan.first_seed)[0], trainings.recipe, trainings.options
+    models = {name: planned.config for name, planned in plan.models.items()}
     size, full = len(data.tokenizer), steps_of(data, recipe)
-    counts = dict.fromkeys(plan.budgets, plan.seeds)
-    settings = 0 if plan.tuned else options.trials or len(grid(options, recipe))
-    repeated = settings if options.trials else min(settings, 3)  # the best rate and its neighbours
-    trials = settings + repeated * (len(plan.tuning_seeds) - 1)
-    counts = {budget: count + trials for budget, count in counts.items()}
+    rates = 0 if plan.tuned else len(grid(options, recipe))
+    trials = rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)  # the best rate and its neighbours have all seeds
     steps: list[int] = []
-    for budget, count in counts.items():
-        steps += [plan.variants[budget].applied_to(recipe, full).max_steps or full] * count
+    for variant in plan.variants.values():
+        steps += [variant.applied_to(recipe, full).max_steps or full] * (plan.seeds + trials)
     shape = batch_shape(data.validation, recipe)
     seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)
     with torch.device("meta"):
@@ -258,7 +255,7 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
 
 def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, ModelTimes]:
     """Time a run of each model."""
-    options, data = trainings.options, trainings.training_set(trainings.options.first_seed)
+    options, data = trainings.options, trainings.data(trainings.options.first_seed)[0]
     shape, size = batch_shape(data.validation, trainings.recipe), len(data.tokenizer)
     models = {name: run.config.model for name, run in tested.items()}
     steps = step_seconds(models, vocab_size=size, shape=shape, training=trainings.recipe, device=options.device)

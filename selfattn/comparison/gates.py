@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from selfattn.comparison.plan import Plan, Variant
-from selfattn.comparison.testing import Runs, Tested
+from selfattn.comparison.plan import Plan
+from selfattn.comparison.tested import Runs, Tested
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.models.sizing import body, spread
 from selfattn.results.record import BODIES_APART, Gate, Matching
 
 _OF_THE_DATA = ("overlap", "similar texts")  # the same for every model of a seed
-_SCALED = "warmup_steps"  # with the share of a budget; the check against the plan covers it
 _LENGTH = {"epochs", "max_steps", "accumulate", "patience", "target_exact_match"}  # settings that decide the steps
 _MACHINE = ("selfattn", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself
@@ -28,15 +27,15 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
     only checked for the same data and training: little training makes a model weak, not incomparable.
 
     Args:
-        trained: runs by variant and model.
+        trained: runs by budget and model.
         plan: of the comparison.
     """
     models, baseline = trained[plan.main], plan.baseline
     gates = [_same_data(models), _same_training(models, plan, plan.main), _matched(models, plan.matching)]
     gates.append(_same_machines([run for same in trained.values() for runs in same.values() for run in runs]))
-    for variant, others in trained.items():
-        if variant != plan.main:
-            checks = (_same_data(others), _same_training(others, plan, variant))
+    for budget, others in trained.items():
+        if budget != plan.main:
+            checks = (_same_data(others), _same_training(others, plan, budget))
             gates += [gate for gate in checks if not gate.passed]
     for name, runs in models.items():
         by_gate: dict[str, list[Gate]] = {}
@@ -117,7 +116,7 @@ def _same_machines(runs: Iterable[Tested]) -> Gate:
     return Gate("same machine", not apart, reason, value=float(len(apart)), limit=0.0, note=True)
 
 
-def _same_training(models: Models, plan: Plan, variant: Variant) -> Gate:
+def _same_training(models: Models, plan: Plan, budget: float) -> Gate:
     """Whether all runs have the same settings of the training, and the steps and target tokens of others of their seed.
 
     A setting may differ where every model has the value of its chosen trial, or where the difference was declared.
@@ -128,7 +127,7 @@ def _same_training(models: Models, plan: Plan, variant: Variant) -> Gate:
         values = {run: getattr(run.config.training, name) for run in runs}
         if name == "seed" or len(set(values.values())) == 1:
             continue
-        if name in plan.declared or _is_tuned(name, models, plan, variant) or (name == _SCALED and plan.space):
+        if name in plan.declared or (name == "lr" and _is_tuned(models, plan, budget)):
             excused.add(name)
             continue
         other = next(run for run in runs if values[run] != values[runs[0]])
@@ -157,23 +156,14 @@ def _work_apart(runs: Sequence[Tested]) -> Iterator[str]:
                 yield f"{count:,} {name.removesuffix('s')}s of {run.path.name}, {expected:,} of {other.path.name}"
 
 
-def _is_tuned(name: str, models: Models, plan: Plan, variant: Variant) -> bool:
-    """Whether every run has the value that tuning chose for its model, or that of the recipe.
+def _is_tuned(models: Models, plan: Plan, budget: float) -> bool:
+    """Whether every run has the learning rate that tuning chose for its model.
 
-    All models must have tried the same two or more settings; one may have gone on beyond the rates of this grid.
+    All models must have tried the same two or more rates; one may have gone on beyond them.
     """
-    tried = [[trial.settings for trial in plan.trials.get(model, ())] for model in models]
-    grid = [settings for settings in tried[0] if all(settings in others for others in tried)]
-    more = [settings for others in tried for settings in others if settings not in grid]
-    rates, beyond = ([float(str(settings.get("lr", 0))) for settings in same] for same in (grid, more))
-    if all(settings == grid[0] for settings in grid) or any(min(rates) <= rate <= max(rates) for rate in beyond):
+    tried = [{float(str(trial.settings["lr"])) for trial in plan.trials.get(name, ())} for name in models]
+    grid, every = set.intersection(*tried), set.union(*tried)
+    if len(grid) < 2 or any(min(grid) <= rate <= max(grid) for rate in every - grid):
         return False
-    of_recipe = set()
-    for model, runs in models.items():
-        chosen = plan.chosen(model, variant)
-        values = {getattr(run.config.training, name) for run in runs}
-        if name not in chosen:
-            of_recipe |= values
-        elif values != {chosen[name]}:
-            return False
-    return len(of_recipe) < 2
+    chosen = {name: plan.chosen(name, budget)["lr"] for name in models}
+    return all(run.config.training.lr == chosen[name] for name, runs in models.items() for run in runs)

@@ -10,7 +10,7 @@ from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import PlannedModel
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.models.config import ModelConfig, config_to_dict
+from selfattn.models.config import ModelConfig
 from selfattn.models.presets import PRESETS, get_preset
 from selfattn.models.sizing import body, check_matched, match, parameters
 from selfattn.registry import is_name
@@ -53,7 +53,7 @@ def choose(task: Task, options: CompareOptions) -> dict[str, PlannedModel]:
     for name, preset in named:
         config = with_settings(task.size(get_preset(preset).config), options.set, name)
         task.check_model(config, preset)
-        models[name] = PlannedModel(preset, config_to_dict(config))
+        models[name] = PlannedModel(preset, config)
     return models
 
 

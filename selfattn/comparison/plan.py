@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from selfattn.codec import Plain, short
 from selfattn.comparison.options import MOST_SEEDS, BudgetIn
 from selfattn.errors import SettingError
 from selfattn.experiments import plan as experiments
-from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict, override
+from selfattn.models.config import ModelConfig
 from selfattn.registry import is_name
 from selfattn.results.plan import Seal
 from selfattn.results.quality import Headline
@@ -28,30 +28,13 @@ class PlannedModel(Plain):
 
     Attributes:
         preset: preset that it is based on.
-        config: its configuration, as plain values.
+        config: its configuration.
         training: settings of its training that tuning chose.
     """
 
     preset: str
-    config: Mapping[str, object]
+    config: ModelConfig
     training: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def model(self) -> ModelConfig:
-        """Its configuration."""
-        config: ModelConfig = config_from_dict(dict(self.config), experiments.PLAN)
-        return config
-
-    def resized(self, config: ModelConfig) -> PlannedModel:
-        """Return the model with another configuration."""
-        return replace(self, config=config_to_dict(config))
-
-    def tuned(self, settings: Mapping[str, Any]) -> PlannedModel:
-        """Return the model with settings of its training, and with a ``dropout`` for all of its parts."""
-        training, config = dict(settings), self.model
-        if "dropout" in training:
-            config = override(config, dict.fromkeys(dropout_names(config), training.pop("dropout")))
-        return replace(self.resized(config), training=training)
 
 
 @dataclass(frozen=True)
@@ -79,7 +62,43 @@ class Variant:
         return replace(recipe, max_steps=max(1, round(self.share * steps)), warmup_steps=warmup)
 
 
-FULL = Variant()
+@dataclass(frozen=True)
+class Training:
+    """One training of a comparison.
+
+    Attributes:
+        path: of the run's directory, relative to the comparison.
+        name: of the model.
+        model: to train.
+        seed: of every random stream.
+        budget: of the plan.
+        variant: how much it is trained at this budget.
+        steps: of the full recipe, where a share of them is trained.
+        tested: whether it is tested afterwards.
+        leading: whether its test includes what one run of a model answers for all.
+        seal: SHA-256 of the plan, for the ledger.
+    """
+
+    path: str
+    name: str
+    model: PlannedModel
+    seed: int
+    budget: float
+    variant: Variant
+    steps: int = 0
+    tested: bool = True
+    leading: bool = False
+    seal: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name of the run, such as ``transformer-seed0``."""
+        return Path(self.path).name
+
+    @property
+    def share(self) -> float:
+        """Share of a full training."""
+        return self.variant.share
 
 
 @dataclass(frozen=True)
@@ -104,7 +123,7 @@ class Plan(Plain):
         seal: of the plan; None before it is fixed.
         headline: metric of the verdict.
         matching: what the models were sized for.
-        space: what tuning tries, setting by setting; empty without tuning.
+        space: learning rates that tuning tries, as text; empty without tuning.
         tuning_seeds: of the trials of the tuning.
         trials: of the tuning, by model, the largest budget first.
         looks: numbers of seeds at which interim analyses are planned; empty without.
@@ -164,48 +183,40 @@ class Plan(Plain):
         shares = sorted(self.budgets, reverse=True)
         if self.budget_in == "steps":
             return {share: Variant(share=share) for share in shares}
-        return {share: FULL if share == 1 else Variant(max(1, round(share * self.examples))) for share in shares}
+        return {share: Variant(None if share == 1 else max(1, round(share * self.examples))) for share in shares}
 
     @property
-    def main(self) -> Variant:
-        """What is trained for the largest budget; the figures of the report are about this one."""
-        return self.variants[max(self.budgets)]
+    def main(self) -> float:
+        """The largest budget; the figures of the report are about this one."""
+        return max(self.budgets)
 
-    def budget_of(self, variant: Variant) -> float | None:
-        """Return the budget of a variant; None for the largest."""
-        return next((share for share, same in self.variants.items() if same == variant and same != self.main), None)
+    def planned(self, name: str, budget: float) -> PlannedModel:
+        """Return a model with the settings that were tuned for a budget."""
+        return replace(self.models[name], training=self.chosen(name, budget))
 
-    def planned(self, name: str, variant: Variant) -> PlannedModel:
-        """Return a model with the settings that were tuned for a variant."""
-        return self.models[name].tuned(self.chosen(name, variant))
+    def chosen(self, name: str, budget: float) -> Mapping[str, Any]:
+        """Return the settings that tuning chose for a model and a budget."""
+        of_trials = None if budget == self.main else budget
+        trials = self.trials.get(name, ())
+        return next((trial.settings for trial in trials if trial.chosen and trial.budget == of_trials), {})
 
-    def chosen(self, name: str, variant: Variant) -> Mapping[str, Any]:
-        """Return the settings that tuning chose for a model and a variant."""
-        budget, trials = self.budget_of(variant), self.trials.get(name, ())
-        return next((trial.settings for trial in trials if trial.chosen and trial.budget == budget), {})
-
-    def runs(self) -> list[tuple[str, int, Variant]]:
-        """List every run: model, seed and variant; seed after seed."""
-        pairs = product(self.seed_numbers, self.variants.values())
-        return [(name, seed, variant) for seed, variant in pairs for name in self.models]
-
-
-def dropout_names(config: Any) -> list[str]:
-    """List the settings called ``dropout``, dotted.
-
-    Example:
-        >>> from selfattn.models.presets import PRESETS
-        >>> dropout_names(PRESETS["rnn-attention"].config)
-        ['encoder.dropout', 'decoder.dropout']
-    """
-    names = []
-    for field_ in fields(config):
-        value = getattr(config, field_.name)
-        if is_dataclass(value):
-            names += [f"{field_.name}.{name}" for name in dropout_names(value)]
-        elif field_.name == "dropout":
-            names.append(field_.name)
-    return names
+    def runs(self) -> list[Training]:
+        """List every run, seed after seed."""
+        return [
+            Training(
+                run_name(name, seed, variant),
+                name,
+                self.planned(name, budget),
+                seed,
+                budget,
+                variant,
+                self.steps,
+                leading=(seed, budget) == (self.first_seed, self.main),
+                seal=self.seal.sha256 if self.seal else "",
+            )
+            for seed, (budget, variant) in product(self.seed_numbers, self.variants.items())
+            for name in self.models
+        ]
 
 
 def read_plan(out: Path) -> Plan:
@@ -214,17 +225,14 @@ def read_plan(out: Path) -> Plan:
     Raises:
         UserError: there is none, it is broken, or a plugin is missing that it needs.
     """
-    plan = experiments.read_plan(Plan, out)
-    for model in plan.models.values():
-        config_from_dict(dict(model.config), str(out / experiments.PLAN))
-    return plan
+    return experiments.read_plan(Plan, out)
 
 
-def run_name(name: str, seed: int, variant: Variant = FULL) -> str:
+def run_name(name: str, seed: int, variant: Variant) -> str:
     """Return the directory of a run, relative to the comparison.
 
     Example:
-        >>> run_name("transformer", 0), run_name("transformer", 0, Variant(300))
+        >>> run_name("transformer", 0, Variant()), run_name("transformer", 0, Variant(300))
         ('runs/transformer-seed0', 'runs/transformer-seed0-first300')
         >>> run_name("transformer", 1, Variant(share=0.25))
         'runs/transformer-seed1-budget0.25'

@@ -13,7 +13,7 @@ from selfattn.comparison.gates import make_gates
 from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.quality import measure
-from selfattn.comparison.testing import Runs, Tested
+from selfattn.comparison.tested import Runs, Tested
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics.metric import make_metric
@@ -35,7 +35,7 @@ def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Re
     """Put runs together.
 
     Args:
-        trained: runs by variant and model, seed after seed, all tested on the same pairs.
+        trained: runs by budget and model, seed after seed, all tested on the same pairs.
         plan: of the comparison; it may have no models.
         outputs: of all runs; default those of their tests.
 
@@ -83,15 +83,14 @@ def make_record(trained: Runs, plan: Plan, outputs: Outputs | None = None) -> Re
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
     )
-    return measure(record, first.config.data, outputs or outputs_of(trained, plan))
+    return measure(record, first.config.data, outputs or outputs_of(trained))
 
 
-def outputs_of(trained: Runs, plan: Plan) -> Outputs:
+def outputs_of(trained: Runs) -> Outputs:
     """Return the outputs of all runs by budget and model."""
-    budgets = {variant: share for share, variant in plan.variants.items()}
     return {
-        budgets[variant]: {name: [run.answered for run in runs] for name, runs in models.items()}
-        for variant, models in trained.items()
+        budget: {name: [run.answered for run in runs] for name, runs in models.items()}
+        for budget, models in trained.items()
     }
 
 
@@ -99,7 +98,7 @@ def _budgets(trained: Runs, plan: Plan) -> Budgets:
     """Describe the trainings of every budget, without their quality."""
     cells = []
     for share in plan.budgets:
-        models = trained[plan.variants[share]]
+        models = trained[share]
         last = [run.metrics[-1] for runs in models.values() for run in runs if not run.failed]
         tokens = round(statistics.mean(report.tokens for report in last))
         cells.append(AtBudget(share, {}, last[0].step, tokens, round(share * plan.examples) or None))

@@ -1,260 +1,53 @@
-"""Test a trained run, and keep the results in its directory; a comparison is made from these files alone.
-
-===================== =====================================================================================
-test.jsonl            one :class:`Answer` for each test pair
-test.json             :class:`TestResult`: scores, gates, cost, attention, probes; written last
-===================== =====================================================================================
-"""
+"""Test a trained run: outputs, scores, gates, alignment against gold, attention to show, cost."""
 
 from __future__ import annotations
 
 import math
-import re
+import random
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
-from selfattn import codec
-from selfattn.codec import Plain
-from selfattn.comparison.diagnostics import (
-    align_with_gold,
-    attention_agreement,
-    check_gates,
-    measure_cost,
-    show_attention,
-)
-from selfattn.comparison.plan import Variant
-from selfattn.data.pairs import Pair, Span
+import torch
+
+from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
+from selfattn.data.batches import Batch, collate
+from selfattn.data.examples import Example, encode_pairs
+from selfattn.data.pairs import Pair
 from selfattn.decoding.texts import Output
-from selfattn.errors import UserError
-from selfattn.files import sha256_of, writing
+from selfattn.evaluation.alignment.attention_scores import best_head, gold_from_spans, score_attention
+from selfattn.evaluation.alignment.dependence import agreement
+from selfattn.evaluation.alignment.word_alignment import align_words
+from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
+from selfattn.evaluation.gates.model_gates import model_gates
+from selfattn.evaluation.gates.output_gates import baseline_gate, output_gates
+from selfattn.evaluation.gates.overfitting import overfitting
+from selfattn.evaluation.metrics.metric import make_metric
+from selfattn.evaluation.statistics.buckets import by_tag
 from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
-from selfattn.results.quality import Curve, Headline, Point
 from selfattn.results.record import Cost, Gate
-from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
-from selfattn.runs.run import Run
+from selfattn.runs.directory import WEIGHTS, RunDirectory
+from selfattn.runs.run import Run, build_model
 from selfattn.runs.task import Task
 from selfattn.runs.training_set import TestSet
+from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.config import TrainingConfig
+from selfattn.training.loss import batch_loss
 from selfattn.training.observer import EpochReport
 
-_SCHEMA = 2
-RESULT, ANSWERS = "test.json", "test.jsonl"
-_ADVICE = "test the run again: remove test.json, and compare with `resume`"
-
-_Range = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Answer(Plain):
-    """A test pair and the output of a model.
-
-    Attributes:
-        source: of the pair.
-        target: of the pair.
-        tag: of the pair.
-        spans: of the pair: field, range in the source, range in the target.
-        output: of the model.
-        finished: whether the model ended the output.
-    """
-
-    source: str
-    target: str
-    tag: str
-    spans: tuple[tuple[str, _Range, _Range], ...]
-    output: str
-    finished: bool
-
-    @classmethod
-    def to(cls, pair: Pair, output: Output) -> Answer:
-        """Make an answer of a pair and an output."""
-        spans = tuple((span.field, span.source, span.target) for span in pair.spans)
-        return cls(pair.source, pair.target, pair.tag, spans, output.text, output.finished)
-
-    @property
-    def pair(self) -> Pair:
-        """The test pair."""
-        return Pair(self.source, self.target, self.tag, tuple(Span(*span) for span in self.spans))
+_GATE_ROWS = 8  # test pairs of the gates
+_LEARNED = 0.1  # of the highest score: less is little
+_ALIGNED = 400  # pairs whose attention is compared with gold
+_BLOCKED = 32  # pairs whose attention is compared with input attributions
+_SHOWN = ("cross", "blocking", "gradient")
+_EXAMPLES, _EXAMPLES_WITHOUT_TAGS = 12, 6  # whose attention is shown
 
 
-@dataclass(frozen=True)
-class TestResult(Plain):
-    """Results of a test besides its answers.
-
-    Attributes:
-        created: ISO 8601 date and time at which the test ended.
-        headline: metric of the verdict.
-        scores: every metric of the task by name.
-        decoding: `beam` and `length_penalty`.
-        seconds: of decoding the test pairs in batches.
-        gates: of this run.
-        cost: operations, memory, disk space.
-        alignment: attention against gold; None without gold or attention.
-        attention: on some test pairs; empty without attention.
-        probes: answers to further pairs, such as years outside the training data.
-        words: counts of the test targets' words in the training targets; empty where words do not matter.
-        answers_sha256: of the file of the answers.
-        agreement: of attention with input attributions; of the first seed alone, None without attention.
-        failed: why the training diverged; empty where it did not.
-    """
-
-    __test__ = False  # is not a test
-
-    schema: int
-    created: str
-    headline: Headline
-    scores: Mapping[str, float]
-    decoding: Mapping[str, int | float]
-    seconds: float
-    gates: tuple[Gate, ...]
-    cost: Cost
-    alignment: ModelAlignment | None = None
-    attention: tuple[ShownAttention, ...] = ()
-    probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
-    words: Mapping[str, int] = field(default_factory=dict)
-    answers_sha256: str = ""
-    agreement: Agreement | None = None
-    failed: str = ""
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The outputs of a run, from which its quality is computed.
-
-    Attributes:
-        seed: of the training.
-        failed: whether the training diverged.
-        answers: every test pair with its output.
-        probes: answers to further pairs.
-        words: see :class:`TestResult`.
-        scores: metrics that are known already; default none.
-    """
-
-    seed: int
-    failed: bool
-    answers: Sequence[Answer]
-    probes: Mapping[str, Sequence[Answer]]
-    words: Mapping[str, int]
-    scores: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """The test pairs."""
-        return [answer.pair for answer in self.answers]
-
-    @property
-    def outputs(self) -> list[str]:
-        """Outputs in the order of the pairs."""
-        return [answer.output for answer in self.answers]
-
-
-class Tested:
-    """A tested run on disk.
-
-    Args:
-        path: its directory.
-        name: of the model in the comparison; default its preset.
-
-    Raises:
-        UserError: there is no tested run, or it cannot be read.
-    """
-
-    def __init__(self, path: Path, name: str | None = None) -> None:
-        self.path, self.directory = path, RunDirectory(path)
-        self.config: RunConfig = self.directory.config()
-        self.name = name or self.config.preset
-        if not is_tested(path):
-            raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
-        file = path / RESULT
-        data = codec.read_json(file, advice=_ADVICE)
-        codec.refuse_newer(data, _SCHEMA, file=file)
-        self.result: TestResult = codec.decode(TestResult, data, file=file, advice=_ADVICE)
-
-    @property
-    def seed(self) -> int:
-        """Seed of the training."""
-        return self.config.training.seed
-
-    @property
-    def home(self) -> Path:
-        """Directory of its comparison."""
-        return self.path.resolve().parent.parent
-
-    @property
-    def directory_name(self) -> str:
-        """Name of the model in its comparison, from the name of its directory."""
-        return re.sub(r"-seed[0-9]+.*$", "", self.path.name)
-
-    @property
-    def failed(self) -> bool:
-        """Whether the training diverged."""
-        return bool(self.result.failed)
-
-    @cached_property
-    def record(self) -> RunRecord:
-        """Content of ``run.json``."""
-        return self.directory.record()
-
-    @cached_property
-    def metrics(self) -> list[EpochReport]:
-        """Content of ``metrics.jsonl``: a report for each validation; none for a failed training."""
-        return [] if self.failed else self.directory.metrics()
-
-    def curve(self, metric: str) -> Curve:
-        """Return the learning curve, with this metric on the validation items where it was measured."""
-        per_token = self.result.cost.training_flops_per_token or 0.0
-        points = (
-            Point(
-                report.epoch,
-                report.step,
-                report.tokens,
-                report.seconds,
-                per_token * report.tokens,
-                report.train_loss,
-                report.valid_loss,
-                report.measures.get(metric),
-            )
-            for report in self.metrics
-        )
-        return Curve(self.seed, tuple(points))
-
-    @cached_property
-    def answers(self) -> tuple[Answer, ...]:
-        """Every test pair with its output."""
-        path = self.path / ANSWERS
-        answers = tuple(codec.read_jsonl(Answer, path, advice=_ADVICE))
-        if sha256_of(path) != self.result.answers_sha256:
-            raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")
-        return answers
-
-    @property
-    def answered(self) -> Answered:
-        """Its outputs."""
-        result = self.result
-        return Answered(self.seed, self.failed, self.answers, result.probes, result.words, result.scores)
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """The test pairs."""
-        return self.answered.pairs
-
-    @property
-    def outputs(self) -> list[str]:
-        """Outputs in the order of the pairs."""
-        return self.answered.outputs
-
-
-Runs = Mapping[Variant, Mapping[str, Sequence[Tested]]]  # of a comparison, by variant and model
-
-
-def is_tested(path: Path) -> bool:
-    """Whether a run directory holds the results of a test."""
-    return (path / RESULT).is_file() and (path / ANSWERS).is_file()
-
-
-def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: bool, share: float) -> Tested:
+def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: bool, share: float) -> None:
     """Test a run and keep the results in its directory.
 
     Args:
@@ -269,19 +62,19 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
     outputs = _outputs(run, task, tests.pairs)
     seconds = time.perf_counter() - started
     result = replace(
-        _scored(task, tests, [output.text for output in outputs]),
+        _result(task, tests, [output.text for output in outputs]),
         seconds=seconds,
-        gates=check_gates(run, task, tests, outputs, thorough=thorough, share=share),
-        cost=measure_cost(run, tests, metrics=RunDirectory(run.path).metrics(), thorough=thorough),
-        alignment=align_with_gold(run, tests),
-        agreement=attention_agreement(run, tests, outputs) if leading else None,
-        attention=show_attention(run, tests.pairs),
+        gates=_check_gates(run, task, tests, outputs, thorough=thorough, share=share),
+        cost=_measure_cost(run, tests, metrics=RunDirectory(run.path).metrics(), thorough=thorough),
+        alignment=_align_with_gold(run, tests),
+        agreement=_attention_agreement(run, tests, outputs) if leading else None,
+        attention=_show_attention(run, tests.pairs),
         probes={name: tuple(map(Answer.to, pairs, _outputs(run, task, pairs))) for name, pairs in tests.probes.items()},
     )
-    return _keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
+    keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
 
 
-def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> Tested:
+def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> None:
     """Keep the results of a diverged training: every answer is empty, and there are no gates.
 
     Args:
@@ -293,13 +86,13 @@ def count_failed(path: Path, task: Task, tests: TestSet, reason: str) -> Tested:
     nothing = Output("", -math.inf, -math.inf, finished=True)
     answers = [Answer.to(pair, nothing) for pair in tests.pairs]
     probes = {name: tuple(Answer.to(pair, nothing) for pair in pairs) for name, pairs in tests.probes.items()}
-    result = replace(_scored(task, tests, [""] * len(answers)), probes=probes, failed=reason)
-    return _keep(path, result, answers)
+    result = replace(_result(task, tests, [""] * len(answers)), probes=probes, failed=reason)
+    keep(path, result, answers)
 
 
-def _scored(task: Task, tests: TestSet, texts: Sequence[str]) -> TestResult:
+def _result(task: Task, tests: TestSet, texts: Sequence[str]) -> TestResult:
     return TestResult(
-        schema=_SCHEMA,
+        schema=SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         headline=task.headline,
         scores=task.scores(texts, [pair.target for pair in tests.pairs]),
@@ -311,12 +104,201 @@ def _scored(task: Task, tests: TestSet, texts: Sequence[str]) -> TestResult:
     )
 
 
-def _keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> Tested:
-    with writing(path):
-        codec.write_jsonl(path / ANSWERS, answers)
-        codec.write(path / RESULT, replace(result, answers_sha256=sha256_of(path / ANSWERS)), checksum=True)
-    return Tested(path)
-
-
 def _outputs(run: Run, task: Task, pairs: Sequence[Pair]) -> list[Output]:
     return [best for best, *_ in run.decode([pair.source for pair in pairs], task.decoding)]
+
+
+def _check_gates(
+    run: Run, task: Task, tests: TestSet, outputs: Sequence[Output], *, thorough: bool, share: float
+) -> tuple[Gate, ...]:
+    """Check everything that decides whether the run's figures mean anything.
+
+    Args:
+        run: in evaluation mode.
+        task: of the run.
+        tests: of the run.
+        outputs: of the run for the test pairs.
+        thorough: also train a fresh model on a few examples.
+        share: of the recipe's steps.
+    """
+    # Sampled, for the first pairs of a file may be alike.
+    drawn = random.Random(0).sample(list(tests.pairs), min(_GATE_ROWS, len(tests.pairs)))
+    texts, targets = [output.text for output in outputs], [pair.target for pair in tests.pairs]
+    finished = [output.finished for output in outputs]
+    gates = [
+        *model_gates(run.model, _batch(encode_pairs(drawn, run.tokenizer), run.tokenizer)),
+        *output_gates(texts, targets, finished, learned=_has_learned(run, task, texts, targets)),
+        *tests.seen.gates,
+    ]
+    published = _published_baseline(run, task, tests, texts, targets, share)
+    return (*gates, *([published] if published else []), *([_overfitting(run, tests)] if thorough else []))
+
+
+def _has_learned(run: Run, task: Task, texts: Sequence[str], targets: Sequence[str]) -> bool:
+    """Whether the best validation was at least twice as good as the test, and better than nothing."""
+    metric = make_metric(task.headline.metric, task.language)
+    measures = [report.measures for report in RunDirectory(run.path).metrics()]
+    values = [values[metric.name] for values in measures if metric.name in values]
+    tested, least = metric.of(texts, targets), _LEARNED * (100 if metric.unit == "points" else 1)
+    if metric.better == "lower":
+        return min(values, default=math.inf) <= tested / 2
+    return max(values, default=0.0) >= max(2 * tested, least)
+
+
+def _published_baseline(
+    run: Run, task: Task, tests: TestSet, outputs: Sequence[str], targets: Sequence[str], share: float
+) -> Gate | None:
+    """Compare with a published model of this kind on the same data, where there is one."""
+    training, data = run.config.training, run.config.data
+    baseline = task.published(data).get(run.config.model.architecture)
+    if baseline is None:
+        return None
+    metric = make_metric(baseline.metric, task.language)
+    examples = round((training.items_per_epoch or tests.seen.pairs) * training.epochs * share)
+    if share == 1 and training.max_steps is not None:  # the number of pairs is not known
+        examples = 0
+    distinct = min(tests.seen.pairs, examples) if "first" not in data else int(data["first"])
+    value = metric.of(outputs, targets)
+    return baseline_gate(baseline, value, better=metric.better, examples=examples, distinct=distinct)
+
+
+def _overfitting(run: Run, tests: TestSet) -> Gate:
+    tokenizer, build = run.tokenizer, partial(build_model, run.config.model, run.tokenizer, run.config.training.seed)
+    ids = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+    return overfitting(build, encode_pairs(tests.validation, tokenizer), **ids)
+
+
+def _align_with_gold(run: Run, tests: TestSet) -> ModelAlignment | None:
+    """Compare attention with gold links; the best head is chosen on validation pairs.
+
+    Args:
+        run: in evaluation mode.
+        tests: with hand-made links, or with pairs whose spans are known.
+
+    Returns:
+        None without gold or attention.
+    """
+    if tests.gold:
+        return align_words(run.model, run.tokenizer, tests.gold)
+    test, validation = ([pair for pair in pairs[:_ALIGNED] if pair.spans] for pairs in (tests.pairs, tests.validation))
+    if not (test and validation):
+        return None
+    chosen_on, reported = _scored(run, validation), _scored(run, test)
+    if chosen_on is None or reported is None:
+        return None
+    return replace(reported, best=best_head(chosen_on), best_shifted=best_head(chosen_on, shifted=True))
+
+
+def _scored(run: Run, pairs: Sequence[Pair]) -> ModelAlignment | None:
+    tokenizer = run.tokenizer
+    gold = [
+        gold_from_spans(pair.spans, _ranges(tokenizer.source, pair.source), _ranges(tokenizer.target, pair.target))
+        for pair in pairs
+    ]
+    examples = encode_pairs(pairs, tokenizer)
+    return score_attention(run.model, examples, gold, pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id)
+
+
+def _ranges(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
+    """The characters of each token; none for ``<eos>``."""
+    return [*tokenizer.spans(text), (len(text), len(text))]
+
+
+def _attention_agreement(run: Run, tests: TestSet, outputs: Sequence[Output]) -> Agreement | None:
+    """Measure the agreement of attention with input attributions, on the first test pairs.
+
+    Args:
+        run: in evaluation mode.
+        tests: of the run.
+        outputs: of the run for the test pairs.
+
+    Returns:
+        None without attention.
+    """
+    if not _has_attention(run):
+        return None
+    tokenizer = run.tokenizer
+    wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
+    return agreement(run.model, encode_pairs(wrote, tokenizer), pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id)
+
+
+def _show_attention(run: Run, pairs: Sequence[Pair]) -> tuple[ShownAttention, ...]:
+    """Return attention to show: on the first pair of each tag, or on the first pairs.
+
+    Args:
+        run: in evaluation mode.
+        pairs: test pairs.
+
+    Returns:
+        Nothing without attention.
+    """
+    if not _has_attention(run):
+        return ()
+    places = [group.places[0] for group in by_tag(pairs)] or list(range(min(_EXAMPLES_WITHOUT_TAGS, len(pairs))))
+    return tuple(ShownAttention(place, run.attention(pairs[place].source).maps(_SHOWN)) for place in places[:_EXAMPLES])
+
+
+def _has_attention(run: Run) -> bool:
+    device = next(run.model.parameters()).device
+    source, target = (torch.tensor([[token]], device=device) for token in (run.tokenizer.eos_id, run.tokenizer.bos_id))
+    with torch.inference_mode():
+        return bool(run.model.attention_maps(source, target, source_mask=torch.ones_like(source).bool()).cross)
+
+
+def _measure_cost(run: Run, tests: TestSet, *, metrics: Sequence[EpochReport], thorough: bool) -> Cost:
+    """Measure the cost of a run besides time.
+
+    Args:
+        run: in evaluation mode.
+        tests: its validation pairs are as long as the training pairs.
+        metrics: of its training; padding is computed as well.
+        thorough: also measure memory.
+    """
+    examples = encode_pairs(tests.validation, run.tokenizer)
+    shape = batch_shape(examples, run.config.training)
+    flops, tokens = count_flops(run.model, shape), shape.batch * shape.target
+    per_place = flops.training / tokens * (2 if run.config.training.r_drop else 1)  # R-Drop reads every batch twice
+    so_far = [0, *(report.tokens for report in metrics)]
+    places = sum((b - a) / (1 - report.padding) for report, (a, b) in zip(metrics, pairwise(so_far), strict=True))
+    return Cost(
+        training_flops=per_place * places,
+        training_flops_per_token=per_place * places / so_far[-1],
+        decoding_flops_per_token=flops.decoding / tokens,
+        training_bytes=peak_memory(_training_step(run, examples[: shape.batch])) if thorough else None,
+        weights_bytes=(run.path / WEIGHTS).stat().st_size,
+        run_bytes=sum(path.stat().st_size for path in run.path.rglob("*") if path.is_file()),
+    )
+
+
+def batch_shape(examples: Sequence[Example], training: TrainingConfig) -> BatchShape:
+    """Return the shape of an average batch of these examples.
+
+    Args:
+        examples: at least one.
+        training: has the batch size, in examples or tokens.
+
+    Example:
+        >>> batch_shape([Example([3] * 9, [3] * 7)], TrainingConfig(batch_size=1024, max_tokens=4096))
+        BatchShape(batch=256, source=9, target=7)
+    """
+    source = round(sum(len(example.source) for example in examples) / len(examples))
+    target = round(sum(len(example.target) for example in examples) / len(examples))
+    most = training.max_tokens // (source + target) if training.max_tokens else training.batch_size
+    return BatchShape(max(1, min(training.batch_size, most)), source, target)
+
+
+def _training_step(run: Run, examples: Sequence[Example]) -> Callable[[], None]:
+    model = run.model
+    batch = _batch(examples, run.tokenizer).to(model.device)
+
+    def step() -> None:
+        with torch.enable_grad():
+            batch_loss(model, batch).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+
+    step()  # gradients exist from the first step on
+    model.zero_grad(set_to_none=False)
+    return step
+
+
+def _batch(examples: Sequence[Example], tokenizer: Tokenizer) -> Batch:
+    return collate(examples, tokenizer.pad_id, tokenizer.bos_id, range(len(examples)))

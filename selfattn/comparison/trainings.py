@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import FULL, Plan, PlannedModel, Variant, run_name
-from selfattn.comparison.testing import Tested, count_failed, is_tested, test_run
+from selfattn.comparison.plan import Training
+from selfattn.comparison.tested import Tested, is_tested
+from selfattn.comparison.testing import count_failed, test_run
 from selfattn.console import say
-from selfattn.data.pairs import Pair
 from selfattn.errors import DivergedError, UserError
 from selfattn.experiments.progress import Logs, Reporter
-from selfattn.experiments.queue import Runner, Workers
+from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.runs.directory import RECORD, RunConfig, RunDirectory
 from selfattn.runs.fit import fit
 from selfattn.runs.ledger import record_access
@@ -26,57 +25,6 @@ from selfattn.training.config import TrainingConfig
 
 DIVERGED = "diverged"  # status of a trial of the tuning
 _DONE = ("finished", "target reached", "stopped early", DIVERGED)
-
-
-@dataclass(frozen=True)
-class Training:
-    """One training of a comparison.
-
-    Attributes:
-        path: of the run's directory, relative to the comparison.
-        model: to train.
-        seed: of every random stream.
-        variant: how much it is trained; default the full recipe.
-        steps: of the full recipe, where a share of them is trained.
-        tested: whether it is tested afterwards.
-        leading: whether its test includes what one run of a model answers for all.
-        seal: SHA-256 of the plan, for the ledger.
-    """
-
-    path: str
-    model: PlannedModel
-    seed: int = 0
-    variant: Variant = FULL
-    steps: int = 0
-    tested: bool = True
-    leading: bool = False
-    seal: str = ""
-
-    @property
-    def label(self) -> str:
-        """Name of the run, such as ``transformer-seed0``."""
-        return Path(self.path).name
-
-    @property
-    def share(self) -> float:
-        """Share of a full training."""
-        return self.variant.share
-
-
-def trainings_of(plan: Plan) -> list[Training]:
-    """List the trainings of a plan, seed after seed."""
-    return [
-        Training(
-            run_name(name, seed, variant),
-            plan.planned(name, variant),
-            seed,
-            variant,
-            plan.steps,
-            leading=(seed, variant) == (plan.first_seed, plan.main),
-            seal=plan.seal.sha256 if plan.seal else "",
-        )
-        for name, seed, variant in plan.runs()
-    ]
 
 
 class Trainings(Runner[Training]):
@@ -100,15 +48,8 @@ class Trainings(Runner[Training]):
         """Leave the data out; workers make them again."""
         return self.__dict__ | {"_data": {}}
 
-    def training_set(self, seed: int) -> TrainingSet:
-        """Return the training data of a seed."""
-        return self._of_seed(seed, None)[0]
-
-    def test_pairs(self, seed: int) -> Sequence[Pair]:
-        """Return the test pairs; the same for every seed."""
-        return self._of_seed(seed, None)[1].pairs
-
-    def _of_seed(self, seed: int, first: int | None) -> tuple[TrainingSet, TestSet]:
+    def data(self, seed: int, first: int | None = None) -> tuple[TrainingSet, TestSet]:
+        """Return the training and test data of a seed, or of its first different pairs; the last ones are kept."""
         if (seed, first) not in self._data:
             recipe, quick = replace(self.recipe, seed=seed), self.options.quick
             splits = self.task.splits(seed, recipe.validation_items)
@@ -127,7 +68,7 @@ class Trainings(Runner[Training]):
                 gold=self.task.gold,
                 has_words=self.task.has_words,
             )
-            self._data = {(seed, first): (data, tests)}  # the last one alone
+            self._data = {(seed, first): (data, tests)}
         return self._data[seed, first]
 
     def is_trained(self, training: Training) -> bool:
@@ -139,29 +80,25 @@ class Trainings(Runner[Training]):
         """Whether the run is trained and, where it has to be, tested."""
         return is_tested(self.options.out / trial.path) if trial.tested else self.is_trained(trial)
 
-    def check(self, failed: Mapping[str, str], count: int) -> None:
-        """Raise what failed.
-
-        Args:
-            failed: reasons, by label.
-            count: of all trainings.
+    def run_all(self, trainings: Sequence[Training]) -> None:
+        """Run trainings, several at once.
 
         Raises:
             UserError: a training failed; the others are done.
         """
-        if failed:
+        if failed := run_all(self, trainings):
             logs = Logs(self.options.out)
             reasons = "; ".join(f"{label}: {reason} (log: {logs.log(label)})" for label, reason in failed.items())
-            raise UserError(f"{len(failed)} of {count} trainings failed: {reasons}")
+            raise UserError(f"{len(failed)} of {len(trainings)} trainings failed: {reasons}")
 
     def run(self, trial: Training, reporter: Reporter) -> None:
         """Train and test, or do what is left of it. A training that diverges counts as a failed run."""
         path = self.options.out / trial.path
-        data, tests = self._of_seed(trial.seed, trial.variant.pairs)
+        data, tests = self.data(trial.seed, trial.variant.pairs)
         if not self.is_trained(trial):
             model, training = trial.model, replace(self.recipe, seed=trial.seed, **trial.model.training)
             training = trial.variant.applied_to(training, trial.steps)
-            config = RunConfig(self.task.name, model.preset, model.model, training, data.settings, data.max_length)
+            config = RunConfig(self.task.name, model.preset, model.config, training, data.settings, data.max_length)
             try:
                 fit(
                     config,
@@ -177,14 +114,11 @@ class Trainings(Runner[Training]):
             except DivergedError as error:
                 say(f"{trial.label}: counts as a failed training: {error}")
                 if trial.tested:
-                    self._record(trial, count_failed(path, self.task, tests, str(error)))
+                    count_failed(path, self.task, tests, str(error))
                 else:
                     RunDirectory(path).update(status=DIVERGED)
-        if trial.tested and not is_tested(path):
-            thorough = trial.leading and not self.options.quick
-            share = trial.variant.share
-            tested = test_run(load(path), self.task, tests, leading=trial.leading, thorough=thorough, share=share)
-            self._record(trial, tested)
-
-    def _record(self, trial: Training, tested: Tested) -> None:
-        record_access(tested.path, self.command, plan=trial.seal, answers=tested.result.answers_sha256)
+        if trial.tested:
+            if not is_tested(path):
+                thorough = trial.leading and not self.options.quick
+                test_run(load(path), self.task, tests, leading=trial.leading, thorough=thorough, share=trial.share)
+            record_access(path, self.command, plan=trial.seal, answers=Tested(path).result.answers_sha256)

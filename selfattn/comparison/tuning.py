@@ -1,56 +1,25 @@
-"""Equal tuning: the same settings for every model, tried with seeds of their own and judged on validation alone."""
+"""Equal tuning: the same learning rates for every model, tried with seeds of their own, judged on validation alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import mean
 
-from torch.quasirandom import SobolEngine
-
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.plan import Plan, Variant
-from selfattn.comparison.trainings import DIVERGED, Training, Trainings
-from selfattn.experiments.queue import run_all
+from selfattn.comparison.plan import Plan, Training
+from selfattn.comparison.trainings import DIVERGED, Trainings
 from selfattn.experiments.tuning import search
 from selfattn.results.record import TuningTrial
 from selfattn.runs.directory import RunDirectory
-from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the recipe's rate, where the task has no grid
-LR_FACTORS = (0.125, 4.0)  # of the recipe's rate, evenly in log
-WARMUPS = (0.05, 0.1, 0.2)
-WARMUP_FACTORS = (0.25, 0.5, 1.0)  # where the recipe has a number of steps
-DROPOUTS = (0.0, 0.1, 0.2, 0.3)
-SMOOTHINGS = (0.0, 0.05, 0.1)
-
 _WIDENINGS, _STEP = 4, 2.0  # most widenings of the grid, and its factor
 
-Settings = Mapping[str, float]
-
-
-def space(options: CompareOptions, recipe: TrainingConfig) -> dict[str, str]:
-    """Describe what is tried, setting by setting.
-
-    Example:
-        >>> from pathlib import Path
-        >>> space(CompareOptions(models=("a",), out=Path("out")), TrainingConfig(lr=0.004))
-        {'lr': '0.001, 0.002, 0.004, 0.008, 0.016; beyond if best at an edge'}
-    """
-    if not options.trials:
-        return {"lr": f"{_listed(grid(options, recipe))}; beyond if best at an edge"}
-    in_steps = recipe.warmup_steps is not None
-    return {
-        "lr": f"the recipe's times {LR_FACTORS[0]:g} to {LR_FACTORS[1]:g}, even in log",
-        "warmup_steps" if in_steps else "warmup": (
-            f"the recipe's times {_listed(WARMUP_FACTORS)}" if in_steps else _listed(WARMUPS)
-        ),
-        "dropout": _listed(DROPOUTS),
-        "label_smoothing": _listed(SMOOTHINGS),
-    }
+Rates = Mapping[str, Sequence[float]]  # by model
 
 
 def grid(options: CompareOptions, recipe: TrainingConfig) -> tuple[float, ...]:
@@ -58,153 +27,91 @@ def grid(options: CompareOptions, recipe: TrainingConfig) -> tuple[float, ...]:
     return tuple(sorted(options.rates)) or tuple(float(f"{recipe.lr * factor:.6g}") for factor in GRID)
 
 
-def _listed(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
-
-
-def draw_settings(count: int, recipe: TrainingConfig, *, seed: int = 0) -> list[Settings]:
-    """Draw the settings of a random search.
-
-    The first are the recipe's. The others are a scrambled Sobol' sequence over all four settings.
-
-    Args:
-        count: number of settings, at least 1.
-        recipe: to be tuned.
-        seed: of the draw.
-
-    Example:
-        >>> recipe = TrainingConfig(lr=0.004)
-        >>> [round(settings.get("lr", recipe.lr), 5) for settings in draw_settings(3, recipe)]
-        [0.004, 0.00876, 0.00183]
-    """
-    low, high = map(math.log, LR_FACTORS)
-    sequence = SobolEngine(4, scramble=True, seed=seed_for(seed, "tuning"))  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-    drawn: list[Settings] = [{}]
-    for rate, warmup, smoothing, dropout in sequence.draw(count).tolist()[:-1]:
-        settings: dict[str, float] = {"lr": recipe.lr * math.exp(low + rate * (high - low))}
-        if recipe.warmup_steps is None:
-            settings["warmup"] = _at(WARMUPS, warmup)
-        else:
-            settings["warmup_steps"] = max(1, round(recipe.warmup_steps * _at(WARMUP_FACTORS, warmup)))
-        drawn.append(settings | {"label_smoothing": _at(SMOOTHINGS, smoothing), "dropout": _at(DROPOUTS, dropout)})
-    return drawn
-
-
-def _at(values: Sequence[float], share: float) -> float:
-    return values[min(int(share * len(values)), len(values) - 1)]
-
-
 def tune(plan: Plan, trainings: Trainings) -> Plan:
-    """Try the same settings for every model at every budget, and choose each model's best on validation.
+    """Try the same learning rates for every model at every budget, and choose each model's best on validation.
 
-    Every setting is tried with the first tuning seed. The other seeds go to each model's best rate and its neighbours,
-    since a repeated trial far away from the best changes nothing; in a random search, every setting has all seeds. The
-    best settings have the best mean of the validation metric over their seeds; equal ones are ordered by their mean
-    validation loss. A model whose best rate is the lowest or highest that it has tried goes on to the next one.
+    Every rate is tried with the first tuning seed. The other seeds go to each model's best rate and its neighbours,
+    since a repeated trial far away from the best changes nothing. The best rate has the best mean of the validation
+    metric over its seeds; equal ones are ordered by their mean validation loss. A model whose best rate is the lowest
+    or highest that it has tried goes on to the next one.
 
     Args:
         plan: of the comparison.
         trainings: runs the trials.
     """
-    options, recipe = trainings.options, trainings.recipe
-    rates: list[Settings] = [{"lr": rate} for rate in grid(options, recipe)]
-    settings = draw_settings(options.trials, recipe) if options.trials else rates
+    rates = dict.fromkeys(plan.models, grid(trainings.options, trainings.recipe))
     trials: dict[str, tuple[TuningTrial, ...]] = dict.fromkeys(plan.models, ())
-    for variant in plan.variants.values():
-        repeated: dict[str, set[int]] = {name: set(range(options.trials)) for name in plan.models}
-        measure = partial(_measure, plan, trainings, variant, repeated)
-        widenings = 0 if options.trials else _WIDENINGS
-        result = search(dict.fromkeys(plan.models, settings), measure, _beyond, widenings=widenings)
-        for name, tried in result.tried.items():
-            jobs = _jobs(plan, name, variant, tried, repeated[name])
-            trials[name] += tuple(
-                replace(_trial(plan, trainings, job, tried[place]), chosen=place == result.best[name])
-                for place, job in jobs
-            )
+    for budget in plan.variants:
+        repeated: dict[str, set[float]] = {name: set() for name in plan.models}
+        measure = partial(_measure, plan, trainings, budget, repeated)
+        tried, best = search(rates, measure, _beyond, widenings=_WIDENINGS)
+        for name, same in tried.items():
+            of_model = (_trial(plan, trainings, job) for job in _jobs(plan, name, budget, same, repeated[name]))
+            trials[name] += tuple(replace(trial, chosen=trial.settings["lr"] == same[best[name]]) for trial in of_model)
     return replace(plan, trials=trials, tuned=True)
 
 
-def _jobs(
-    plan: Plan, name: str, variant: Variant, tried: Sequence[Settings], repeated: Collection[int]
-) -> list[tuple[int, Training]]:
-    """List the trials of a model, each with the place of its settings, seed after seed.
-
-    Args:
-        plan: of the comparison.
-        name: of the model.
-        variant: budget of the trials.
-        tried: settings.
-        repeated: places of the settings that are tried with all seeds, not just the first.
-    """
-    budget = plan.budget_of(variant)
-    start = f"tuning/{name}" + ("" if budget is None else f"-budget{budget!r}")
+def _jobs(plan: Plan, name: str, budget: float, tried: Sequence[float], repeated: Collection[float]) -> list[Training]:
+    """List the trials of a model, seed after seed; rates that are not repeated have the first seed alone."""
+    start = f"tuning/{name}" + ("" if budget == plan.main else f"-budget{budget!r}")
     return [
-        (
-            place,
-            Training(
-                f"{start}-trial{place}-seed{seed}",
-                plan.models[name].tuned(settings),
-                seed,
-                variant,
-                plan.steps,
-                tested=False,
-            ),
+        Training(
+            f"{start}-trial{place}-seed{seed}",
+            name,
+            replace(plan.models[name], training={"lr": rate}),
+            seed,
+            budget,
+            plan.variants[budget],
+            plan.steps,
+            tested=False,
         )
         for seed in plan.tuning_seeds
-        for place, settings in enumerate(tried)
-        if seed == plan.tuning_seeds[0] or place in repeated
+        for place, rate in enumerate(tried)
+        if seed == plan.tuning_seeds[0] or rate in repeated
     ]
 
 
 def _measure(
-    plan: Plan,
-    trainings: Trainings,
-    variant: Variant,
-    repeated: Mapping[str, set[int]],
-    tried: Mapping[str, Sequence[Settings]],
+    plan: Plan, trainings: Trainings, budget: float, repeated: Mapping[str, set[float]], tried: Rates
 ) -> dict[str, list[tuple[float, float]]]:
-    """Run trials; return the rank of each setting, lower is better: the metric, then the validation loss.
+    """Run trials; return the rank of each rate, lower is better: the metric, then the validation loss.
 
     The best rate of each model and its neighbours are added to `repeated`, until all of them have all seeds.
     """
-    sign = -1 if plan.headline.better == "higher" else 1
     while True:
-        jobs = {name: _jobs(plan, name, variant, settings, repeated[name]) for name, settings in tried.items()}
-        every = sorted((job for same in jobs.values() for _, job in same), key=lambda job: job.seed)
-        trainings.check(run_all(trainings, every), len(every))
+        jobs = {name: _jobs(plan, name, budget, rates, repeated[name]) for name, rates in tried.items()}
+        trainings.run_all(sorted((job for same in jobs.values() for job in same), key=lambda job: job.seed))
         ranks: dict[str, list[tuple[float, float]]] = {}
         count = sum(map(len, repeated.values()))
-        for name, settings in tried.items():
-            trials: list[list[TuningTrial]] = [[] for _ in settings]
-            for place, job in jobs[name]:
-                trials[place].append(_trial(plan, trainings, job, settings[place]))
-            ranks[name] = [_rank(same, sign) for same in trials]
-            if not trainings.options.trials:
-                repeated[name].update(_around_best(settings, ranks[name]))
+        for name, rates in tried.items():
+            trials = [_trial(plan, trainings, job) for job in jobs[name]]
+            ranks[name] = [_rank([trial for trial in trials if trial.settings["lr"] == rate], plan) for rate in rates]
+            repeated[name].update(_around_best(rates, ranks[name]))
         if sum(map(len, repeated.values())) == count or len(plan.tuning_seeds) == 1:
             return ranks
 
 
-def _around_best(settings: Sequence[Settings], ranks: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the places of the best learning rate and of its neighbours."""
-    order = sorted(range(len(settings)), key=lambda place: settings[place]["lr"])
-    at = order.index(min(range(len(ranks)), key=ranks.__getitem__))
+def _around_best(rates: Sequence[float], ranks: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the best learning rate and its neighbours."""
+    order = sorted(rates)
+    at = order.index(rates[min(range(len(ranks)), key=ranks.__getitem__)])
     return order[max(at - 1, 0) : at + 2]
 
 
-def _rank(trials: Sequence[TuningTrial], sign: int) -> tuple[float, float]:
-    """The mean metric and loss over seeds; settings with which a training diverged are worse than all others."""
+def _rank(trials: Sequence[TuningTrial], plan: Plan) -> tuple[float, float]:
+    """The mean metric and loss over seeds; a rate at which a training diverged is worse than all others."""
     scores = [trial.valid for trial in trials if trial.valid is not None]
     if len(scores) < len(trials):
         return math.inf, math.inf
+    sign = -1 if plan.headline.better == "higher" else 1
     return sign * mean(scores), mean(trial.loss or 0.0 for trial in trials)
 
 
-def _trial(plan: Plan, trainings: Trainings, job: Training, settings: Settings) -> TuningTrial:
+def _trial(plan: Plan, trainings: Trainings, job: Training) -> TuningTrial:
     """Read a trial from its directory: the best metric and the lowest loss of its validations."""
-    directory, budget = RunDirectory(trainings.options.out / job.path), plan.budget_of(job.variant)
+    directory, budget = RunDirectory(trainings.options.out / job.path), None if job.budget == plan.main else job.budget
     record = directory.record()
-    trial = TuningTrial(settings, job.seed, seconds=record.train_seconds, budget=budget)
+    trial = TuningTrial(job.model.training, job.seed, seconds=record.train_seconds, budget=budget)
     if record.status == DIVERGED:
         return trial
     reports = directory.metrics()
@@ -213,11 +120,10 @@ def _trial(plan: Plan, trainings: Trainings, job: Training, settings: Settings) 
     return replace(trial, valid=valid, loss=min(report.valid_loss for report in reports))
 
 
-def _beyond(tried: Mapping[str, Sequence[Settings]], best: Mapping[str, int]) -> dict[str, list[Settings]]:
+def _beyond(tried: Rates, best: Mapping[str, int]) -> dict[str, list[float]]:
     """Return the next rate for each model whose best rate is the lowest or highest that it has tried."""
-    more: dict[str, list[Settings]] = {}
-    for name, settings in tried.items():
-        rates = [same["lr"] for same in settings]
+    more: dict[str, list[float]] = {}
+    for name, rates in tried.items():
         factor = {min(rates): 1 / _STEP, max(rates): _STEP}.get(chosen := rates[best[name]])
-        more[name] = [{"lr": chosen * factor}] if factor else []
+        more[name] = [chosen * factor] if factor else []
     return more

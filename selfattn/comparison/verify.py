@@ -8,16 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from selfattn.codec import encode, short
 from selfattn.comparison.archive import ARCHIVE, Outputs, read_archive
 from selfattn.comparison.check import check_plan
-from selfattn.comparison.plan import Variant, read_plan, run_name
+from selfattn.comparison.plan import read_plan
 from selfattn.comparison.quality import measure
 from selfattn.comparison.record import make_record
-from selfattn.comparison.testing import Answer, Answered, Tested
+from selfattn.comparison.tested import Answer, Answered, Tested, read_runs
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates.output_gates import output_gates
@@ -28,6 +27,7 @@ from selfattn.runs.run import Run, load
 from selfattn.training.device import use_threads
 
 RESULTS = "results.json"
+_OF_OUTPUTS = ("test_items", "interval", "pairs", "buckets", "differences", "gates", "budgets")  # fields of the record
 _OUTPUT_GATES = ("endings", "repetition", "variety")
 _DEPTHS = defaultdict(lambda: 1, models=3, pairs=2, buckets=2, gates=2)  # of a figure in the record
 _LABELS = ("name", "first", "second", "metric", "model", "seed", "budget")
@@ -87,22 +87,6 @@ def verify(place: Path, items: int | None = None) -> Iterator[Finding]:
 def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
     sha256, data, outputs = read_archive(path)
     yield Finding(path.name, () if sha256 == record.outputs_sha256 else ("is not the archive of this record",), 1)
-    bare = replace(
-        record,
-        test_items=1,
-        models=tuple(replace(model, metrics={}) for model in record.models),
-        interval=None,
-        pairs=(),
-        buckets=(),
-        differences=(),
-        gates=(),
-        budgets=record.budgets
-        and replace(
-            record.budgets,
-            cells=tuple(replace(cell, models={}, difference=None, failed={}) for cell in record.budgets.cells),
-            crossing=None,
-        ),
-    )
     seeds = {model.name: list(model.seeds) for model in record.models}
     budgets = [cell.budget for cell in record.budgets.cells] if record.budgets else [max(outputs)]
     archived = {
@@ -112,20 +96,16 @@ def _from_archive(path: Path, record: Record) -> Iterator[Finding]:
         yield Finding("models", ("the archive has other models, seeds or budgets",), 1)
         return
     gates = tuple(gate for gate in record.gates if gate.name in _OUTPUT_GATES)
-    again = replace(measure(bare, data, outputs), gates=tuple(_gates_again(gates, outputs)))
-    yield from _compare(replace(record, gates=gates), again, dict(_leaves(encode(bare))))
+    again = replace(measure(record, data, outputs), gates=tuple(_gates_again(gates, outputs)))
+    yield from _compare(replace(record, gates=gates), again, outputs_alone=True)
 
 
 def _from_weights(comparison: Path, record: Record, items: int | None) -> Iterator[Finding]:
     plan = read_plan(comparison)
-    outputs: dict[float, dict[str, list[Answered]]] = {}
-    runs: dict[Variant, dict[str, list[Tested]]] = {}
+    runs, outputs = read_runs(comparison, plan), dict[float, dict[str, list[Answered]]]()
     with use_threads(plan.threads):
-        for budget, variant in plan.variants.items():
-            for model in record.models:
-                name = model.name
-                same = [Tested(comparison / run_name(name, seed, variant), name) for seed in model.seeds]
-                runs.setdefault(variant, {})[name] = same
+        for budget, models in runs.items():
+            for name, same in models.items():
                 for run in same:
                     finding, answered = _decode(run, items)
                     outputs.setdefault(budget, {}).setdefault(name, []).append(answered)
@@ -196,16 +176,14 @@ def _gates_again(gates: Sequence[Gate], outputs: Outputs) -> Iterator[Gate]:
             yield gate
 
 
-def _compare(
-    record: Record, again: Record, copied: Mapping[_Place, object] = MappingProxyType({})
-) -> Iterator[Finding]:
-    """Compare two records value by value; values that were only copied are left out."""
+def _compare(record: Record, again: Record, *, outputs_alone: bool = False) -> Iterator[Finding]:
+    """Compare two records value by value, or those values alone that follow from the outputs."""
     before, after = dict(_leaves(encode(record))), dict(_leaves(encode(again)))
     figures: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for place in dict.fromkeys((*before, *after)):
         was, now = before.get(place), after.get(place)
-        if place in copied and copied[place] == was:
+        if outputs_alone and place[0][0] not in _OF_OUTPUTS and [key for key, _ in place[2:3]] != ["metrics"]:
             continue
         labels = [label for _, label in place]
         depth = (

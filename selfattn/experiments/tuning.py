@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 S = TypeVar("S")
 Losses = Mapping[str, Sequence[tuple[float, float]]]
-
-
-@dataclass(frozen=True)
-class Search(Generic[S]):
-    """Result of a search.
-
-    Attributes:
-        tried: settings of each arm, in the order in which they were tried.
-        best: for each arm, the index of its best setting.
-    """
-
-    tried: Mapping[str, Sequence[S]]
-    best: Mapping[str, int]
 
 
 def search(
@@ -29,7 +15,7 @@ def search(
     beyond: Callable[[Mapping[str, Sequence[S]], Mapping[str, int]], Mapping[str, Sequence[S]]],
     *,
     widenings: int,
-) -> Search[S]:
+) -> tuple[Mapping[str, Sequence[S]], Mapping[str, int]]:
     """Find the best setting of each arm.
 
     Args:
@@ -38,11 +24,14 @@ def search(
         beyond: returns further settings for each arm, given those tried and the index of each best.
         widenings: most times that the search is widened.
 
+    Returns:
+        The settings of each arm in the order in which they were tried, and for each arm the index of its best one.
+
     Example:
         >>> def measure(tried): return {arm: [(abs(rate - 4), 0) for rate in rates] for arm, rates in tried.items()}
         >>> def beyond(tried, best): return {arm: [2 * max(r)] for arm, r in tried.items() if r[best[arm]] == max(r)}
         >>> search({"a": [1, 2]}, measure, beyond, widenings=3)
-        Search(tried={'a': [1, 2, 4, 8]}, best={'a': 2})
+        ({'a': [1, 2, 4, 8]}, {'a': 2})
     """
     tried = {arm: list(first) for arm, first in settings.items()}
     while True:
@@ -50,5 +39,5 @@ def search(
         best = {arm: min(range(len(same)), key=same.__getitem__) for arm, same in losses.items()}
         more = beyond(tried, best) if widenings else {}
         if not any(more.values()):
-            return Search(tried, best)
+            return tried, best
         tried, widenings = {arm: [*same, *more.get(arm, ())] for arm, same in tried.items()}, widenings - 1

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
+from selfattn.comparison.report import report
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.output_gates import baseline_gate
 from selfattn.results.record import Baseline, Record

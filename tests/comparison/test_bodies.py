@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison import gates, testing
+from selfattn.comparison import gates
 from selfattn.comparison.compare import compare
-from selfattn.comparison.diagnostics import batch_shape
 from selfattn.comparison.models import match_models
 from selfattn.comparison.options import CompareOptions
+from selfattn.comparison.tested import Tested
+from selfattn.comparison.testing import batch_shape
 from selfattn.data.examples import encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import BatchShape, count_flops
@@ -74,7 +75,7 @@ def test_report_and_record_have_the_body_and_the_gate_holds_it(tmp_path: Path, m
     assert gate.passed
     assert gate.reason.endswith("; without any axis over the vocabulary transformer has 5.5% more than rnn-attention")
     monkeypatch.setattr(gates, "BODIES_APART", 0.05)
-    from selfattn.comparison.again import report
+    from selfattn.comparison.report import report
 
     again, _ = report([tmp_path / "out"], tmp_path / "again")
     assert [gate.name for gate in again.gates if not gate.passed and not gate.model] == ["matched budgets"]
@@ -90,7 +91,7 @@ def test_both_passes_of_r_drop_are_counted(tmp_path: Path) -> None:
     flops, tested = [], {}
     for rate in (0.0, 1.0):
         record, _ = compare("dates", out=tmp_path / str(rate), r_drop=rate, **given, **training)
-        cost, tested[rate] = record.models[0].cost, testing.Tested(tmp_path / str(rate) / "runs" / "transformer-seed0")
+        cost, tested[rate] = record.models[0].cost, Tested(tmp_path / str(rate) / "runs" / "transformer-seed0")
         flops.append((cost.training_flops, cost.training_flops_per_token, record.models[0].curves[0].points[-1].flops))
     assert flops[1] == tuple(2 * (one or 0) for one in flops[0])
     # And padding, which is computed like the rest: an eighth of a batch and more.

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 import selfattn
-from selfattn.comparison import diagnostics as examine
-from selfattn.comparison.compare import compare, write_comparison
+from selfattn.comparison import testing as examine
+from selfattn.comparison.compare import compare
 from selfattn.comparison.models import choose
 from selfattn.comparison.options import CompareOptions
+from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
 from selfattn.evaluation.gates.overfitting import overfitting

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
 from selfattn.comparison.costs import COSTS
+from selfattn.comparison.report import report
 from selfattn.data.dates.source import DateSource
 from selfattn.data.dates.splits import EmbeddedDates
 from selfattn.errors import UserError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison import diagnostics
+from selfattn.comparison import testing
 from selfattn.comparison.gates import make_gates
 from selfattn.comparison.plan import Plan
 from selfattn.evaluation.gates.output_gates import variety
@@ -21,7 +21,7 @@ from selfattn.training.config import TrainingConfig
 
 MODEL = PRESETS["rnn-attention"].config
 PASSED, FAILED = Gate("overfitting", True, "learnt"), Gate("overfitting", False, "not learnt")
-MAIN, HALF = "whole", "half"
+MAIN, HALF = 1.0, 0.5
 
 
 class Run:
@@ -61,7 +61,7 @@ def plan(**changes: Any) -> Any:
 
 
 def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]:
-    trained: dict[str, dict[str, list[Run]]] = {MAIN: {}}
+    trained: dict[float, dict[str, list[Run]]] = {MAIN: {}}
     for variant, own in ((MAIN, runs), (HALF, half)):
         for run in own:
             trained.setdefault(variant, {}).setdefault(run.path.name.partition("-")[0], []).append(run)
@@ -233,9 +233,8 @@ def test_what_was_declared_to_differ_is_said() -> None:
     assert found.reason == "all runs had the same settings of the training; epochs differs as declared"
 
 
-def trials_of(chosen: int, *rates: float | None) -> tuple[TuningTrial, ...]:
-    settings: list[dict[str, object]] = [{} if rate is None else {"lr": rate} for rate in rates]
-    return tuple(TuningTrial(tried, 0, 0.0, chosen=place == chosen) for place, tried in enumerate(settings))
+def trials_of(chosen: int, *rates: float) -> tuple[TuningTrial, ...]:
+    return tuple(TuningTrial({"lr": rate}, 0, 0.0, chosen=place == chosen) for place, rate in enumerate(rates))
 
 
 TRIALS = {"a": trials_of(0, 0.1, 0.2, 0.3), "b": trials_of(1, 0.1, 0.2, 0.3)}
@@ -262,9 +261,8 @@ def test_a_model_may_have_what_was_chosen_for_it() -> None:
         ((0.1, 0.4), TRIALS),  # never tried
         ((0.1, 0.2), {"a": trials_of(0, 0.1, 0.15, 0.2), "b": trials_of(1, 0.1, 0.2)}),  # with fewer trials
         ((0.1, 0.2), TRIALS | {"b": trials_of(1, 0.1, 0.2, 0.25, 0.3)}),  # with more
-        ((0.1, 0.2), {"a": trials_of(0, 0.1, 0.1), "b": trials_of(0, 0.2, 0.2)}),  # with one
+        ((0.1, 0.2), {"a": trials_of(0, 0.1), "b": trials_of(0, 0.2)}),  # with one
         ((0.1, 0.2), {"a": TRIALS["a"]}),  # one was not tuned
-        ((0.1, 0.2), {name: trials_of(0, None, 0.5) for name in "ab"}),  # both have the recipe's
     ],
 )
 def test_a_rate_that_was_not_found_by_the_same_search_is_none(
@@ -280,20 +278,6 @@ def test_what_was_tuned_for_excuses_nothing_else() -> None:
     assert found.reason == "weight_decay: 0.0 of a-seed0, 0.5 of b-seed0; lr was tuned for"
 
 
-def test_where_the_recipe_was_chosen_for_one_model_it_has_one_value() -> None:
-    trials = {"a": trials_of(0, None, 0.2), "b": trials_of(1, None, 0.2)}
-    assert tuned(Run("a", lr=0.5), Run("a", 1, lr=0.5), Run("b", lr=0.2), Run("b", 1, lr=0.2), trials=trials).passed
-    assert not tuned(Run("a", lr=0.5), Run("a", 1, lr=0.6), Run("b", lr=0.2), Run("b", 1, lr=0.2), trials=trials).passed
-
-
-def test_warm_up_goes_with_what_was_tuned_for() -> None:
-    runs = (Run("a", warmup_steps=5), Run("b", warmup_steps=9))
-    assert not only("same training", *runs).passed
-    found = tuned(*runs, trials={})
-    assert found.passed
-    assert found.reason.endswith("; warmup_steps was tuned for")
-
-
 @pytest.mark.parametrize(
     ("valid", "right", "is_fault"), [(0.4, 0, True), (0.04, 0, False), (0.4, 2, True), (0.4, 3, False)]
 )
@@ -301,10 +285,10 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
     valid: float, right: int, is_fault: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = [SimpleNamespace(measures={"exact_match": value}) for value in (0.0, valid, 0.01)]
-    monkeypatch.setattr(diagnostics, "RunDirectory", lambda _: SimpleNamespace(metrics=lambda: reports))
+    monkeypatch.setattr(testing, "RunDirectory", lambda _: SimpleNamespace(metrics=lambda: reports))
     targets = [str(number) for number in range(10)]
     outputs = targets[:right] + ["x"] * (10 - right)
-    learned = diagnostics._has_learned(SimpleNamespace(path=Path()), Dates(), outputs, targets)  # type: ignore[arg-type]
+    learned = testing._has_learned(SimpleNamespace(path=Path()), Dates(), outputs, targets)  # type: ignore[arg-type]
     assert learned == is_fault
     gate = variety(["x"] * 20, targets * 2, learned=learned, limit=0.2)
     assert (gate.passed, gate.note) == (False, not is_fault)

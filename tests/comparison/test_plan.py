@@ -18,14 +18,15 @@ from third_party import isolated_registries
 
 from selfattn.codec import encode, fingerprint, line_of
 from selfattn.comparison import compare as compare_module
-from selfattn.comparison import costs, testing, trainings
-from selfattn.comparison.again import report
-from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan, write_comparison
+from selfattn.comparison import costs, tested, trainings
+from selfattn.comparison.compare import _prepare, compare, is_decided, make_plan
 from selfattn.comparison.plan import Plan, PlannedModel, Variant, read_plan, run_name
+from selfattn.comparison.report import report, write_comparison
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.statistics.crossings import locate
 from selfattn.evaluation.statistics.design import obrien_fleming
 from selfattn.experiments.plan import PLAN, write_plan
+from selfattn.models.presets import PRESETS
 from selfattn.registry import load_plugin
 from selfattn.report.blocks import Paragraph
 from selfattn.report.sections.budgets import BudgetsSection
@@ -46,7 +47,9 @@ from selfattn.words.messages import Message
 
 Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention")
-PLAN_OF_TWO = Plan("dates", "", quick=True, seeds=1, models={name: PlannedModel(name, {}) for name in MODELS})
+PLAN_OF_TWO = Plan(
+    "dates", "", quick=True, seeds=1, models={name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
+)
 
 
 def departures(out: Path) -> dict[str, tuple[str, ...]]:
@@ -197,8 +200,8 @@ def test_a_confirmation_may_draw_a_new_test_and_says_so(
 ) -> None:
     few = settings | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
     record, files = compare("dates", test_draw=1, **few)
-    plan, first = read_plan(tmp_path / "out"), testing.Tested(finished / "runs" / "rnn-plain-seed5")
-    drawn = testing.Tested(tmp_path / "out" / "runs" / "rnn-plain-seed5")
+    plan, first = read_plan(tmp_path / "out"), tested.Tested(finished / "runs" / "rnn-plain-seed5")
+    drawn = tested.Tested(tmp_path / "out" / "runs" / "rnn-plain-seed5")
     assert drawn.config.training == first.config.training
     assert not {pair.source for pair in drawn.pairs} & {pair.source for pair in first.pairs}
     held_out = {pair.target for pair in Dates().splits(0).test(20_000)}  # nearly all days of the part
@@ -412,7 +415,6 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     # twice 3, 6 and 12 steps, of two models, half a second each, two at once
     assert lines("--no-tune")[2].startswith("12 trainings, 2 side by side: about 21 seconds")
     assert lines("--no-tune")[3].endswith(" MB of disk")
-    assert lines("--trials", 3)[2].startswith("48 trainings")  # of each model three settings, two seeds, three budgets
     assert lines("--rates", "1e-3,2e-3", "--tuning-seeds", 1)[2].startswith("24 trainings")
     assert not (tmp_path / "out").exists()
 
@@ -451,7 +453,7 @@ def test_a_share_of_the_steps_keeps_the_share_of_the_warm_up() -> None:
 def test_shares_of_the_pairs_keep_the_steps() -> None:
     plan = replace(PLAN_OF_TWO, budgets=(0.25, 0.5, 1.0), budget_in="examples", examples=400)
     assert plan.variants == {1.0: Variant(), 0.5: Variant(200), 0.25: Variant(100)}
-    assert [name for name, _, _ in plan.runs()[:2]] == list(MODELS)
+    assert [run.name for run in plan.runs()[:2]] == list(MODELS)
     recipe = TrainingConfig(epochs=4, items_per_epoch=100, validation_items=5)
     data = Dates().training_set(recipe, first=200)
     shown = [tuple(example.source) for epoch in range(4) for example in data.epoch(epoch)]

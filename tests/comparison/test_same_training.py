@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from selfattn.comparison.again import report
 from selfattn.comparison.compare import compare
+from selfattn.comparison.report import report
 from selfattn.errors import UserError
 from selfattn.report.sections.statistics import interval_note
 from selfattn.results.record import Gate, Record
@@ -93,10 +93,10 @@ def test_dates_of_one_day_are_one_item(runs: dict[str, Path], tmp_path: Path, mo
 def test_what_was_tuned_for_may_differ(tmp_path: Path) -> None:
     """Runs of the comparison may be reported alone."""
     names, out = ("rnn-attention", "transformer"), tmp_path / "tuned"
-    where = compared(out, *names, trials=3, tuning_seeds=1)
+    where = compared(out, *names, rates=(0.002, 0.004), tuning_seeds=1)
     record, _ = report([out], tmp_path / "again")
     assert gate(record).passed
     record, _ = report([where / f"{name}-seed0" for name in names], tmp_path / "single")
     assert gate(record).passed
-    assert [len(model.trials) for model in record.models] == [3, 3]
+    assert min(len(model.trials) for model in record.models) >= 2
     assert record.models[0].trials[0].seed == 10_000

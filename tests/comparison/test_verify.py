@@ -14,11 +14,10 @@ import pytest
 from safetensors.torch import load_file, save_file
 from small_runs import accept_changes
 
-from selfattn.comparison import check, testing
-from selfattn.comparison.again import report
+from selfattn.comparison import check, tested
 from selfattn.comparison.archive import ARCHIVE
-from selfattn.comparison.compare import write_comparison
 from selfattn.comparison.plan import read_plan
+from selfattn.comparison.report import report, write_comparison
 from selfattn.comparison.verify import RESULTS, verify
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
@@ -178,11 +177,12 @@ def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alo
     (copy / LEDGER).unlink()
     begin_ledger(copy, plan.seal, plan.command)
     for entry in entries:
-        run = testing.Tested(copy / "runs" / entry.run)
+        run = tested.Tested(copy / "runs" / entry.run)
         right = [replace(answer, output=answer.target) for answer in run.answers]
         perfect = {"exact_match": 1.0, "character_error_rate": 0.0} if "attention" in entry.run else None
         if perfect is not None:
-            run = testing._keep(run.path, replace(run.result, scores=perfect, gates=()), right)
+            tested.keep(run.path, replace(run.result, scores=perfect, gates=()), right)
+            run = tested.Tested(run.path)
         record_access(run.path, entry.command, plan=plan.seal.sha256, answers=run.result.answers_sha256)
     record, _ = write_comparison(copy, copy)
     assert record.plan is not None

@@ -15,7 +15,7 @@ from third_party import isolated_registries
 
 import selfattn
 from selfattn.cli.main import main
-from selfattn.comparison.again import report
+from selfattn.comparison.report import report
 from selfattn.results.reading import read_record
 
 HERE = Path(__file__).parent

@@ -46,7 +46,7 @@ def test_a_report_of_nasty_texts(copy: Path, cli: Cli) -> None:
     result = json.loads((copy / RUN / "test.json").read_text())
     result.pop("checksum")
     (copy / RUN / "test.json").write_text(json.dumps(result | {"answers_sha256": sha256_of(path)}))
-    from selfattn.comparison.again import report
+    from selfattn.comparison.report import report
 
     record, files = report([copy], copy.parent / "report")
     screen = io.StringIO()

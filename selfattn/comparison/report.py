@@ -1,4 +1,4 @@
-"""Report again, or report runs of several comparisons, from what is on disk: no model is run."""
+"""Write the report of a comparison, or of runs of several, from what is on disk: no model is run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,82 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from selfattn.comparison.check import check_together
-from selfattn.comparison.compare import write_comparison, write_files
+from selfattn.comparison.archive import ARCHIVE, write_archive
+from selfattn.comparison.check import check_plan, check_together
 from selfattn.comparison.options import Lang
-from selfattn.comparison.plan import FULL, Plan, read_plan, run_name
-from selfattn.comparison.record import make_record
-from selfattn.comparison.testing import Tested
+from selfattn.comparison.plan import Plan, read_plan
+from selfattn.comparison.record import make_record, outputs_of
+from selfattn.comparison.tested import Runs, Tested, read_runs
+from selfattn.demo.page import EXAMPLES, write_demo_of
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.plan import PLAN
-from selfattn.report.write import ReportFiles
+from selfattn.files import writing
+from selfattn.report.blocks import Outputs
+from selfattn.report.sections.attention import DEMO
+from selfattn.report.verdict.ranking import ranked
+from selfattn.report.write import ReportFiles, write_report
 from selfattn.results.record import Record, TuningTrial
 from selfattn.settings import command_line
 from selfattn.training.config import TrainingConfig
 from selfattn.words.catalogue import SOURCE
+
+ON_DEMO = 4  # most models on the demo page
+
+
+def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
+    """Write the report of a comparison from its tested runs on disk.
+
+    Args:
+        comparison: its directory.
+        out: where to write the report; an older one there is replaced.
+        lang: language in which the report opens, such as `ko`.
+
+    Raises:
+        UserError: a run is missing or broken, or the report cannot be written.
+    """
+    plan = read_plan(comparison)
+    runs = read_runs(comparison, plan)
+    record = make_record(runs, plan)
+    record = replace(record, plan=check_plan(comparison, plan, runs, record.pairs))
+    return write_files(record, plan, runs, out, lang)
+
+
+def write_files(record: Record, plan: Plan, runs: Runs, out: Path, lang: str) -> tuple[Record, ReportFiles]:
+    """Write a report, with the demo page and the archive of all outputs beside it.
+
+    Args:
+        record: of the runs.
+        plan: of the runs.
+        runs: by variant and model.
+        out: directory of the report.
+        lang: language in which it opens.
+
+    Returns:
+        The record, which says what lies beside the report, and the paths of the files.
+    """
+    models = runs[plan.main]
+    with writing(out, "choose another place"):
+        out.mkdir(parents=True, exist_ok=True)
+    first = next(iter(models.values()))[0]
+    sha256 = write_archive(out / ARCHIVE, first.config.data, outputs_of(runs))
+    record = with_demo(replace(record, outputs_sha256=sha256), models, out, lang)
+    pairs = first.pairs
+    texts = {name: tuple(tuple(run.answered.outputs) for run in same) for name, same in models.items()}
+    outputs = Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), texts)
+    return record, write_report(record, out, lang, outputs)
+
+
+def with_demo(record: Record, models: Mapping[str, Sequence[Tested]], out: Path, lang: str) -> Record:
+    """Write the demo page of the best models beside a report, each with its first seed.
+
+    Returns:
+        The record, which says whether there is a page.
+    """
+    best = {model.name: next(run for run in models[model.name] if not run.failed) for model in ranked(record)[:ON_DEMO]}
+    paths = [run.path for run in best.values()]
+    examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answers[:EXAMPLES]]
+    names = [model.name for model in record.models]
+    return replace(record, demo=write_demo_of(paths, out / DEMO, lang, examples, list(best), names))
 
 
 def report(
@@ -70,18 +133,17 @@ def report(
         space=space,
         declared=tuple(declared),
     )
-    record = replace(make_record({FULL: runs}, plan), plan=check_together(runs))
+    record = replace(make_record({plan.main: runs}, plan), plan=check_together(runs))
     # The runs lie elsewhere than beside this report.
     placed = [replace(model, run_dirs=tuple(str(run.path) for run in runs[model.name])) for model in record.models]
-    return write_files(replace(record, models=tuple(placed)), plan, {FULL: runs}, out, lang)
+    return write_files(replace(record, models=tuple(placed)), plan, {plan.main: runs}, out, lang)
 
 
 def _runs_at(path: Path) -> list[Tested]:
     if not (path / PLAN).is_file():
         return [Tested(path)]
     plan = read_plan(path)
-    runs = ((name, seed) for name, seed, variant in plan.runs() if variant == plan.main)
-    return [Tested(path / run_name(name, seed, plan.main), name) for name, seed in runs]
+    return [Tested(path / run.path, run.name) for run in plan.runs() if run.budget == plan.main]
 
 
 def _tuning(

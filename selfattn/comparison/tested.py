@@ -1,0 +1,259 @@
+"""Tested runs on disk; a comparison is made from these files alone.
+
+===================== =====================================================================================
+test.jsonl            one :class:`Answer` for each test pair
+test.json             :class:`TestResult`: scores, gates, cost, attention, probes; written last
+===================== =====================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from selfattn import codec
+from selfattn.codec import Plain
+from selfattn.comparison.plan import Plan
+from selfattn.data.pairs import Pair, Span
+from selfattn.decoding.texts import Output
+from selfattn.errors import SettingError, UserError
+from selfattn.files import sha256_of, writing
+from selfattn.results.attention import Agreement, ModelAlignment, ShownAttention
+from selfattn.results.quality import Curve, Headline, Point
+from selfattn.results.record import Cost, Gate
+from selfattn.runs.directory import RunConfig, RunDirectory, RunRecord
+from selfattn.training.observer import EpochReport
+
+SCHEMA = 2
+RESULT, ANSWERS = "test.json", "test.jsonl"
+_ADVICE = "test the run again: remove test.json, and compare with `resume`"
+
+_Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Answer(Plain):
+    """A test pair and the output of a model.
+
+    Attributes:
+        source: of the pair.
+        target: of the pair.
+        tag: of the pair.
+        spans: of the pair: field, range in the source, range in the target.
+        output: of the model.
+        finished: whether the model ended the output.
+    """
+
+    source: str
+    target: str
+    tag: str
+    spans: tuple[tuple[str, _Range, _Range], ...]
+    output: str
+    finished: bool
+
+    @classmethod
+    def to(cls, pair: Pair, output: Output) -> Answer:
+        """Make an answer of a pair and an output."""
+        spans = tuple((span.field, span.source, span.target) for span in pair.spans)
+        return cls(pair.source, pair.target, pair.tag, spans, output.text, output.finished)
+
+    @property
+    def pair(self) -> Pair:
+        """The test pair."""
+        return Pair(self.source, self.target, self.tag, tuple(Span(*span) for span in self.spans))
+
+
+@dataclass(frozen=True)
+class TestResult(Plain):
+    """Results of a test besides its answers.
+
+    Attributes:
+        created: ISO 8601 date and time at which the test ended.
+        headline: metric of the verdict.
+        scores: every metric of the task by name.
+        decoding: `beam` and `length_penalty`.
+        seconds: of decoding the test pairs in batches.
+        gates: of this run.
+        cost: operations, memory, disk space.
+        alignment: attention against gold; None without gold or attention.
+        attention: on some test pairs; empty without attention.
+        probes: answers to further pairs, such as years outside the training data.
+        words: counts of the test targets' words in the training targets; empty where words do not matter.
+        answers_sha256: of the file of the answers.
+        agreement: of attention with input attributions; of the first seed alone, None without attention.
+        failed: why the training diverged; empty where it did not.
+    """
+
+    __test__ = False  # is not a test
+
+    schema: int
+    created: str
+    headline: Headline
+    scores: Mapping[str, float]
+    decoding: Mapping[str, int | float]
+    seconds: float
+    gates: tuple[Gate, ...]
+    cost: Cost
+    alignment: ModelAlignment | None = None
+    attention: tuple[ShownAttention, ...] = ()
+    probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)
+    answers_sha256: str = ""
+    agreement: Agreement | None = None
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The outputs of a run, from which its quality is computed.
+
+    Attributes:
+        seed: of the training.
+        failed: whether the training diverged.
+        answers: every test pair with its output.
+        probes: answers to further pairs.
+        words: see :class:`TestResult`.
+        scores: metrics that are known already; default none.
+    """
+
+    seed: int
+    failed: bool
+    answers: Sequence[Answer]
+    probes: Mapping[str, Sequence[Answer]]
+    words: Mapping[str, int]
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The test pairs."""
+        return [answer.pair for answer in self.answers]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Outputs in the order of the pairs."""
+        return [answer.output for answer in self.answers]
+
+
+class Tested:
+    """A tested run on disk.
+
+    Args:
+        path: its directory.
+        name: of the model in the comparison; default its preset.
+
+    Raises:
+        UserError: there is no tested run, or it cannot be read.
+    """
+
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self.path, self.directory = path, RunDirectory(path)
+        self.config: RunConfig = self.directory.config()
+        self.name = name or self.config.preset
+        if not is_tested(path):
+            raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
+        file = path / RESULT
+        data = codec.read_json(file, advice=_ADVICE)
+        codec.refuse_newer(data, SCHEMA, file=file)
+        self.result: TestResult = codec.decode(TestResult, data, file=file, advice=_ADVICE)
+
+    @property
+    def seed(self) -> int:
+        """Seed of the training."""
+        return self.config.training.seed
+
+    @property
+    def home(self) -> Path:
+        """Directory of its comparison."""
+        return self.path.resolve().parent.parent
+
+    @property
+    def directory_name(self) -> str:
+        """Name of the model in its comparison, from the name of its directory."""
+        return re.sub(r"-seed[0-9]+.*$", "", self.path.name)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the training diverged."""
+        return bool(self.result.failed)
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """Content of ``run.json``."""
+        return self.directory.record()
+
+    @cached_property
+    def metrics(self) -> list[EpochReport]:
+        """Content of ``metrics.jsonl``: a report for each validation; none for a failed training."""
+        return [] if self.failed else self.directory.metrics()
+
+    def curve(self, metric: str) -> Curve:
+        """Return the learning curve, with this metric on the validation items where it was measured."""
+        per_token = self.result.cost.training_flops_per_token or 0.0
+        points = (
+            Point(
+                report.epoch,
+                report.step,
+                report.tokens,
+                report.seconds,
+                per_token * report.tokens,
+                report.train_loss,
+                report.valid_loss,
+                report.measures.get(metric),
+            )
+            for report in self.metrics
+        )
+        return Curve(self.seed, tuple(points))
+
+    @cached_property
+    def answers(self) -> tuple[Answer, ...]:
+        """Every test pair with its output."""
+        path = self.path / ANSWERS
+        answers = tuple(codec.read_jsonl(Answer, path, advice=_ADVICE))
+        if sha256_of(path) != self.result.answers_sha256:
+            raise UserError(f"{path}: was changed or damaged after it was written (its checksum differs); {_ADVICE}")
+        return answers
+
+    @property
+    def answered(self) -> Answered:
+        """Its outputs."""
+        result = self.result
+        return Answered(self.seed, self.failed, self.answers, result.probes, result.words, result.scores)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The test pairs."""
+        return self.answered.pairs
+
+
+Runs = Mapping[float, Mapping[str, Sequence[Tested]]]  # of a comparison, by budget and model
+
+
+def keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> None:
+    """Write the results of a test into the directory of its run."""
+    with writing(path):
+        codec.write_jsonl(path / ANSWERS, answers)
+        codec.write(path / RESULT, replace(result, answers_sha256=sha256_of(path / ANSWERS)), checksum=True)
+
+
+def is_tested(path: Path) -> bool:
+    """Whether a run directory holds the results of a test."""
+    return (path / RESULT).is_file() and (path / ANSWERS).is_file()
+
+
+def read_runs(comparison: Path, plan: Plan) -> Runs:
+    """Read all runs of a comparison.
+
+    Raises:
+        SettingError: a run is not tested.
+        UserError: a run is broken.
+    """
+    runs: dict[float, dict[str, list[Tested]]] = {}
+    for run in plan.runs():
+        path = comparison / run.path
+        if not is_tested(path):
+            raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
+        runs.setdefault(run.budget, {}).setdefault(run.name, []).append(Tested(path, run.name))
+    return runs
