@@ -92,12 +92,6 @@ def test_without_a_target_an_encoder_decoder_generates_one(tmp_path: Path) -> No
     assert view.weights[0].shape[1] == 5
 
 
-def test_a_page_of_any_model(tmp_path: Path) -> None:
-    model, tokenizer = open_model(saved(tmp_path, "Llama"))
-    explore(model, tokenizer, TEXT).save(tmp_path / "map.html")
-    assert "<html" in (tmp_path / "map.html").read_text("utf-8")
-
-
 def test_weights_that_no_page_can_show_are_refused(tmp_path: Path) -> None:
     model, tokenizer = open_model(saved(tmp_path, "Llama"))
     with pytest.raises(UserError, match=r"give a shorter text, or choose `layers` and `heads`"):

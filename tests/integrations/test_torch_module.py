@@ -96,13 +96,6 @@ def test_a_row_that_may_attend_to_nothing_gives_the_bias() -> None:
     assert not weights.any()
 
 
-def test_the_future_is_hidden_without_a_mask() -> None:
-    module = MultiheadAttention(6, 2, batch_first=True)
-    x = torch.randn(2, 5, 6)
-    _, weights = module(x, x, x, is_causal=True)
-    assert not weights.triu(1).any()
-
-
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("padded", [False, True])
 def test_no_inference_kernel_of_pytorch_bypasses_it(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,15 +146,3 @@ def test_a_batch_of_several_lengths(close: Callable[[Tensor, Tensor], None]) -> 
     x = torch.nested.nested_tensor(rows, layout=torch.jagged)
     for row, output in zip(rows, (x + module(x, x, x)[0]).unbind(), strict=True):
         close(output, row + module(row, row, row)[0])
-
-
-def test_inputs_with_other_axes_are_refused_in_pytorchs_words() -> None:
-    x = torch.randn(2, 5, 6)
-    with pytest.raises(AssertionError, match="expected `key` and `value` to be 3-D but found 2-D and 3-D"):
-        MultiheadAttention(6, 2)(x, x[0], x)
-
-
-def test_a_mask_of_whole_numbers_is_refused() -> None:
-    x = torch.randn(2, 5, 6)
-    with pytest.raises(TypeError, match="bool or floating point"):
-        MultiheadAttention(6, 2, batch_first=True)(x, x, x, attn_mask=torch.zeros(5, 5, dtype=torch.long))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -183,15 +182,6 @@ def test_a_watch_while_generating_has_a_row_for_each_token() -> None:
     model.set_attn_implementation("eager")
     expected = model(tokens[:, :-1], output_attentions=True).attentions[0]
     torch.testing.assert_close(weights, expected)
-
-
-def test_a_watch_sees_its_own_thread_only() -> None:
-    model, inputs = made("Bert")
-    with watch(model) as seen:
-        other = threading.Thread(target=lambda: model(**inputs))
-        other.start()
-        other.join()
-    assert not seen.layers
 
 
 def test_unwatched_layers_have_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:

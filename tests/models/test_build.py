@@ -143,15 +143,6 @@ def test_every_setting_changes_the_model(base: ModelConfig, settings: dict[str, 
     assert shapes != other_shapes or not torch.allclose(logits, other_logits, atol=1e-6)
 
 
-@pytest.mark.parametrize("attention", ["none", "peeky", "textbook", "luong", "bahdanau"])
-def test_rnns_are_made_as_the_settings_say(attention: str) -> None:
-    settings = {"encoder.dropout": 0.1, "decoder.dropout": 0.2, "decoder.attention": attention}
-    model: Any = build(override(DEEP_RNN, settings), vocab_size=11, pad_id=0, seed=0)
-    encoder, decoder = model.encoder, model.decoder
-    assert (encoder.embed.dropout.p, encoder.stack.dropout.p) == (0.1, 0.1)
-    assert (decoder.embed.dropout.p, decoder.stack.dropout.p, decoder.dropout.p) == (0.2, 0.2, 0.2)
-
-
 @pytest.mark.parametrize("config", [TRANSFORMER, LONE], ids=["transformer", "decoder-only"])
 def test_blocks_are_made_as_the_settings_say(config: ModelConfig) -> None:
     """Both kinds of attention, every norm, every dropout: what one output of the whole could not tell apart."""

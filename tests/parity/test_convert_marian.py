@@ -9,63 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.convert.marian import Marian, from_marian, never_write, position_table, to_marian
-from selfattn.convert.marian_config import MarianIds
+from selfattn.convert.marian import Marian, from_marian, never_write, to_marian
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import LengthPenalty
 from selfattn.decoding.greedy import greedy
-from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.transformer_config import TransformerConfig
+from tests.fixtures.marian import EOS, PAD, VOCAB, theirs
 
 transformers = pytest.importorskip("transformers", reason="compares with transformers, which is not installed")
 
-EOS, PAD, VOCAB = 0, 18, 19
 # Long enough for every target here to end by itself.
 LONGEST = 40
-
-
-def theirs(seed: int = 341, **settings: Any) -> Any:
-    """A tiny MarianMTModel with weights large enough for tokens to differ.
-
-    Left to chance, such a model writes one token for ever. Here <eos> likes a number that rises over the first seven
-    positions, and the seeds were looked for: those of this page end their targets, after different lengths.
-    """
-    known: dict[str, Any] = {
-        "vocab_size": VOCAB,
-        "d_model": 12,
-        "encoder_layers": 2,
-        "encoder_attention_heads": 3,
-        "encoder_ffn_dim": 17,
-        "decoder_layers": 3,
-        "decoder_attention_heads": 2,
-        "decoder_ffn_dim": 13,
-        "max_position_embeddings": 64,
-        "pad_token_id": PAD,
-        "decoder_start_token_id": PAD,
-        "eos_token_id": EOS,
-        "forced_eos_token_id": None,
-        "activation_function": "swish",
-        "scale_embedding": True,
-    }
-    config = transformers.MarianConfig(**(known | settings))
-    config._attn_implementation = "eager"  # the only one that hands out attention weights
-    model = transformers.MarianMTModel(config).eval()
-    draw = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "embed_positions" in name:
-                continue
-            drawn = torch.randn(parameter.shape, generator=draw)
-            if parameter.dim() == 2:
-                table = name.endswith(("shared.weight", "embed_tokens.weight", "lm_head.weight"))
-                parameter.copy_(drawn * (0.4 if table else parameter.shape[1] ** -0.5))
-            else:
-                parameter.copy_(0.1 * drawn + ("norm.weight" in name))
-        model.lm_head.weight[EOS, 1] += 4.0
-        model.final_logits_bias.copy_(0.5 * torch.randn(model.final_logits_bias.shape, generator=draw))
-        model.final_logits_bias[0, EOS] -= 1.0
-    return model
 
 
 def converted(model: Any) -> Marian:
@@ -209,53 +162,6 @@ def test_there_and_back(kind: str) -> None:
         ours, before = getattr(again, name), getattr(reference.config, name)
         assert ours == before or name == "architectures", name
     transformers.MarianMTModel(again).load_state_dict(state)
-
-
-@pytest.mark.parametrize("share", [True, False])
-@torch.no_grad()
-def test_a_model_of_ours(share: bool) -> None:
-    """One that was never theirs, with every setting that they have changed from its default."""
-    common: dict[str, Any] = {
-        "dim": 10,
-        "norm_first": False,
-        "activation": "gelu",
-        "sinusoid_layout": "halves",
-        "scale_embedding": False,
-        "max_length": 32,
-        "dropout": 0.25,
-        "attention_dropout": 0.125,
-        "activation_dropout": 0.375,
-    }
-    config = EncoderDecoderConfig(
-        encoder=TransformerConfig(num_heads=5, num_layers=1, ffn_dim=11, **common),
-        decoder=TransformerConfig(num_heads=2, num_layers=2, ffn_dim=7, **common),
-        share_embeddings=share,
-        tie_output=share,
-    )
-    ids = MarianIds(
-        vocab_size=VOCAB,
-        source_vocab_size=VOCAB if share else 23,
-        start_id=3,
-        eos_id=EOS,
-        pad_id=PAD,
-        never_written=(3,),
-    )
-    model: Any = build(config, vocab_size=VOCAB, source_vocab_size=ids.source_vocab_size, pad_id=PAD, seed=0).eval()
-    state, values = to_marian(Marian(model, config, ids))
-    reference = transformers.MarianMTModel(transformers.MarianConfig(**values)).eval()
-    reference.load_state_dict(state)
-    expected = reference(input_ids=texts(), attention_mask=MASK.long(), decoder_input_ids=prefixes()).logits
-    torch.testing.assert_close(model(texts(), prefixes(), source_mask=MASK), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_positions() -> None:
-    """Their table bit for bit; the sines that the model computes in float32, to the accuracy that those have."""
-    module = transformers.models.marian.modeling_marian.MarianSinusoidalPositionalEmbedding(512, 16)
-    table = module.create_weight()
-    assert torch.equal(position_table(512, 16), table)
-    marian = converted(theirs(d_model=16, encoder_attention_heads=2, max_position_embeddings=512))
-    encoder: Any = marian.model.encoder
-    torch.testing.assert_close(encoder.embed.position(torch.arange(512)), table, rtol=0, atol=1e-4)
 
 
 def test_training_gives_the_same_gradients() -> None:

@@ -292,33 +292,3 @@ def test_decoder_of_a_transformer_encoder(close: Close, name: str) -> None:
         **{"embed_dim": 7, "hidden_dim": 6} | DECODERS[name], num_layers=2, initial_state="project"
     )
     assert_like_the_formulas(close, TransformerConfig(dim=8, num_heads=2, ffn_dim=11), decoder)
-
-
-@pytest.mark.parametrize("attention", ["luong", "bahdanau"])
-def test_zero_start(close: Close, attention: Any) -> None:
-    decoder = RNNDecoderConfig(embed_dim=7, hidden_dim=6, attention=attention, initial_state="zero")
-    assert_like_the_formulas(close, RNNEncoderConfig(embed_dim=5, hidden_dim=6), decoder)
-
-
-def test_the_textbook_by_hand(close: Close) -> None:
-    """One unit wide, every number readable: h = 1 after a saturated LSTM, weights 1/4 and 3/4."""
-    config = EncoderDecoderConfig(
-        encoder=RNNEncoderConfig(embed_dim=1, hidden_dim=1),
-        decoder=RNNDecoderConfig(embed_dim=1, hidden_dim=1, initial_state="zero"),
-    )
-    model: Any = build(config, vocab_size=3, pad_id=0, seed=0).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-        # The decoder: gates wide open, the candidate alone decides, c = 1, h = tanh(1).
-        recurrent = model.decoder.stack.layers[0][0]
-        recurrent.bias_ih_l0.copy_(torch.tensor([40.0, -40.0, 40.0, 40.0]))
-        model.decoder.output.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
-        h = math.tanh(1)
-        # The encoder's states are made by hand: tanh(1) * state is ln 1 and ln 3, so the weights are 1/4 and 3/4.
-        states = torch.tensor([[[0.0], [math.log(3) / h]]], dtype=torch.float64)
-        memory = model.encode(torch.tensor([[1, 2]]), torch.ones(1, 2, dtype=torch.bool))
-        memory = type(memory)(states, memory.mask, memory.final)
-        logits, _ = model.step(torch.tensor([1]), model.start(memory))
-    expected = torch.tensor([[0.75 * math.log(3) / h, h, 0.0]], dtype=torch.float64)
-    close(logits, expected)

@@ -43,25 +43,12 @@ def translation_scores(outputs: list[str], references: list[str], language: str)
 
 
 def paired_sacrebleu(
-    first: list[str],
-    second: list[str],
-    references: list[str],
-    metric: SacrebleuMetric,
-    *,
-    test: str = "randomisation",
-    samples: int = 0,
+    first: list[str], second: list[str], references: list[str], metric: SacrebleuMetric, samples: int
 ) -> float:
-    """Test two systems, one run each, as sacreBLEU does: a check from outside.
-
-    Approximate randomisation (Riezler and Maxwell 2005) or the paired bootstrap (Koehn 2004), two-sided. Both know
-    nothing of seeds of training. On one run each, randomisation and ours give nearly the same p. The bootstrap of
-    sacreBLEU gives about half of it or less: it takes the drawn differences without their sign before it subtracts
-    their mean, and so finds too much.
-    """
+    """Test two systems, one run each, by sacreBLEU's approximate randomisation (Riezler and Maxwell 2005)."""
     systems = [("first", metric.prepare(first)), ("second", metric.prepare(second))]
-    kind = "bs" if test == "bootstrap" else "ar"
     theirs = {metric.name: metric.sacrebleu}
-    _, columns = PairedTest(systems, theirs, [metric.prepare(references)], test_type=kind, n_samples=samples)()
+    _, columns = PairedTest(systems, theirs, [metric.prepare(references)], test_type="ar", n_samples=samples)()
     (p,) = [result.p_value for column in columns.values() for result in column if isinstance(result, Result)][1:]
     assert p is not None
     return p
@@ -126,13 +113,6 @@ def test_signatures_say_what_was_computed() -> None:
     assert "|smooth:none|" in old
 
 
-def test_nothing_and_uneven_lists_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one; got 0 and 0"):
-        translation_scores([], [], "de")
-    with pytest.raises(ValueError, match="got 1 and 2"):
-        Bleu("de").of(["a", "b"], ["a"])
-
-
 # --- tokenisers -------------------------------------------------------------------------------------------------------
 
 
@@ -185,17 +165,6 @@ def test_moses_tokens_are_as_many_as_in_the_tokenised_files(
 
 
 # --- tests of two systems ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("metric", [Bleu("de"), Chrf(), LowercasedBleu("de")])
-def test_a_clear_difference_is_one_for_us_and_for_sacrebleu(metric: SacrebleuMetric) -> None:
-    references = corpus(2)
-    better, worse = noisy(references, 0.1, seed=1), noisy(references, 0.3, seed=2)
-    found = compare_outputs({"a": [better], "b": [worse]}, references, metric).between("a", "b")
-    assert found.difference > 0
-    assert found.p < 0.01
-    assert paired_sacrebleu(better, worse, references, metric, samples=1000) < 0.01
-    assert paired_sacrebleu(better, worse, references, metric, test="bootstrap") < 0.01
 
 
 @pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])

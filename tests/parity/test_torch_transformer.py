@@ -46,14 +46,13 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7, [True] * 2 + [False] * 5])
 
 
-def sinusoids(length: int, *, halves: bool = False) -> Tensor:
-    """Vaswani et al. 2017, section 3.5, number by number; in halves, all sines come first."""
+def sinusoids(length: int) -> Tensor:
+    """Vaswani et al. 2017, section 3.5, number by number."""
     table = torch.zeros(length, DIM, dtype=torch.float64)
     for position in range(length):
         for k in range(DIM // 2):
             angle = position / 10000 ** (2 * k / DIM)
-            sine, cosine = (k, DIM // 2 + k) if halves else (2 * k, 2 * k + 1)
-            table[position, sine], table[position, cosine] = math.sin(angle), math.cos(angle)
+            table[position, 2 * k], table[position, 2 * k + 1] = math.sin(angle), math.cos(angle)
     return table
 
 
