@@ -67,7 +67,7 @@ GROUPS = {
         "training",
         "runs/test_resume.py",
     ),
-    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "common", "forced", "sampling", "probabilities")): (
+    tuple(f"decoding/{name}.py" for name in ("greedy", "beam", "common", "scoring", "sampling", "probabilities")): (
         "decoding",
         "properties/test_decoding_laws.py",
     ),

@@ -221,8 +221,7 @@ def align(
         json_: Print the results on --gold as one JSON object.
     """
     from selfattn.data.readers.records import chosen_columns, read_pairs
-    from selfattn.decoding.forced import to_pharaoh
-    from selfattn.evaluation.alignment.links import read_gold
+    from selfattn.evaluation.alignment.links import read_gold, to_pharaoh
     from selfattn.runs.evaluate import align_against_gold, gold_json, gold_lines
     from selfattn.runs.run import load
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from selfattn.data.examples import Example
-from selfattn.decoding.forced import score_examples
 from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.scoring import score_examples
 from selfattn.decoding.texts import Output, decode_sources, to_output
 from selfattn.models.decoder_only.model import Continuation
 from selfattn.models.protocol import Seq2Seq

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from selfattn.decoding.forced import TargetScore
 from selfattn.decoding.options import GREEDY, DecodingOptions
+from selfattn.decoding.scoring import TargetScore
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair
 from selfattn.evaluation.alignment.word_alignment import AlignmentReport, report_alignment, word_links

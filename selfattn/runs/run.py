@@ -17,11 +17,13 @@ import torch
 
 from selfattn.data.examples import encode_pairs
 from selfattn.data.pairs import Pair
-from selfattn.decoding.forced import Link, TargetScore, align_examples, score_examples
 from selfattn.decoding.options import GREEDY, DecodingOptions, WeightPrecision
+from selfattn.decoding.scoring import TargetScore, score_examples
 from selfattn.decoding.texts import Output, OwnSearch
 from selfattn.errors import UserError
+from selfattn.evaluation.alignment.attention_scores import token_links
 from selfattn.evaluation.alignment.dependence import by_blocking, by_gradient
+from selfattn.evaluation.alignment.links import Link
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.ensemble import Ensemble, EnsembleConfig
@@ -146,7 +148,8 @@ class Run:
         """
         with self.of_pairs("align"):
             examples = encode_pairs(_composed(pairs), self.tokenizer)
-            return align_examples(self.model, self.tokenizer, examples, layer=layer, head=head, shifted=shifted)
+            special = {"pad_id": self.tokenizer.pad_id, "bos_id": self.tokenizer.bos_id}
+            return token_links(self.model, examples, **special, layer=layer, head=head, shifted=shifted)
 
     def attention(self, text: str, *, dependence: bool = True) -> AttentionView:
         """Return the attention of the model while it writes the output for a text.

@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from selfattn.data.batches import Batch
-from selfattn.decoding.forced import TargetScore, alignments, score_targets, to_pharaoh
+from selfattn.data.examples import Example
+from selfattn.decoding.scoring import TargetScore, score_targets
+from selfattn.evaluation.alignment.attention_scores import token_links
+from selfattn.evaluation.alignment.links import to_pharaoh
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 EOS = 2
@@ -21,7 +24,7 @@ class ByHand(Seq2Seq):
 
     def __init__(self, logits: Tensor, cross: tuple[Tensor, ...] = ()) -> None:
         super().__init__()
-        self.logits, self.cross = logits, cross
+        self.logits, self.cross = torch.nn.Parameter(logits, requires_grad=False), cross
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         raise AssertionError
@@ -49,9 +52,9 @@ def score_of(model: Seq2Seq, target_out: Tensor = TARGET_OUT, mask: Tensor = TAR
     return score_targets(model, Batch(SOURCE, SOURCE != 0, TARGET_IN, target_out, mask, [0, 1]))
 
 
-def links_of(model: Seq2Seq, target_out: Tensor = TARGET_OUT, **settings: Any) -> list[list[tuple[int, int]]]:
-    batch = Batch(SOURCE, SOURCE != 0, TARGET_IN, target_out, target_out != 0, [0, 1])
-    return alignments(model, batch, **({"eos_id": EOS} | settings))
+def links_of(model: Seq2Seq, **settings: Any) -> list[list[tuple[int, int]]]:
+    examples = [Example([5, 6, 7, EOS], [8, 9, EOS]), Example([5, EOS], [8, EOS])]
+    return token_links(model, examples, pad_id=0, bos_id=1, **settings)
 
 
 def probabilities() -> Tensor:
@@ -119,21 +122,12 @@ SECOND = cross(
         ({"layer": 1, "head": 1, "shifted": True}, [[(2, 0), (0, 1)], [(0, 0)]]),  # the lower of equal ones
         ({}, [[(2, 0), (2, 1)], [(0, 0)]]),  # the last layer's mean: 0.45 at 7, 0.4 at 5
         ({"layer": -2}, [[(1, 0), (0, 1)], [(0, 0)]]),
-        ({"layer": -2, "eos_id": 99}, [[(1, 0), (3, 1), (2, 2)], [(0, 0), (0, 1)]]),
     ],
 )
 def test_links_by_hand(settings: dict[str, Any], expected: list[list[tuple[int, int]]]) -> None:
     model = ByHand(probabilities(), (FIRST, SECOND)).train()
     assert links_of(model, **settings) == expected
     assert model.training
-
-
-def test_a_target_that_was_cut_off() -> None:
-    """Its last token is linked by the step that predicts it, and read by none."""
-    cut_off = torch.tensor([[8, 9, 10], [8, EOS, 0]])
-    model = ByHand(probabilities(), (FIRST,))
-    assert links_of(model, cut_off)[0] == [(1, 0), (0, 1), (2, 2)]
-    assert links_of(model, cut_off, shifted=True)[0] == [(0, 0), (2, 1)]
 
 
 def test_who_looks_at_no_word_gets_no_link() -> None:

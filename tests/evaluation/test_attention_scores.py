@@ -10,11 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.data.batches import collate
 from selfattn.data.dates.source import DateSource
 from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair, Span
-from selfattn.decoding.forced import alignments
 from selfattn.evaluation.alignment.attention_scores import (
     Gold,
     best_head,
@@ -22,6 +20,7 @@ from selfattn.evaluation.alignment.attention_scores import (
     diagonal_counts,
     gold_from_spans,
     score_attention,
+    token_links,
 )
 from selfattn.evaluation.alignment.links import AlignmentCounts, Links, count_alignment
 from selfattn.models.build import build
@@ -168,15 +167,14 @@ def test_the_alignment_is_the_one_that_decoding_gives(shifted: bool) -> None:
     gold = [gold_from_links(own, s + 1, t + 1) for own, (s, t) in zip(links, lengths, strict=True)]
     scores = score_attention(model, examples, gold, pad_id=0, bos_id=1)
     assert scores is not None
-    batch = collate(examples, 0, 1, range(3))
 
     def error_rate(head: HeadAlignment) -> float | None:
         return head.shifted_aer if shifted else head.aer
 
     for number in range(4):
-        found = alignments(model, batch, eos_id=EOS, head=number, shifted=shifted)
+        found = token_links(model, examples, pad_id=0, bos_id=1, head=number, shifted=shifted)
         assert error_rate(scores.heads[number]) == count_alignment([set(own) for own in found], links).aer
-    found = alignments(model, batch, eos_id=EOS, shifted=shifted)
+    found = token_links(model, examples, pad_id=0, bos_id=1, shifted=shifted)
     assert error_rate(scores.means[0]) == count_alignment([set(own) for own in found], links).aer
 
 

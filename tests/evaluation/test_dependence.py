@@ -108,7 +108,7 @@ def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: 
 
     model, example = small("transformer"), Example([5, 6, 7, 2], [9, 4, 2])
     attention = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.25, 0.05, 0.4, 0.3]])
-    monkeypatch.setattr(dependence, "source_shares", lambda *_, **__: [(0, 0, attention[None])])
+    monkeypatch.setattr(dependence, "source_shares", lambda *_, **__: [(0, [attention[None]])])
     monkeypatch.setattr(dependence, "by_blocking", lambda *_: attention**2)
     monkeypatch.setattr(dependence, "by_gradient", lambda *_, **__: -attention)
     found = agreement(model, [example], pad_id=0, bos_id=1)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from selfattn.data.examples import Example
-from selfattn.decoding.forced import Link, align_examples
 from selfattn.errors import UserError
-from selfattn.evaluation.alignment.links import GoldPair, Links, read_gold
+from selfattn.evaluation.alignment.attention_scores import token_links
+from selfattn.evaluation.alignment.links import GoldPair, Link, Links, read_gold
 from selfattn.evaluation.alignment.word_alignment import Way, report_alignment, to_words, word_links
 from selfattn.models.build import build
 from selfattn.models.presets import PRESETS
@@ -67,7 +67,7 @@ def test_where_words_are_tokens_links_are_those_of_the_tokens(name: str) -> None
         Example([*tokenizer.encode(" ".join(p.source)), 2], [*tokenizer.encode(" ".join(p.target)), 2]) for p in pairs
     ]
     for way, links in found.items():
-        expected = align_examples(model, tokenizer, examples, layer=way.layer, head=way.head, shifted=way.shifted)
+        expected = token_links(model, examples, pad_id=0, bos_id=1, layer=way.layer, head=way.head, shifted=way.shifted)
         assert [set(some) for some in expected] == links
     heads = 4 if name != "rnn-attention" else 1
     assert {(way.head, way.shifted) for way in found} == {(h, s) for h in (*range(heads), None) for s in (False, True)}

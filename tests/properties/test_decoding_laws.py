@@ -16,9 +16,9 @@ from torch import Tensor
 from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty
-from selfattn.decoding.forced import alignments, score_targets
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.sampling import sample
+from selfattn.decoding.scoring import score_targets
 from selfattn.models.build import build
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
@@ -190,38 +190,6 @@ def test_scores_are_the_log_softmax_of_forward(zoo: Any, variant: str, lengths: 
             expected.append(logits[row][place][token] - total)
         assert scores[row].tolist() == pytest.approx(expected + [0.0] * (5 - length), abs=1e-9)
         assert scores[row].double().sum().item() == pytest.approx(sum(expected), abs=1e-9)
-
-
-@few
-@given(lengths=lengths_of_rows, seed=seeds, head=st.booleans(), shifted=st.booleans())
-@torch.no_grad()
-def test_links_are_where_the_attention_is_largest(
-    zoo: Any, variant: str, lengths: list[int], seed: int, head: bool, shifted: bool
-) -> None:
-    model, (source, mask) = tiny(zoo, variant), sources(lengths, seed)
-    target = torch.randint(0, VOCAB, (len(lengths), 5), generator=torch.Generator().manual_seed(seed))
-    target_in = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
-    target_mask = torch.arange(5) < torch.tensor(lengths)[:, None]
-    cross = model.attention_maps(source, target_in, source_mask=mask).cross
-    given: dict[str, Any] = {"eos_id": EOS, "layer": 0, "head": 0 if head else None, "shifted": shifted}
-    batch = Batch(source, mask, target_in, target, target_mask, [])
-    if not cross:
-        with pytest.raises(ValueError, match="no attention to its source"):
-            alignments(model, batch, **given)
-        return
-    found = alignments(model, batch, **given)
-    for row, length in enumerate(lengths):
-        weights = cross[0][row, 0] if head else cross[0][row].mean(dim=0)
-        words = [place for place in range(length) if source[row, place] != EOS]
-        linked = []
-        for place in range(length):
-            step = place + shifted
-            if target[row, place] != EOS and step < length and words and weights[step, words].max() > 0:
-                linked.append(place)
-        assert [place for _, place in found[row]] == linked
-        for word, place in found[row]:
-            assert word in words
-            assert weights[place + shifted, word] >= weights[place + shifted, words].max() - 1e-12
 
 
 def test_half_precision_runs_and_equal_rows_agree(zoo: Any) -> None:

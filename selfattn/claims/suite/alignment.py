@@ -19,9 +19,8 @@ from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair
 from selfattn.data.phrases.source import CldrSource
 from selfattn.data.splits import Split
-from selfattn.decoding.forced import Link
 from selfattn.evaluation.alignment.attention_scores import gold_from_spans
-from selfattn.evaluation.alignment.links import GoldPair, Links, count_alignment, diagonal
+from selfattn.evaluation.alignment.links import GoldPair, Link, Links, count_alignment, diagonal
 from selfattn.evaluation.alignment.word_alignment import Way, word_links
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig

@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from selfattn.data.batches import batches
 from selfattn.data.examples import Example
 from selfattn.data.pairs import Span
 from selfattn.decoding.stepping import evaluating
-from selfattn.evaluation.alignment.links import AlignmentCounts, diagonal
+from selfattn.evaluation.alignment.links import AlignmentCounts, Link, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 
@@ -134,17 +136,17 @@ def score_attention(
     if not shapes or shapes != [tuple(right.possible.shape) for right in gold]:
         raise ValueError(f"expected gold of the shapes {shapes}, at least one")
     sums: dict[int, Tensor] = {}
-    for layer, place, shares in source_shares(
-        model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=batch_size, dtype=torch.float64
-    ):
-        added = _sums(shares, gold[place])
-        sums[layer] = added + sums[layer] if layer in sums else added
+    special = {"pad_id": pad_id, "bos_id": bos_id}
+    for place, layers in source_shares(model, examples, **special, batch_size=batch_size, dtype=torch.float64):
+        for layer, shares in enumerate(layers):
+            added = _sums(shares, gold[place])
+            sums[layer] = added + sums[layer] if layer in sums else added
     if not sums:
         return None
-    scores = {layer: [_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()}
+    scores = [[_score(layer, row) for row in rows.tolist()] for layer, rows in sums.items()]
     return ModelAlignment(
-        tuple(replace(score, head=head) for of_layer in scores.values() for head, score in enumerate(of_layer[:-1])),
-        tuple(of_layer[-1] for of_layer in scores.values()),
+        tuple(replace(score, head=head) for of_layer in scores for head, score in enumerate(of_layer[:-1])),
+        tuple(of_layer[-1] for of_layer in scores),
         diagonal_aer=diagonal_counts(gold).aer,
     )
 
@@ -173,8 +175,14 @@ def diagonal_counts(gold: Sequence[Gold]) -> AlignmentCounts:
 
 
 def source_shares(
-    model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_id: int, batch_size: int, dtype: torch.dtype
-) -> Iterator[tuple[int, int, Tensor]]:
+    model: Seq2Seq,
+    examples: Sequence[Example],
+    *,
+    pad_id: int,
+    bos_id: int,
+    batch_size: int = 64,
+    dtype: torch.dtype = torch.float32,
+) -> Iterator[tuple[int, list[Tensor]]]:
     """Yield a model's attention to the source while it writes given targets; each row sums to 1.
 
     Args:
@@ -182,27 +190,90 @@ def source_shares(
         examples: sources and right targets.
         pad_id: padding token.
         bos_id: what targets begin with.
-        batch_size: examples read together.
-        dtype: to compute in.
+        batch_size: examples read together; default 64.
+        dtype: to compute in; default float32.
 
     Returns:
-        The number of the layer, the number of the example, and ``[h + 1, t s]``: every head, and their mean as the
-        last. A row without attention to the source is 0.
+        The place of each example, and for each layer ``[h + 1, t s]``: every head, and their mean as the last. A row
+        without attention to the source is 0. There are no layers where the model has no attention to its source.
     """
     device = next(model.parameters()).device
+    sizes: dict[str, Any] = {"batch_size": batch_size, "max_tokens": None, "generator": None}
     with evaluating(model):
-        for batch in batches(
-            examples, batch_size=batch_size, max_tokens=None, pad_id=pad_id, bos_id=bos_id, generator=None
-        ):
+        for batch in batches(examples, **sizes, pad_id=pad_id, bos_id=bos_id):
             moved = batch.to(device)
             maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
-            for layer, weights in enumerate(maps):
-                for row, place in enumerate(batch.indices):
-                    t, s = len(examples[place].target), len(examples[place].source)
-                    by_head = weights[row, :, :t, :s].to(dtype).cpu()
-                    heads = torch.cat([by_head, by_head.mean(dim=0, keepdim=True)])
-                    mass = heads.sum(dim=-1, keepdim=True)
-                    yield layer, place, torch.where(mass > 0, heads / mass, 0.0)
+            for row, place in enumerate(batch.indices):
+                t, s = len(examples[place].target), len(examples[place].source)
+                yield place, [_shares(weights[row, :, :t, :s].to(dtype).cpu()) for weights in maps]
+
+
+@torch.inference_mode()
+def token_links(
+    model: Seq2Seq,
+    examples: Sequence[Example],
+    *,
+    pad_id: int,
+    bos_id: int,
+    layer: int = -1,
+    head: int | None = None,
+    shifted: bool = False,
+) -> list[list[Link]]:
+    """Link each token of given targets to the source token that it attends to most.
+
+    ``<eos>``, the last token of both sides, is not linked: attention often rests on the source's. The lowest position
+    wins a tie.
+
+    Args:
+        model: any model of the protocol.
+        examples: sources and right targets, ``<eos>`` behind each.
+        pad_id: padding token.
+        bos_id: what targets begin with.
+        layer: counted from 0, or from the end where negative; default the last. In a deep Transformer the last but one
+            often aligns best (Garg et al. 2019).
+        head: counted from 0; default the mean over the layer's heads.
+        shifted: use the step that reads a token instead of the step that writes it; default False.
+
+    Returns:
+        For each example its links ``(source position, target position)``, from 0, in the order of the target. A token
+        that attends to ``<eos>`` alone has no link.
+
+    Raises:
+        ValueError: the model has no attention to its source, or no such layer or head.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> model = build("transformer", vocab_size=11)
+        >>> (links,) = token_links(model, [Example([5, 6, 2], [7, 8, 9, 2])], pad_id=0, bos_id=1)
+        >>> [target for _, target in links], {source for source, _ in links} <= {0, 1}
+        ([0, 1, 2], True)
+    """
+    linked: dict[int, list[Link]] = {}
+    for example, layers in source_shares(model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=16):
+        if not layers:
+            raise ValueError(f"{type(model).__name__} has no attention to its source, so there is nothing to align by")
+        if not -len(layers) <= layer < len(layers):
+            raise ValueError(f"layer must be from {-len(layers)} to {len(layers) - 1}, got {layer}")
+        shares = layers[layer]
+        if head is not None and not 0 <= head < len(shares) - 1:
+            raise ValueError(f"head must be from 0 to {len(shares) - 2}, got {head}")
+        most, places = _strongest(shares[-1 if head is None else head].roll(-1 if shifted else 0, dims=0))
+        pairs = enumerate(zip(most[:-1].tolist(), places.tolist(), strict=False))
+        linked[example] = [(place, token) for token, (weight, place) in pairs if weight > 0]
+    return [linked[example] for example in range(len(examples))]
+
+
+def _shares(heads: Tensor) -> Tensor:
+    """Append the mean of the heads ``[h t s]`` and let each row sum to 1."""
+    heads = torch.cat([heads, heads.mean(dim=0, keepdim=True)])
+    mass = heads.sum(dim=-1, keepdim=True)
+    return torch.where(mass > 0, heads / mass, 0.0)
+
+
+def _strongest(shares: Tensor) -> tuple[Tensor, Tensor]:
+    """Return for each row the largest share of a token that is not ``<eos>``, and its place."""
+    most, places = functional.pad(shares[..., :-1], (0, 1)).max(dim=-1)
+    return most, places
 
 
 def _sums(shares: Tensor, gold: Gold) -> Tensor:
@@ -210,7 +281,7 @@ def _sums(shares: Tensor, gold: Gold) -> Tensor:
     rows, length = shares.shape[1:]
     entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
     columns = [torch.tensor(rows), entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
-    most, places = torch.nn.functional.pad(shares[..., :-1], (0, 1)).max(dim=-1)  # nothing is linked to <eos>
+    most, places = _strongest(shares)
     judged = gold.judged.nonzero()[:, 0]
     for shift in (0, 1):
         tokens = judged[judged + shift < rows]

@@ -146,16 +146,14 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
         None where the model has no attention to its source, or no example has a correlation.
     """
     device = next(model.parameters()).device
-    layers: dict[int, list[Tensor]] = {}
-    for _, place, shares in source_shares(
-        model, examples, pad_id=pad_id, bos_id=bos_id, batch_size=64, dtype=torch.float32
-    ):
-        layers.setdefault(place, []).append(shares[-1])
     correlations: list[list[float]] = [[], [], []]
-    for place, weights in layers.items():
+    for place, layers in source_shares(model, examples, pad_id=pad_id, bos_id=bos_id):
+        if not layers:
+            return None
         source, target = (torch.tensor(x, device=device) for x in (examples[place].source, examples[place].target))
         target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
-        attention, blocked = torch.stack(weights).mean(dim=0), by_blocking(model, source, target_in)
+        attention = torch.stack([shares[-1] for shares in layers]).mean(dim=0)
+        blocked = by_blocking(model, source, target_in)
         gradient = by_gradient(model, source, target, bos_id=bos_id)
         pairs = [(attention, blocked), (attention, gradient), (blocked, gradient)]
         for values, (first, second) in zip(correlations, pairs, strict=True):
@@ -164,9 +162,8 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
                 values += [] if math.isnan(mean) else [mean]
     if not correlations[0]:
         return None
-    return Agreement(
-        len(layers), *(estimate([values], bounds=(-1.0, 1.0)) if values else None for values in correlations)
-    )
+    estimates = (estimate([values], bounds=(-1.0, 1.0)) if values else None for values in correlations)
+    return Agreement(len(examples), *estimates)
 
 
 def model_width(model: Seq2Seq) -> int:

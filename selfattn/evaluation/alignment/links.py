@@ -8,7 +8,7 @@ Moses tools and the shared task on word alignment have it (Mihalcea and Pedersen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import astuple, dataclass
 from operator import add
@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Literal
 
 from selfattn.data.readers.lines import read_text_lines
-from selfattn.decoding.forced import Link
 from selfattn.errors import UserError
 
 Base = Literal[0, 1]
+Link = tuple[int, int]
+"""Positions of a source token and a target token."""
 
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
 _BETWEEN = "|||"
@@ -78,6 +79,16 @@ def parse_links(
             raise UserError(f"{where}: {text}: outside its sentences of {lengths[0]} and {lengths[1]} words{hint}")
         kinds[match[2]].add(link)
     return Links(frozenset(kinds["-"]), frozenset(kinds["p"]))
+
+
+def to_pharaoh(links: Iterable[Link]) -> str:
+    """Write the links of one sentence as ``i-j`` with spaces between, source position first (Pharaoh format).
+
+    Example:
+        >>> to_pharaoh([(0, 0), (2, 1), (1, 2)])
+        '0-0 2-1 1-2'
+    """
+    return " ".join(f"{source}-{target}" for source, target in links)
 
 
 @dataclass(frozen=True)

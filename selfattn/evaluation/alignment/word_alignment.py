@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from selfattn.data.examples import Example
-from selfattn.decoding.forced import Link
 from selfattn.evaluation.alignment.attention_scores import source_shares
-from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair, count_alignment, diagonal
+from selfattn.evaluation.alignment.links import AlignmentCounts, GoldPair, Link, count_alignment, diagonal
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.attention import HeadAlignment, ModelAlignment
 from selfattn.tokenizers.protocol import Tokenizer
@@ -96,11 +95,12 @@ def word_links(model: Seq2Seq, tokenizer: Tokenizer, pairs: Sequence[GoldPair]) 
     sides = [(_tokens(pair.source, tokenizer), _tokens(pair.target, tokenizer)) for pair in pairs]
     examples = [Example(source[0], target[0]) for source, target in sides]
     links: dict[Way, dict[int, set[Link]]] = {}
-    ids = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id}
-    for layer, place, shares in source_shares(model, examples, **ids, batch_size=_BATCH_SIZE, dtype=torch.float32):
+    pad, bos = tokenizer.pad_id, tokenizer.bos_id
+    for place, layers in source_shares(model, examples, pad_id=pad, bos_id=bos, batch_size=_BATCH_SIZE):
         source, target = sides[place]
-        for way, read in _read(shares, source[1], target[1], layer).items():
-            links.setdefault(way, {})[place] = read
+        for layer, shares in enumerate(layers):
+            for way, read in _read(shares, source[1], target[1], layer).items():
+                links.setdefault(way, {})[place] = read
     return {way: [by_place[place] for place in range(len(pairs))] for way, by_place in links.items()}
 
 

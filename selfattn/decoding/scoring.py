@@ -1,0 +1,93 @@
+"""The probability of given targets: the model reads them instead of writing its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from selfattn.data.batches import Batch
+from selfattn.data.examples import Example
+from selfattn.decoding.common import batches_by_length
+from selfattn.decoding.probabilities import log_probabilities
+from selfattn.decoding.stepping import evaluating
+from selfattn.models.protocol import Seq2Seq
+from selfattn.tokenizers.protocol import Tokenizer
+
+BATCH_SIZE, MAX_TOKENS = 64, 16_384  # of the batches in which given targets are read
+
+
+@torch.no_grad()
+def score_targets(model: Seq2Seq, batch: Batch) -> Tensor:
+    r"""Return :math:`\log p(y_k \mid y_{<k}, x)` for every token of given targets (teacher forcing).
+
+    A target that ends with ``<eos>`` and was written by :func:`~selfattn.decoding.greedy.greedy` or found by
+    :func:`~selfattn.decoding.beam.beam_search` has the same log-probability here, up to rounding.
+
+    Args:
+        model: any model of the protocol; put into evaluation mode for the call and back after it.
+        batch: sources and targets, on the model's device; what stands at padding is not read.
+
+    Returns:
+        Natural log-probabilities ``[b t]`` of each token given those before it, float32 or wider; 0 at padding.
+
+    Example:
+        >>> from selfattn.data.batches import collate
+        >>> from selfattn.models.build import build
+        >>> model = build("transformer", vocab_size=11)
+        >>> scores = score_targets(model, collate([Example([5, 6, 2], [7, 2])], 0, 1, [0]))
+        >>> scores.shape, bool(scores.sum() < 0)
+        (torch.Size([1, 2]), True)
+    """
+    with evaluating(model):
+        logits = model(batch.source, batch.target_in, source_mask=batch.source_mask)
+    chosen = batch.target_out.masked_fill(~batch.target_mask, 0)
+    return log_probabilities(logits).gather(-1, chosen[..., None])[..., 0].masked_fill(~batch.target_mask, 0.0)
+
+
+@dataclass(frozen=True)
+class TargetScore:
+    """How probable a given target is.
+
+    Attributes:
+        log_probability: natural, summed over its tokens.
+        tokens: how many those are, its end counted.
+    """
+
+    log_probability: float
+    tokens: int
+
+    @property
+    def per_token(self) -> float:
+        """The mean log-probability of a token."""
+        return self.log_probability / self.tokens
+
+
+def score_examples(model: Seq2Seq, tokenizer: Tokenizer, examples: Sequence[Example]) -> list[TargetScore]:
+    """Score the target of every example, given its source.
+
+    Args:
+        model: any model of the protocol, on any device.
+        tokenizer: the one it was trained with.
+        examples: sources and targets as ids.
+
+    Returns:
+        One score for each example, in their order.
+
+    Example:
+        >>> from selfattn.models.build import build
+        >>> from selfattn.models.presets import PRESETS
+        >>> from selfattn.tokenizers.char import CharTokenizer
+        >>> tokenizer = CharTokenizer("abc")
+        >>> model = build(PRESETS["transformer"].config, vocab_size=len(tokenizer), pad_id=0, seed=0)
+        >>> [score.tokens for score in score_examples(model, tokenizer, [Example([4, 2], [5, 6, 2])])]
+        [3]
+    """
+    scored: dict[int, TargetScore] = {}
+    for batch, places in batches_by_length(model, tokenizer, examples, batch_size=BATCH_SIZE, max_tokens=MAX_TOKENS):
+        sums = score_targets(model, batch).double().sum(dim=-1).tolist()
+        for place, summed, count in zip(places, sums, batch.target_mask.sum(dim=1).tolist(), strict=True):
+            scored[place] = TargetScore(summed, count)
+    return [scored[place] for place in range(len(examples))]
