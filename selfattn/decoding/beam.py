@@ -61,8 +61,8 @@ def beam_search(
         ``max_length`` is worth less than any finished one. The lowest id wins a tie.
 
     Raises:
-        ValueError: a number is out of its range, there are not as many limits as sources, or source and mask are not
-            as described.
+        ValueError: a limit is below 1, there are not as many limits as sources, or source and mask are not as
+            described.
 
     Example:
         >>> from selfattn.models.build import build
@@ -81,10 +81,6 @@ def beam_search(
     """
     check_source(source, source_mask)
     limits = length_limits(max_length, len(source))
-    if beam_size < 1:
-        raise ValueError(f"beam_size must be at least 1, got {beam_size}")
-    if not 1 <= n_best <= beam_size:
-        raise ValueError(f"n_best must be from 1 to beam_size {beam_size}, got {n_best}")
     searched = [_Sentence(limit, n_best, length_penalty) for limit in limits]
     with stepping(model) as stepper:
         state = stepper.start(stepper.encode(source, source_mask))

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from selfattn.data.batches import Batch, batches
 from selfattn.data.examples import Example
-from selfattn.decoding.options import LARGEST_PENALTY
 from selfattn.errors import DivergedError
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.protocol import Tokenizer
@@ -48,9 +47,6 @@ class LengthPenalty:
             the offset 5 is Vaswani et al. 2017's (section 6.1). Below 0 it favours short ones.
         offset: from 0, default 5.
 
-    Raises:
-        ValueError: alpha is beyond -10 to 10; the offset is negative or not finite.
-
     Example:
         >>> LengthPenalty(1.0)(7), LengthPenalty(1.0, offset=0)(7), LengthPenalty(0.0)(7)
         (2.0, 7.0, 1.0)
@@ -58,12 +54,6 @@ class LengthPenalty:
 
     alpha: float
     offset: float = 5.0
-
-    def __post_init__(self) -> None:
-        if not abs(self.alpha) <= LARGEST_PENALTY:
-            raise ValueError(f"LengthPenalty: alpha must be from -10 to 10, got {self.alpha}")
-        if not 0.0 <= self.offset < math.inf:
-            raise ValueError(f"LengthPenalty: offset must be finite and not negative, got {self.offset}")
 
     def __call__(self, length: int) -> float:
         """Return the divisor for a length of at least 1."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -53,8 +52,7 @@ def sample(
         temperature, top-k or top-p.
 
     Raises:
-        ValueError: a setting is out of its range, there are not as many limits or generators as sources, or source
-            and mask are not as described.
+        ValueError: there are not as many limits or generators as sources, or source and mask are not as described.
 
     Example:
         >>> from selfattn.models.build import build
@@ -72,8 +70,6 @@ def sample(
     """
     limits = length_limits(max_length, len(source))
     streams = [generator] * len(source) if isinstance(generator, torch.Generator) else list(generator)
-    if len(streams) != len(source):
-        raise ValueError(f"generator: expected one, or one for each of {len(source)} sources, got {len(streams)}")
     numbers = [
         torch.rand(limit, generator=stream, dtype=torch.float64) for stream, limit in zip(streams, limits, strict=True)
     ]
@@ -107,15 +103,11 @@ def token_distribution(
     Returns:
         Probabilities ``[n v]``, float64.
 
-    Raises:
-        ValueError: a setting is out of its range.
-
     Example:
         >>> logits = torch.tensor([[0.1, 0.5, 0.4]]).log()
         >>> token_distribution(logits, top_p=0.8)
         tensor([[0.0000, 0.5556, 0.4444]], dtype=torch.float64)
     """
-    _check(temperature, top_k, top_p)
     logits = logits.double()
     scaled = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # at most 0: nothing overflows
     if top_k is None and top_p is None:
@@ -127,12 +119,3 @@ def token_distribution(
         probabilities = probabilities.masked_fill(before >= top_p, 0.0)
         probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
     return torch.zeros_like(scaled).scatter(-1, ids, probabilities)
-
-
-def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    if not 0.0 < temperature < math.inf:
-        raise ValueError(f"temperature must be above 0 and finite, got {temperature}; greedy is the limit at 0")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be at least 1, got {top_k}")
-    if top_p is not None and not 0.0 < top_p <= 1.0:
-        raise ValueError(f"top_p must be in (0, 1], got {top_p}")

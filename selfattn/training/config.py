@@ -10,7 +10,7 @@ from typing import Any, Literal
 from selfattn.codec import Plain
 from selfattn.settings import check
 
-ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt", "one_cycle"]
+ScheduleName = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 Precision = Literal["float32", "bfloat16"]
 AverageName = Literal["none", "ema", "last"]
 DeviceName = Literal["auto", "cpu", "cuda"]

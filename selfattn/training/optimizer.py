@@ -9,9 +9,6 @@ from torch import nn
 
 from selfattn.training.config import ScheduleName, TrainingConfig
 
-_ONE_CYCLE_START = 1 / 25
-_ONE_CYCLE_END = _ONE_CYCLE_START / 1e4
-
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """Make AdamW (Loshchilov and Hutter 2019) for a model.
@@ -47,9 +44,7 @@ def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_ste
     - ``constant``: 1;
     - ``linear``: :math:`1 - u`;
     - ``cosine``: :math:`(1 + \cos \pi u) / 2` (Loshchilov and Hutter 2017, without restarts);
-    - ``inverse_sqrt``: :math:`\sqrt{w / k}` (Vaswani et al. 2017, section 5.3), with :math:`w` at least 1;
-    - ``one_cycle`` (Smith and Topin 2017, as ``torch.optim.lr_scheduler.OneCycleLR``): half a cosine from 1/25 to 1
-      at step :math:`w`, and another from there to 1/250,000 at step :math:`n`, with :math:`w` at least 1.
+    - ``inverse_sqrt``: :math:`\sqrt{w / k}` (Vaswani et al. 2017, section 5.3), with :math:`w` at least 1.
 
     Args:
         schedule: name of the schedule.
@@ -62,8 +57,6 @@ def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_ste
         [0.5, 1.0, 0.75, 0.5, 0.25]
     """
     step = min(step, total_steps)
-    if schedule == "one_cycle":
-        return _one_cycle(step, total_steps, max(warmup_steps, 1))
     if step <= warmup_steps:
         return step / warmup_steps
     if schedule == "constant":
@@ -72,15 +65,3 @@ def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_ste
         return math.sqrt(max(warmup_steps, 1) / step)
     after_peak = (step - warmup_steps) / (total_steps + 1 - warmup_steps)
     return 1.0 - after_peak if schedule == "linear" else (1.0 + math.cos(math.pi * after_peak)) / 2.0
-
-
-def _one_cycle(step: int, total_steps: int, peak: int) -> float:
-    if step == peak:
-        return 1.0
-    if step < peak:
-        return _half_cosine(_ONE_CYCLE_START, 1.0, (step - 1) / (peak - 1))
-    return _half_cosine(1.0, _ONE_CYCLE_END, (step - peak) / (total_steps - peak))
-
-
-def _half_cosine(start: float, end: float, done: float) -> float:
-    return end + (start - end) * (1.0 + math.cos(math.pi * done)) / 2.0

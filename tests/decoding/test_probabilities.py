@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from selfattn.decoding.greedy import most_probable
-from selfattn.decoding.probabilities import BLOCK, chosen_log_probabilities, log_probabilities, top
+from selfattn.decoding.probabilities import chosen_log_probabilities, log_probabilities, top
 
 
 @settings(max_examples=60, deadline=None)
@@ -64,64 +61,9 @@ def test_log_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
     assert found[0, 3] == -math.inf
 
 
-class Called(TorchDispatchMode):
-    """The names of the operators that are called, and of what shapes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.shapes: list[tuple[str, tuple[int, ...]]] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(func.overloadpacket.__name__)
-        self.shapes.append((func.overloadpacket.__name__, tuple(getattr(args[0], "shape", ()) if args else ())))
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize(
-    ("rows", "width", "in_blocks"),
-    [
-        (2, 12 * BLOCK, True),
-        (2, 12 * BLOCK - 1, False),
-        (1, 12 * BLOCK, False),
-    ],  # six of each row: twice as many blocks
-)
-def test_long_rows_are_searched_in_blocks_and_one_row_is_not(rows: int, width: int, in_blocks: bool) -> None:
-    with Called() as called:
-        top(torch.arange(rows * width).float().view(rows, width), 5)
-    assert ("amax" in called.names) == in_blocks
-
-
-@pytest.mark.parametrize(("rows", "quick"), [(1, True), (2, False)])
-def test_the_most_probable_of_one_row_takes_one_operator(rows: int, quick: bool) -> None:
-    logits = torch.eye(rows, 7)
-    with Called() as called:
-        most_probable(logits, [*range(rows)], 0)
-    assert (called.names == {"argmax"}) == quick
-
-
 def test_a_row_wider_than_what_is_exponentiated_at_once() -> None:
     logits = torch.zeros(2, 2**17 + 1)
     assert (
         chosen_log_probabilities(logits, torch.tensor([[0], [5]])).tolist()
         == [[pytest.approx(-math.log(2**17 + 1), abs=1e-4)]] * 2
     )
-
-
-@pytest.mark.parametrize(
-    ("rows", "width", "parts"), [(5, 2**16, [2, 2, 1]), (3, 2**15, [3]), (2, 2**17 + 1, [1, 1]), (2, 2**17, [1, 1])]
-)
-def test_as_many_rows_are_exponentiated_at_once_as_a_cache_holds(rows: int, width: int, parts: list[int]) -> None:
-    """A cache of 512 KiB has room for 2**17 numbers."""
-    with Called() as called:
-        chosen_log_probabilities(torch.zeros(rows, width), torch.zeros(rows, 1, dtype=torch.int64))
-    assert [shape for name, shape in called.shapes if name == "logsumexp"] == [(count, width) for count in parts]
-
-
-@pytest.mark.parametrize(("ties", "sorted_whole"), [(0, 0), (2, 2)])
-def test_whole_rows_are_sorted_only_where_the_last_one_is_a_tie(ties: int, sorted_whole: int) -> None:
-    scores = torch.arange(4 * 90).flip(0).float().view(4, 90)
-    scores[:ties, 5] = scores[:ties, 4]  # the fifth and the one behind it
-    with Called() as called:
-        top(scores, 5)
-    assert sum(shape[0] for name, shape in called.shapes if name == "sort" and shape[-1:] == (90,)) == sorted_whole

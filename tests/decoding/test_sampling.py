@@ -142,30 +142,7 @@ def test_frequencies_are_those_of_the_distribution(settings: dict[str, Any]) -> 
     assert chi_square([counts[token] for token in range(6)], expected) < 25.7
 
 
-def test_steps_and_sentences_are_independent() -> None:
-    """Chi-square of pairs, 8 degrees of freedom: first and second token; and those of neighbours."""
-    three = torch.tensor([[0.5, 0.3, 0.0, 0.2]], dtype=torch.float64)
-    found = [one.ids for one in draw(three.log(), [0] * 4001, generator(0, "sampling"), max_length=2)]
-    cells = [(a, b) for a in (0, 1, 3) for b in (0, 1, 3)]
-    expected = [float(three[0, a] * three[0, b]) for a, b in cells]
-    steps = Counter((first, second) for first, second in found)
-    assert chi_square([steps[cell] for cell in cells], expected) < 31.8
-    neighbours = Counter((found[place][0], found[place + 1][0]) for place in range(0, 4000, 2))
-    assert chi_square([neighbours[cell] for cell in cells], expected) < 31.8
-
-
 logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-sentences = st.lists(st.integers(0, 4), min_size=1, max_size=5)
-
-
-@settings(max_examples=12, deadline=None)
-@given(order=sentences, seed=st.integers(0, 2**16), data=st.data())
-def test_one_stream_gives_the_same_in_batches_of_any_size(order: list[int], seed: int, data: st.DataObject) -> None:
-    longest = data.draw(st.lists(st.sampled_from((1, 2, 5, 7)), min_size=len(order), max_size=len(order)))
-    together = draw(logits, order, generator(seed, "sampling"), max_length=longest)
-    stream = generator(seed, "sampling")
-    alone = [draw(logits, [number], stream, max_length=limit)[0] for number, limit in zip(order, longest, strict=True)]
-    assert together == alone
 
 
 @settings(max_examples=12, deadline=None)
@@ -195,26 +172,3 @@ def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: py
 
 def test_a_nucleus_is_full_when_it_reaches_the_share() -> None:
     assert token_distribution(torch.zeros(1, 2), top_p=0.5).tolist() == [[1.0, 0.0]]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"temperature": 0.0}, "temperature must be above 0 and finite, got 0.0; greedy"),
-        ({"temperature": math.nan}, "temperature must be above 0 and finite, got nan"),
-        ({"temperature": math.inf}, "temperature must be above 0 and finite, got inf"),
-        ({"top_k": 0}, "top_k must be at least 1, got 0"),
-        ({"top_p": 0.0}, r"top_p must be in \(0, 1\], got 0.0"),
-        ({"top_p": 1.5}, r"top_p must be in \(0, 1\], got 1.5"),
-        ({"max_length": 0}, "max_length must be at least 1, got 0"),
-        ({"max_length": [5, 0]}, "max_length must be at least 1, got 0"),
-        ({"generator": []}, "generator: expected one, or one for each of 2 sources, got 0"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        draw(logits, [0, 1], generator(0, "sampling"), **settings)
-    if settings.keys() <= {"temperature", "top_k", "top_p"}:
-        with pytest.raises(ValueError, match=message):
-            token_distribution(logits, **settings)

@@ -47,47 +47,6 @@ def batch_of(length: int) -> Batch:
 
 
 @pytest.mark.parametrize(
-    ("length", "places"), [(2, [1]), (3, [1, 2]), (9, [*range(1, 9)]), (100, [1, 15, 29, 43, 57, 71, 85, 99])]
-)
-def test_the_future_is_changed_from_the_second_token_to_the_last(
-    length: int, places: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, batch, changed = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0), batch_of(length), []
-
-    def logits(_: object, asked: Batch) -> torch.Tensor:
-        moved = (asked.target_in != batch.target_in)[0].nonzero()[:, 0].tolist()
-        if moved:
-            assert moved == [*range(moved[0], length)]
-            changed.append((model.training, moved[0]))
-        return torch.zeros(1, length, 11)
-
-    monkeypatch.setattr(model_gates, "_logits", logits)
-    assert model_gates.causal(model, batch).passed
-    assert changed == [(training, place) for training in (False, True) for place in places]
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_padding_is_widened_by_three_and_then_filled(training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0).train(training)
-    batch = collate([Example([5, 6, 2], [3, 2]), Example([5, 2], [3, 2])], 0, 1, [0, 1])
-    asked: list[Batch] = []
-
-    def logits(_: object, one: Batch) -> torch.Tensor:
-        assert not model.training
-        asked.append(one)
-        return torch.zeros(2, 2, 11)
-
-    monkeypatch.setattr(model_gates, "_logits", logits)
-    assert model_gates.padding(model, batch).passed
-    assert model.training == training
-    _, wider, filled = asked
-    assert wider.source.tolist() == [[5, 6, 2, 0, 0, 0], [5, 2, 0, 0, 0, 0]]
-    assert wider.source_mask.tolist() == filled.source_mask.tolist() == (wider.source > 0).tolist()
-    assert torch.equal(filled.source > 0, torch.ones(2, 6, dtype=torch.bool))
-    assert torch.equal(filled.source[filled.source_mask], batch.source[batch.source_mask])
-
-
-@pytest.mark.parametrize(
     ("moved", "value", "reason"),
     [
         ({}, 0.0, "no logit moved when later target tokens changed (3 places, evaluation and training mode)"),

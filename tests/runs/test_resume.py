@@ -24,7 +24,7 @@ CONFIGS = {
     "accumulation, average and scheduled sampling": FULL,
     "plain": TrainingConfig(epochs=2, batch_size=4, max_tokens=40),
     "last weights": TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=3),
-    "two passes": TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="one_cycle", precision="bfloat16"),
+    "two passes": TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="cosine", precision="bfloat16"),
     "patience": TrainingConfig(epochs=9, batch_size=8, lr=1e-8, patience=2, average="last"),
 }
 

@@ -14,6 +14,7 @@ from selfattn.data.batches import collate
 from selfattn.data.examples import Example
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory, check_is_free
+from selfattn.runs.run import Run
 from selfattn.training import device
 from selfattn.training import distributed as processes
 from selfattn.training.device import choose_device
@@ -91,18 +92,14 @@ def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch:
 
 
 def test_threads_follow_from_the_size_of_the_model_alone(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: dict[str, Run], train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     before = torch.get_num_threads()
-    train("rnn-plain", tmp_path / "small")
-    parameters = RunDirectory(tmp_path / "small").record().parameters
-    assert RunDirectory(tmp_path / "small").record().machine["threads"] == 1
-    monkeypatch.setattr(device, "LARGE_MODEL", parameters)
+    record = RunDirectory(runs["rnn-plain"].path).record()
+    assert record.machine["threads"] == 1
+    monkeypatch.setattr(device, "LARGE_MODEL", record.parameters)
     train("rnn-plain", tmp_path / "large")
     assert RunDirectory(tmp_path / "large").record().machine["threads"] == 2
-    train("rnn-plain", tmp_path / "requested", threads=1)
-    assert RunDirectory(tmp_path / "requested").record().machine["threads"] == 1
     assert torch.get_num_threads() == before
 
 

@@ -67,15 +67,3 @@ def test_where_it_is_not_installed_it_says_what_to_do(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(UserError, match=r"^TensorBoard is not installed: pip install 'selfattn\[tensorboard\]'$"):
         TensorBoardObserver(tmp_path)
-
-
-@pytest.mark.filterwarnings("default")  # of the library
-def test_the_real_one_takes_it(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    watch(TensorBoardObserver(tmp_path))
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("train/loss")] == [(10, 5.0), (20, 10.0)]
-    assert [event.value for event in events.Scalars("valid/bleu")] == [0.5]
