@@ -26,9 +26,9 @@ from selfattn.report.blocks import (
     Folded,
     Heading,
     Items,
-    Linked,
     Paragraph,
     Row,
+    Styled,
     Table,
     Verdict,
 )
@@ -175,7 +175,7 @@ class _Section:
         replicated: TextLike = "–"
         if judgement and agreed:
             replicated = words("replicated.yes" if set(agreed) == {judgement.verdict} else "replicated.no")
-        return Linked(self.sentence, self.result.name), self.verdict, shows, self.bars(), replicated
+        return Styled(self.sentence, link=self.result.name), self.verdict, shows, self.bars(), replicated
 
     def results(self) -> dict[str, tuple[float, str]]:
         """Each result of the plain sentence as a number and as text."""

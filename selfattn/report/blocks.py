@@ -178,6 +178,7 @@ class Styled:
         note: what the page shows on hover, such as why nothing was measured.
         strong: whether the text stands out from the small one.
         quoted: whether the text is data, in whatever script and direction.
+        link: identifier of a heading that the text leads to, where the page can.
     """
 
     text: TextLike
@@ -185,19 +186,12 @@ class Styled:
     note: TextLike = ""
     strong: bool = False
     quoted: bool = False
+    link: str = ""
 
 
 def quality_cell(estimate: Estimate | None, kind: Unit = "share") -> Styled:
     """Return a mean and its interval as a cell."""
     return Styled(mean_text(estimate, kind), interval_text(estimate, kind) if estimate else NONE, strong=True)
-
-
-@dataclass(frozen=True)
-class Linked:
-    """Text that leads to the heading of an identifier, where the page can."""
-
-    text: TextLike
-    id: str
 
 
 @dataclass(frozen=True)
@@ -231,7 +225,7 @@ class Bars:
     entries: tuple[tuple[TextLike, float, str], ...]
 
 
-Cell = TextLike | Styled | Linked | Strip | MarkedAnswer | Bars
+Cell = TextLike | Styled | Strip | MarkedAnswer | Bars
 
 
 @dataclass(frozen=True)
@@ -314,11 +308,6 @@ class Spot:
     chosen: bool = False
 
 
-def plain_number(value: float) -> str:
-    """Return a number with at most six digits."""
-    return f"{value:g}"
-
-
 @dataclass(frozen=True)
 class ChartLine:
     """A line of a chart; a line with the name of a model has the model's sign.
@@ -355,7 +344,7 @@ class Chart:
     lines: tuple[ChartLine, ...]
     scale: Scale
     unit: TextLike
-    show: Callable[[float], str] = plain_number
+    show: Callable[[float], str] = "{:g}".format
     choice: TextLike = ""
     across: Scale | None = None
     height: TextLike = ""

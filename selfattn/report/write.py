@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode
-from selfattn.files import write_text, writing
+from selfattn.files import write_atomically, writing
 from selfattn.report.blocks import Outputs
 from selfattn.report.contents import document
 from selfattn.report.render.html import html_of
@@ -56,17 +57,18 @@ def write_report(
     return files
 
 
-def write_all(texts: Mapping[Path, str]) -> None:
-    """Write texts into files, and make their directories; what is there already is replaced.
+def write_all(files: Mapping[Path, str | bytes]) -> None:
+    """Write files, and make their directories; what is there already is replaced.
 
     Raises:
         UserError: a directory or a file cannot be written.
     """
-    for path, text in texts.items():
+    for path, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
         with writing(path.parent, _ADVICE):
             path.parent.mkdir(parents=True, exist_ok=True)
         with writing(path, _ADVICE):
-            write_text(path, text)
+            write_atomically(path, partial(Path.write_bytes, data=data))
 
 
 def results_json(record: Record) -> str:

@@ -6,16 +6,15 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
-from selfattn.files import write_atomically, writing
 from selfattn.report.blocks import Block, Chart, Charts, Folded, Table
 from selfattn.report.contents import document
 from selfattn.report.drawing.charts import curves, label_margin
 from selfattn.report.drawing.palette import Signs
 from selfattn.report.pages import picture
 from selfattn.report.render.markdown import table_cells
+from selfattn.report.write import write_all
 from selfattn.results.record import Record
 from selfattn.words.catalogue import SOURCE
 from selfattn.words.messages import text_of
@@ -38,17 +37,17 @@ def write_figures(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     Raises:
         UserError: a file cannot be written.
     """
-    files = {}
+    files: dict[Path, str | bytes] = {}
     for block, signs in _blocks(record):
         if isinstance(block, Chart):
-            svg = chart_svg(block, signs, lang).encode()
-            files[out / f"{block.name}.svg"] = svg
+            files[out / f"{block.name}.svg"] = svg = chart_svg(block, signs, lang)
             with suppress(ImportError, OSError):  # OSError: the package is there, the cairo library is not
                 import cairosvg
 
-                files[out / f"{block.name}.png"] = cairosvg.svg2png(svg, scale=2)
-                files[out / f"{block.name}.pdf"] = cairosvg.svg2pdf(svg)
-    return _write(files)
+                files[out / f"{block.name}.png"] = cairosvg.svg2png(svg.encode(), scale=2)
+                files[out / f"{block.name}.pdf"] = cairosvg.svg2pdf(svg.encode())
+    write_all(files)
+    return list(files)
 
 
 def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
@@ -57,20 +56,20 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     Raises:
         UserError: a file cannot be written.
     """
-    files = {}
+    files: dict[Path, str | bytes] = {}
     for block, signs in _blocks(record):
         if isinstance(block, Table) and block.rows:
             text = io.StringIO()
             csv.writer(text, lineterminator="\n").writerows(table_cells(block, lang, signs))
-            files[out / f"{block.name}.csv"] = text.getvalue().encode()
-    return _write(files)
+            files[out / f"{block.name}.csv"] = text.getvalue()
+    write_all(files)
+    return list(files)
 
 
 def _blocks(record: Record) -> Iterator[tuple[Block, Signs]]:
     page = document(record)
-    signs = Signs(page.names)
-    for block in _inside([*page.first, *(block for part in page.parts for block in part.blocks)]):
-        yield block, signs
+    signs, parts = Signs(page.names), (block for part in page.parts for block in part.blocks)
+    return ((block, signs) for block in _inside([*page.first, *parts]))
 
 
 def chart_svg(chart: Chart, signs: Signs, lang: str = SOURCE) -> str:
@@ -98,11 +97,3 @@ def _inside(blocks: Iterable[Block]) -> Iterator[Block]:
             yield from _inside(block.blocks)
         elif not isinstance(block, Chart) or any(line.spots for line in block.lines):
             yield block
-
-
-def _write(files: dict[Path, bytes]) -> list[Path]:
-    for path, data in files.items():
-        with writing(path, "choose another place"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, partial(Path.write_bytes, data=data))
-    return list(files)

@@ -69,6 +69,7 @@ def _render(
         "langs": {each: catalogue(each)["language"] for each in LANGS},
         "lang": lang,
         "w": translator,
+        "message": message,
         "signs": signs,
         "kind": lambda block: type(block).__name__,
         "pieces": pieces,
@@ -120,10 +121,6 @@ class Translator:
         if not isinstance(text, Message):
             return Markup('{}="{}"').format(name, text)
         return Markup('{}="{}" data-wa="{} {}"').format(name, text.say(self.lang), name, self.id(text))
-
-    def key(self, name: str, key: str) -> Markup:
-        """Return an attribute whose value is a message without values, by its key."""
-        return self.attr(name, Message(key))
 
     def id(self, message: Message) -> int:
         """Return the id under which the page finds the message in every language."""

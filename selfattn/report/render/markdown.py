@@ -53,6 +53,20 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(lambda special: "\\" + special[0], " ".join(text.splitlines()))
 
 
+def without_pictures(block: b.Block) -> tuple[b.Block, ...]:
+    """Return what stands for a block where nothing is drawn or folded; nothing for text and tables."""
+    match block:
+        case b.Folded():
+            return b.Heading(block.title), *block.blocks
+        case b.Chart():
+            return b.Paragraph(block.caption), chart_table(block)
+        case b.Charts():
+            return block.charts[0], b.Paragraph(message("chart.others") if len(block.charts) > 1 else None)
+        case b.HeatMap():
+            return b.Paragraph(block.caption), block.table()
+    return ()
+
+
 class MarkdownPage:
     """Draws blocks as Markdown in one language.
 
@@ -106,20 +120,15 @@ class MarkdownPage:
                 return f"{fence}\n{block.text}\n{fence}"
             case b.Folded():
                 inner = MarkdownPage(self.lang, self.signs, self.level + self.nested)
-                return inner.all([b.Heading(block.title), *block.blocks])
+                return inner.all(without_pictures(block))
             case b.Verdict():
                 return self.verdict(block)
             case b.Table():
                 return self.table(block) if block.rows else ""
-            case b.Chart():
-                return self.all([b.Paragraph(block.caption), chart_table(block)])
-            case b.Charts():
-                others = message("chart.others") if len(block.charts) > 1 else None
-                return self.all([block.charts[0], b.Paragraph(others)])
-            case b.HeatMap():
-                return self.all([b.Paragraph(block.caption), block.table()])
             case b.AttentionExplorer():
                 return self.say(message("markdown.maps"))
+            case _:
+                return self.all(without_pictures(block))
 
     def verdict(self, block: b.Verdict) -> str:
         """Draw the question, the answer, the badges and where the record comes from."""
@@ -154,8 +163,6 @@ class MarkdownPage:
                 text, small = self.say(cell.text), self.say(cell.small)
                 between = " " if cell.strong or small.startswith("(") else self.between
                 return text + between + small if small else text
-            case b.Linked():
-                return self.say(cell.text)
             case b.MarkedAnswer():
                 return self.say(cell.marked)
             case b.Bars():

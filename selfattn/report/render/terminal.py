@@ -15,9 +15,9 @@ from rich.text import Text
 from selfattn.console import all_visible
 from selfattn.report import blocks as b
 from selfattn.report.contents import contents
-from selfattn.report.drawing.charts import COLUMNS, axis_text, chart_table
+from selfattn.report.drawing.charts import COLUMNS, axis_text
 from selfattn.report.drawing.palette import ANSI, Signs
-from selfattn.report.render.markdown import MarkdownPage
+from selfattn.report.render.markdown import MarkdownPage, without_pictures
 from selfattn.report.sections.first_screen import brief
 from selfattn.results.record import Record
 from selfattn.words.catalogue import SOURCE
@@ -77,18 +77,12 @@ class _Screen:
         match block:
             case b.Code():
                 self.console.print(Text(f"\n{block.text}"), soft_wrap=True)
-            case b.Folded():
-                self.all([b.Heading(block.title), *block.blocks])
             case b.Verdict():
                 self.verdict(block)
             case b.Table():
                 self.table(block)
-            case b.Chart():
-                self.all([b.Paragraph(block.caption), chart_table(block)])
-            case b.HeatMap():
-                self.all([b.Paragraph(block.caption), block.table()])
-            case b.Charts():
-                self.draw(block.charts[0])
+            case b.Folded() | b.Chart() | b.Charts() | b.HeatMap():
+                self.all(without_pictures(block))
             case _:
                 is_note = isinstance(block, b.Paragraph | b.Items) and block.note
                 self.text(self.page.draw(block), "dim" if is_note else "")

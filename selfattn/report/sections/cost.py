@@ -10,11 +10,10 @@ from selfattn.report.blocks import Block, Cell, Column, Heading, Paragraph, Row,
 from selfattn.report.drawing.numbers import NONE, amount, compact, measure_text, share_text
 from selfattn.report.sections.first_screen import TIMES
 from selfattn.report.verdict.ranking import ranked
-from selfattn.results.record import Cost, DecodingCost, Model, Record
+from selfattn.results.record import Cost, Model, Record
 from selfattn.words.messages import message
 
 _SIZES = tuple(field.name for field in fields(Cost) if field.name != "decoding")
-_HEADS = ("method", "batch", "length")
 
 
 @register.section("cost")
@@ -26,13 +25,17 @@ class CostSection:
     def blocks(self, record: Record) -> tuple[Block, ...]:
         """One table a kind of cost; those without any figure but the times are left out."""
         sizes = [name for name in _SIZES if any(getattr(model.cost, name) is not None for model in record.models)]
-        tables = (
-            (message("cost.time"), _table(record, "times", TIMES), message(f"cost.note.{record.times}")),
-            (message("cost.size"), _table(record, "sizes", sizes), message("cost.size.note")),
-            (message("cost.decoding"), _decoding(record), message("cost.decoding.note")),
+        parts = (
+            ("time", _table(record, "times", TIMES), f"cost.note.{record.times}"),
+            ("size", _table(record, "sizes", sizes), "cost.size.note"),
+            ("decoding", _decoding(record), "cost.decoding.note"),
         )
-        parts = ((Heading(head, table.name), table, Paragraph(note, note=True)) for head, table, note in tables)
-        return tuple(block for part in parts if part[1].rows for block in part)
+        blocks: list[Block] = []
+        for name, table, note in parts:
+            if table.rows:
+                head = Heading(message(f"cost.{name}"), table.name)
+                blocks += [head, table, Paragraph(message(note), note=True)]
+        return tuple(blocks)
 
 
 def _table(record: Record, table: str, names: Sequence[str]) -> Table:
@@ -55,18 +58,14 @@ def _cell(model: Model, name: str) -> Cell:
 def _decoding(record: Record) -> Table:
     """By method, batch and length, for each model the time to the first token and for each further one."""
     order = [model for model in ranked(record) if model.cost.decoding]
-    methods = list(dict.fromkeys(cost.method for model in order for cost in model.cost.decoding))
-    times = {(model.name, _key(cost)): cost for model in order for cost in model.cost.decoding}
-    columns = tuple(Column(message(f"decoding.{name}"), numeric=name != "method") for name in _HEADS)
-    columns += tuple(Column(model.name, model=True) for model in order)
-    keys = sorted({key for _, key in times}, key=lambda key: (methods.index(key[0]), *key[1:]))
-    rows = (Row((*map(str, key), *(_time(times.get((model.name, key))) for model in order))) for key in keys)
-    return Table("decoding", columns, tuple(rows), shown=12)
-
-
-def _key(cost: DecodingCost) -> tuple[str, int, int]:
-    return cost.method, cost.batch, cost.length
-
-
-def _time(cost: DecodingCost | None) -> str:
-    return NONE if cost is None else f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"
+    times: dict[tuple[str, int, int], dict[str, str]] = {}
+    for model in order:
+        for cost in model.cost.decoding:
+            key, time = (cost.method, cost.batch, cost.length), f"{amount(cost.first_ms)} + {amount(cost.token_ms)}"
+            times.setdefault(key, {})[model.name] = time
+    methods = list(dict.fromkeys(method for method, *_ in times))
+    keys = sorted(times, key=lambda key: (methods.index(key[0]), *key[1:]))
+    columns = [Column(message(f"decoding.{name}"), numeric=name != "method") for name in ("method", "batch", "length")]
+    columns += [Column(model.name, model=True) for model in order]
+    rows = (Row((*map(str, key), *(times[key].get(model.name, NONE) for model in order))) for key in keys)
+    return Table("decoding", tuple(columns), tuple(rows), shown=12)

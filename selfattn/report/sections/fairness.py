@@ -49,15 +49,19 @@ class Fairness:
 
     def blocks(self, record: Record) -> tuple[b.Block, ...]:
         """Return sizes, settings, tuning, the models, and what all share."""
-        differing = differing_settings(record)
+        differing, statement = differing_settings(record), matched_statement(record)
+        matching = message("fairness.statement", statement=statement)
+        if record.matching.target is not None:
+            target = compact(record.matching.target)
+            matching = message("fairness.target", statement=statement, target=target)
         differ = (b.Heading(message("settings.differ"), "differing"), b.Paragraph(message("settings.text")), differing)
         models = (
-            (model.name, (b.Styled(model.summary or NONE, f"({model.source})" if model.source else ""),))
+            (model.name, [b.Styled(model.summary or NONE, f"({model.source})" if model.source else "")])
             for model in ranked(record)
         )
         return (
             b.Heading(message("fairness.matching"), "size"),
-            b.Paragraph(_matched(record)),
+            b.Paragraph(matching),
             _sizes(record),
             *(differ if differing.rows else ()),
             b.Heading(message("tuning.head"), "tuning"),
@@ -65,16 +69,8 @@ class Fairness:
             b.Heading(message("fairness.models"), "models"),
             b.model_table("models", [message("fairness.model")], models, words=1),
             b.Heading(message("settings.shared")),
-            b.Facts(tuple(shared_settings(record))),
+            b.Facts(tuple(shared_settings(record).items())),
         )
-
-
-def _matched(record: Record) -> Message:
-    """Return how near the models are in size, with the target that they were sized for."""
-    matching, statement = record.matching, matched_statement(record)
-    if matching.target is None:
-        return message("fairness.statement", statement=statement)
-    return message("fairness.target", statement=statement, target=compact(matching.target))
 
 
 def _sizes(record: Record) -> b.Table:
@@ -90,14 +86,15 @@ def _sizes(record: Record) -> b.Table:
     ]
     if counts and matched_by == "flops":
         columns.append((message("budget.flops"), lambda model: counts.get(model.name), compact))
-    order, rows = ranked(record), []
+    order = ranked(record)
     amounts = [[of(model) for model in order] for _, of, _ in columns]
-    for k, model in enumerate(order):
-        known = zip((column[k] for column in amounts), columns, strict=True)
-        cells = (NONE if value is None else show(value) for value, (_, _, show) in known)
-        rows.append(b.Row((model.name, *cells), model.name))
+    shown = [
+        [NONE if value is None else show(value) for value in values]
+        for values, (_, _, show) in zip(amounts, columns, strict=True)
+    ]
+    rows = [b.Row((model.name, *cells), model.name) for model, *cells in zip(order, *shown, strict=True)]
     if len(order) > 1:
-        nonzero = ([value for value in column if value] for column in amounts)
+        nonzero = ([value for value in values if value] for values in amounts)
         ratios = (f"{max(values) / min(values):.2f}" if len(values) == len(order) else NONE for values in nonzero)
         rows.append(b.Row((message("parity.ratio"), *ratios)))
     heads = (b.Column(head) for head, *_ in columns)
@@ -112,21 +109,20 @@ def differing_settings(record: Record) -> b.Table:
     def place(name: str) -> tuple[bool, int]:
         return not name.startswith("training."), -sum(name in config for config in configs)
 
+    names = sorted(dict.fromkeys(name for config in configs for name in config), key=place)
+    rows = (b.Row((name, *(config.get(name, NONE) for config in configs))) for name in names)
     models = (b.Column(model.name, numeric=False, model=True) for model in order)
     columns = (b.Column(message("col.setting"), numeric=False), *models)
-    names = sorted(dict.fromkeys(name for config in configs for name in config), key=place)
-    rows = [b.Row((name, *(config.get(name, NONE) for config in configs))) for name in names]
     return b.Table("differing", columns, tuple(row for row in rows if len(set(row.cells[1:])) > 1), "dense", shown=24)
 
 
-def shared_settings(record: Record) -> list[tuple[str, str]]:
+def shared_settings(record: Record) -> dict[str, str]:
     """Return the settings of the comparison, then those of the models that all share."""
-    configs = [flatten(model.config) for model in record.models]
     shared = flatten({name: value for name, value in record.settings.items() if name != "tuning_space"})
-    if len(configs) > 1:
-        common = {k: v for k, v in configs[0].items() if all(config.get(k) == v for config in configs)}
-        return [*shared.items(), *common.items()]
-    return [*shared.items()]
+    first, *others = (flatten(model.config) for model in record.models)
+    if others:
+        shared |= {name: value for name, value in first.items() if all(config.get(name) == value for config in others)}
+    return shared
 
 
 @register.section("reproduce")
@@ -138,13 +134,13 @@ class Reproduce:
     def blocks(self, record: Record) -> tuple[b.Block, ...]:
         """Return the command, its conditions, and where the runs lie."""
         runs = "\n".join(run for model in record.models for run in model.run_dirs)
+        code, name = b.Code(runs, "run-list", message("reproduce.runs")), message("reproduce.runs")
         return (
             b.Code(record.command, "command", message("reproduce.command")),
             b.Facts(_reproduction(record)),
-            *([b.Folded(message("reproduce.runs"), "runs", (b.Code(runs, "run-list", message("reproduce.runs")),))]
-              if runs else ()),
+            *([b.Folded(name, "runs", (code,))] if runs else []),
             b.Paragraph(message("reproduce.note"), note=True),
-        )  # fmt: skip
+        )
 
 
 def _reproduction(record: Record) -> tuple[tuple[TextLike, TextLike], ...]:

@@ -14,7 +14,7 @@ from selfattn.report.drawing.numbers import amount, compact
 from selfattn.report.verdict.ranking import headline_name, headline_unit, record_scale
 from selfattn.results.quality import Curve, Point, Unit
 from selfattn.results.record import Model, Record
-from selfattn.words.messages import Message, message
+from selfattn.words.messages import message
 
 # What training spends: its value at a point of a curve, and that value as text.
 _AXES: dict[str, tuple[Callable[[Point], float | None], Callable[[float], str]]] = {
@@ -38,8 +38,10 @@ class Learning:
         charts = tuple(_chart(record, name) for name in names)
         if not charts:
             return (Paragraph(message("learning.none")),)
+        has_bands = len(record.models) <= MOST_BANDS and any(len(model.curves) > 1 for model in record.models)
+        bands = message("learning.band") if has_bands else None
         return (
-            Paragraph(message("learning.text", metric=headline_name(record)), band_note(record)),
+            Paragraph(message("learning.text", metric=headline_name(record)), bands),
             Charts("against", message("learning.against"), charts),
             Paragraph(message("learning.schedule"), note=True),
         )
@@ -79,14 +81,3 @@ def mean_curve(model: Model, of: Callable[[Point], float | None], kind: Unit) ->
             low, high = max(0.0, mean - half), min(top, mean + half)
         spots.append(Spot(fmean(x for x, _ in at), mean, low, high))
     return tuple(spots)
-
-
-def band_note(record: Record) -> Message | None:
-    """Return what the bands are; None where there are none."""
-    counts = {sum(map(bool, map(_validated, model.curves))) for model in record.models}
-    many, two = any(count > 2 for count in counts), 2 in counts
-    if not many and not two:
-        return None
-    if len(record.models) > MOST_BANDS:
-        return message("learning.band.none", count=MOST_BANDS)
-    return message("learning.band.both" if many and two else "learning.band.t" if many else "learning.band.range")

@@ -37,30 +37,25 @@ def rate_charts(record: Record) -> tuple[b.Chart, ...]:
 
 
 def _rate_chart(record: Record, budget: float | None) -> b.Chart | None:
-    lines, rates = [], set()
+    lines: list[b.ChartLine] = []
     for model in record.models:
         chosen = {trial.settings.get("lr") for trial in model.trials if trial.chosen and trial.budget == budget}
-        tried = rate_scores(record, model, budget)
-        rates |= set(tried)
         spots = (
-            b.Spot(rate, fmean(scores), min(scores), max(scores), rate in chosen) for rate, scores in tried.items()
+            b.Spot(rate, fmean(scores), min(scores), max(scores), rate in chosen)
+            for rate, scores in rate_scores(record, model, budget).items()
         )
         lines.append(b.ChartLine(model.name, tuple(spots)))
+    spots_of_all = [spot for line in lines for spot in line.spots]
+    rates = sorted({spot.x for spot in spots_of_all})
     if len(rates) < 2:
         return None
-    order = sorted(rates)
-    marks = tuple((rate, f"{rate:g}") for rate in order[:: math.ceil(len(order) / _MARKS)])
-    across = Scale(None, 1.15 * order[-1], "number", order[0] / 1.15, powers=True, marks=marks)
-    caption = message(
-        "rates.caption",
-        metric=headline_name(record),
-        scale=headline_unit(record),
-        training=amount_of_training(record, budget),
-    )
-    name = "rates" if budget is None else f"rates-{budget:g}"
-    tops = [spot.y for line in lines for spot in line.spots]
+    marks = tuple((rate, f"{rate:g}") for rate in rates[:: math.ceil(len(rates) / _MARKS)])
+    across = Scale(None, 1.15 * rates[-1], "number", rates[0] / 1.15, powers=True, marks=marks)
+    measured = {"metric": headline_name(record), "scale": headline_unit(record)}
+    caption = message("rates.caption", **measured, training=amount_of_training(record, budget))
     items = record.test_items if record.headline.better == "higher" else 0
-    scale = quality_scale(max(tops), items, record.headline.kind)
+    scale = quality_scale(max(spot.y for spot in spots_of_all), items, record.headline.kind)
+    name = "rates" if budget is None else f"rates-{budget:g}"
     return b.Chart(name, caption, tuple(lines), scale, message("rates.unit"), across=across)
 
 

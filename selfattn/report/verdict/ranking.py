@@ -12,7 +12,7 @@ from selfattn.report.blocks import Badge, BadgeKind
 from selfattn.report.drawing.numbers import amount, estimate_text, gap_text, score_text
 from selfattn.report.drawing.scale import Scale, quality_scale
 from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, Word, is_estimable
-from selfattn.results.record import BODIES_APART, Gate, Model, Record
+from selfattn.results.record import Gate, Model, Record
 from selfattn.words.catalogue import SOURCE, catalogue
 from selfattn.words.messages import Message, TextLike, message
 
@@ -25,7 +25,6 @@ OUTCOMES: dict[Word, Outcome] = {
 }
 _LISTED = 5  # models that a sentence names with their scores
 _SEEDS = 3  # fewer never decide
-_MATCHED = "matched budgets"  # the gate that asks what `too_far_apart` asks
 
 
 def in_task_words(record: Record, key: str, **values: str | int | Message) -> Message:
@@ -167,13 +166,6 @@ def matched_within(record: Record) -> float:
     return (max(counts) - min(counts)) / min(counts) if min(counts) > 0 else float("inf")
 
 
-def too_far_apart(record: Record) -> bool:
-    """Return whether models that were to be of equal size are not, unasked, or a gate says so."""
-    matching = record.matching
-    equal = len(record.models) > 1 and matching.budget != "none" and not matching.allowed_apart
-    return (equal and matched_within(record) > matching.limit) or any(g.name == _MATCHED for g in failed_gates(record))
-
-
 def failed_gates(record: Record, *, notes: bool = False) -> tuple[Gate, ...]:
     """Return the gates that did not pass, each once a model; with `notes` those that are only noted."""
     failed: dict[tuple[str, str], Gate] = {}
@@ -203,12 +195,8 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     pair, names = judged_pair(record), {model.name for model in record.models}
     enough = len(sound(record)) >= min(2, len(names))
     needed = {model.name for model in pair} if pair else set() if enough else names
-    failed = [gate for gate in failed_gates(record) if not gate.model or gate.model in needed]
-    reasons = [_gate_sentence(record, gate) for gate in failed]
-    if too_far_apart(record) and not any(gate.name == _MATCHED for gate in failed):
-        size, limit = message(f"budget.{record.matching.budget}"), amount(100 * record.matching.limit)
-        reasons.append(message("obstacle.apart", size=size, percent=_percent(matched_within(record)), limit=limit))
-    return tuple(reasons)
+    failed = (gate for gate in failed_gates(record) if not gate.model or gate.model in needed)
+    return tuple(_gate_sentence(record, gate) for gate in failed)
 
 
 def set_aside(record: Record) -> tuple[Message, ...]:
@@ -246,12 +234,11 @@ def badges(record: Record) -> tuple[Badge, ...]:
     facts = [Badge(kind, message(key, passed=passed, total=total))]
     if len(record.models) > 1:
         near = matched_within(record) <= record.matching.limit
-        facts.append(Badge("ok" if near else "bad" if too_far_apart(record) else "warn", matched_statement(record)))
+        facts.append(Badge("ok" if near else "warn", matched_statement(record)))
     bodies = [model.parameters_body for model in record.models if model.parameters_body]
     if record.matching.budget in ("none", "parameters") and len(bodies) == len(record.models) > 1:
         spread = max(bodies) / min(bodies) - 1
-        far = spread > BODIES_APART and not record.matching.allowed_apart
-        facts.append(Badge("bad" if far else "note", message("badge.body", percent=_percent(spread))))
+        facts.append(Badge("note", message("badge.body", percent=_percent(spread))))
     fewest = min(len(model.seeds) for model in record.models)
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     if record.interim and record.interim.ended < max(record.interim.looks):

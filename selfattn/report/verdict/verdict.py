@@ -79,13 +79,9 @@ def limits(record: Record) -> tuple[Message, ...]:
     """Return what else belongs to the answer, and what it leaves open; nothing where there is no answer."""
     if ranking.obstacles(record):
         return ()
-    pair = ranking.judged_pair(record)
-    test = pair_test(record, *pair) if pair else None
-    exploratory = sum(other.metric == test.metric for other in record.pairs) - 1 if test and test.primary else 0
-    sentences = [_seed_sentence(record)]
-    if test and exploratory:
-        sentences.append(message("verdict.primary", first=test.first, second=test.second, pairs=exploratory))
-    sentences += [*_design_sentence(record, *pair), *conditions.open_budgets(record, pair)] if pair else []
+    pair, sentences = ranking.judged_pair(record), [_seed_sentence(record)]
+    if pair:
+        sentences += [*_design_sentence(record, *pair), *conditions.open_budgets(record, pair)]
     return (*sentences, *_ceiling_sentence(record), *_plan_sentence(record))
 
 
