@@ -137,16 +137,11 @@ def attend(
         sizes, expected = ([*q.shape[:3], *k.shape[:3]] for q, k in (dotted[:2], (query, key)))
         _check_sizes(score, "as_dot", "queries [b h i ..] and keys [b h j ..]", sizes, expected)
         query, key, scale = dotted
-        attn_mask = allowed if mask.additive is None else mask.additive.to(query.dtype)
+        added = allowed if mask.additive is None else mask.additive.to(query.dtype)
+        if bias is not None:
+            added = _biased(bias, allowed, query.dtype)
         output = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=attn_mask if bias is None else _biased(bias, allowed, query.dtype),
-            dropout_p=dropout_p,
-            is_causal=causal_in_kernel,
-            scale=scale,
-            enable_gqa=grouped,
+            query, key, value, added, dropout_p, is_causal=causal_in_kernel, scale=scale, enable_gqa=grouped
         )
     else:
         if causal_in_kernel:

@@ -241,15 +241,9 @@ class MultiHeadAttention(nn.Module):
                 rows = max(positions.dim(), context.positions.dim()) - 1
                 _check_bias(self.position, by_position, [*query.shape[1 - rows : 3], j])
                 bias = by_position if bias is None else bias + by_position
+        key, value, dropout_p = context.key, context.value, self.dropout if self.training else 0.0
         output, weights = attend(
-            query,
-            context.key,
-            context.value,
-            score=self.score,
-            mask=mask,
-            bias=bias,
-            dropout_p=self.dropout if self.training else 0.0,
-            need_weights=need_weights,
+            query, key, value, score=self.score, mask=mask, bias=bias, dropout_p=dropout_p, need_weights=need_weights
         )
         joined = output.flatten(1)[:, None] if x.shape[1] == 1 else output.transpose(1, 2).flatten(2)
         return Attended(self.out_proj(joined) if self.project else joined, weights)

@@ -68,14 +68,13 @@ class AttentionPosition(Position):
     forward: Callable[..., Tensor]
 
 
-POSITIONS.expect(
-    Position,
-    lambda part: (
-        None
-        if issubclass(part, EmbeddingPosition | AttentionPosition)
-        else f"expected a subclass of EmbeddingPosition or AttentionPosition, got {part.__name__}"
-    ),
-)
+def _problem(part: type[Position]) -> str | None:
+    if issubclass(part, EmbeddingPosition | AttentionPosition):
+        return None
+    return f"expected a subclass of EmbeddingPosition or AttentionPosition, got {part.__name__}"
+
+
+POSITIONS.expect(Position, _problem)
 
 
 @register.position("sinusoidal")
@@ -316,14 +315,6 @@ def make_position(
         >>> make_position("alibi", dim=8, num_heads=2).slopes.tolist()
         [0.0625, 0.00390625]
     """
-    position: Position = build_part(
-        POSITIONS,
-        name,
-        dim=dim,
-        num_heads=num_heads,
-        head_dim=dim // num_heads,
-        max_length=max_length,
-        bidirectional=bidirectional,
-        layout=layout,
-    )
+    sizes = {"dim": dim, "num_heads": num_heads, "head_dim": dim // num_heads, "max_length": max_length}
+    position: Position = build_part(POSITIONS, name, **sizes, bidirectional=bidirectional, layout=layout)
     return position

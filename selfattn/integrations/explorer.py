@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from selfattn.decoding.stepping import evaluating
 from selfattn.errors import UserError
 from selfattn.integrations.transformers import NAME, Kind, register, watch
 from selfattn.runs.attention_view import AttentionView
@@ -55,44 +56,42 @@ def explore(
     Example:
         ``explore(AutoModel.from_pretrained("DIR"), AutoTokenizer.from_pretrained("DIR"), "a small text")``
     """
-    device = model.device
-    was_training = model.training
-    model.train(False)
-    try:
-        with torch.inference_mode():
-            if model.config.is_encoder_decoder:
-                source = _ids(tokenizer, text).to(device)
-                if target is None:
-                    generated: Any = model.generate(source, max_new_tokens=max_new_tokens)  # type: ignore[operator]
-                    labels: Tensor = generated[:, 1:]
-                else:
-                    labels = tokenizer(text_target=target, return_tensors="pt").input_ids.to(device)
-                start = model.generation_config.decoder_start_token_id
-                start = model.config.decoder_start_token_id if start is None else start
-                read = torch.cat([labels.new_full((1, 1), start), labels[:, :-1]], dim=1)
-                i, j = labels.shape[1], source.shape[1]
-                _check_size(model, j * j + i * (j + i), layers, heads)
-                with watch(model, layers=layers, heads=heads) as seen:
-                    model(input_ids=source, decoder_input_ids=read, use_cache=False)
-                prediction = str(tokenizer.decode(labels[0], skip_special_tokens=True))
+    is_pair = model.config.is_encoder_decoder
+    read = text if is_pair or target is None else text + target
+    with evaluating(model), torch.inference_mode():
+        source: Tensor = tokenizer(read, return_tensors="pt").input_ids.to(model.device)
+        if not source.numel():
+            raise UserError("the text has no token: give some words")
+        labels, inputs = source[:, :0], {"input_ids": source}
+        if is_pair:
+            if target is None:
+                labels = model.generate(source, max_new_tokens=max_new_tokens)[:, 1:]  # type: ignore[operator]
             else:
-                source = _ids(tokenizer, text if target is None else text + target).to(device)
-                labels, prediction = source[:, :0], ""
-                _check_size(model, source.shape[1] ** 2, layers, heads)
-                with watch(model, layers=layers, heads=heads) as seen:
-                    model(input_ids=source)
-    finally:
-        model.train(was_training)
+                labels = tokenizer(text_target=target, return_tensors="pt").input_ids.to(model.device)
+            start = model.generation_config.decoder_start_token_id
+            start = model.config.decoder_start_token_id if start is None else start
+            inputs["decoder_input_ids"] = torch.cat([labels.new_full((1, 1), start), labels[:, :-1]], dim=1)
+        j, i = source.shape[1], labels.shape[1]
+        config = model.config.get_text_config()
+        num_layers = config.num_hidden_layers if layers is None else len(layers)
+        num_heads = config.num_attention_heads if heads is None else len(heads)
+        if (count := (j * j + i * (j + i)) * num_layers * num_heads) > MOST_WEIGHTS:
+            raise UserError(
+                f"{count:,} weights are more than a page can show ({MOST_WEIGHTS:,}): give a shorter text, or choose "
+                "`layers` and `heads`"
+            )
+        with watch(model, layers=layers, heads=heads) as seen:
+            model(**inputs, **({"use_cache": False} if is_pair else {}))
     maps: dict[Kind, list[Tensor]] = {"cross": [], "encoder": [], "decoder": []}
     numbers: dict[Any, list[int]] = {"cross": [], "encoder": [], "decoder": []}
     for layer in seen.layers:
-        kind = layer.kind if model.config.is_encoder_decoder else "encoder"  # of one sequence, to itself
+        kind = layer.kind if is_pair else "encoder"  # of one sequence, to itself
         for call in layer.calls:  # more than one where layers share their weights
             maps[kind].append(call[0].float().cpu())
             numbers[kind].append(layer.number if len(layer.calls) == 1 else len(numbers[kind]))
     return AttentionView(
-        source=text if model.config.is_encoder_decoder or target is None else text + target,
-        prediction=prediction,
+        source=read,
+        prediction=str(tokenizer.decode(labels[0], skip_special_tokens=True)),
         source_tokens=_tokens(tokenizer, source[0]),
         target_tokens=_tokens(tokenizer, labels[0]),
         weights=tuple(maps["cross"]),
@@ -142,26 +141,6 @@ def open_model(place: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"{place}: transformers cannot load this model: {reason}") from None
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> Tensor:
-    ids: Tensor = tokenizer(text, return_tensors="pt").input_ids
-    if not ids.numel():
-        raise UserError("the text has no token: give some words")
-    return ids
-
-
-def _check_size(
-    model: PreTrainedModel, weights_of_a_head: int, layers: Sequence[int] | None, heads: Sequence[int] | None
-) -> None:
-    config = model.config.get_text_config()
-    num_layers = len(layers) if layers is not None else config.num_hidden_layers
-    num_heads = len(heads) if heads is not None else config.num_attention_heads
-    if (weights := weights_of_a_head * num_layers * num_heads) > MOST_WEIGHTS:
-        raise UserError(
-            f"{weights:,} weights are more than a page can show ({MOST_WEIGHTS:,}): give a shorter text, or choose "
-            "`layers` and `heads`"
-        )
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, ids: Tensor) -> tuple[str, ...]:

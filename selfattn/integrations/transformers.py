@@ -46,8 +46,7 @@ class ScaledBy(Score):
 
     def __init__(self, scale: float, softcap: float | None = None) -> None:
         super().__init__()
-        self.scale = scale
-        self.softcap = softcap
+        self.scale, self.softcap = scale, softcap
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Return the scores ``[b h i j]``."""
@@ -143,17 +142,10 @@ def attention(
     sink = None if s_aux is None else s_aux.reshape(1, -1, 1, 1).to(query.dtype)
     if sink is not None:
         key, value, mask, bias = _with_sink(sink, query, key, value, mask, bias)
-    output, weights = attend(
-        query,
-        key,
-        value,
-        score=ScaledBy(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap),
-        mask=mask,
-        bias=bias,
-        causal=causal,
-        dropout_p=dropout,
-        need_weights=bool(output_attentions) or bool(watches) or _are_recorded(),
-    )
+    score = ScaledBy(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
+    need_weights = bool(output_attentions) or bool(watches) or _are_recorded()
+    options: dict[str, Any] = {"causal": causal, "dropout_p": dropout, "need_weights": need_weights}
+    output, weights = attend(query, key, value, score=score, mask=mask, bias=bias, **options)
     if weights is not None and sink is not None:
         weights = weights[..., 1:]
     for watch in watches:
@@ -241,14 +233,6 @@ class Watch:
     def layers(self) -> tuple[Layer, ...]:
         """The layers that were called so far."""
         return tuple(layer for layer in self._by_module.values() if layer.calls)
-
-    def of(self, kind: Kind) -> tuple[Layer, ...]:
-        """Return the layers of one kind.
-
-        Args:
-            kind: ``encoder``, ``decoder`` or ``cross``.
-        """
-        return tuple(layer for layer in self.layers if layer.kind == kind)
 
     def __contains__(self, module: nn.Module) -> bool:
         return module in self._by_module

@@ -234,9 +234,7 @@ def run_stack(
     for layer, cache, projected in zip(layers, caches or nothing, memory or nothing, strict=True):
         outputs.append(layer(x, cache=cache, memory=projected, **shared))
         x = outputs[-1].x
-    return StackOutput(
-        x if norm is None else norm(x),
-        tuple(output.cache for output in outputs),
-        tuple(output.self_weights for output in outputs if output.self_weights is not None),
-        tuple(output.cross_weights for output in outputs if output.cross_weights is not None),
-    )
+    self_weights = tuple(output.self_weights for output in outputs if output.self_weights is not None)
+    cross_weights = tuple(output.cross_weights for output in outputs if output.cross_weights is not None)
+    caches = tuple(output.cache for output in outputs)
+    return StackOutput(x if norm is None else norm(x), caches, self_weights, cross_weights)

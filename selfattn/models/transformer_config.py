@@ -131,13 +131,9 @@ class TransformerConfig(Checked):
         """
         from selfattn import attention, layers
 
+        sizes = {"dim": self.dim, "num_heads": self.num_heads, "max_length": self.max_length}
         position = attention.make_position(
-            self.position,
-            dim=self.dim,
-            num_heads=self.num_heads,
-            max_length=self.max_length,
-            bidirectional=not causal,
-            layout=self.sinusoid_layout,
+            self.position, **sizes, bidirectional=not causal, layout=self.sinusoid_layout
         )
         added = position if isinstance(position, attention.EmbeddingPosition) else None
         inside = position if isinstance(position, attention.AttentionPosition) else None

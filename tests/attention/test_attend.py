@@ -230,7 +230,7 @@ class TestWhichPath:
         run = torch.nn.functional.scaled_dot_product_attention
 
         def recorded(*args: Any, **kwargs: Any) -> Tensor:
-            calls.append(kwargs)
+            calls.append({"attn_mask": args[3], **kwargs})
             return run(*args, **kwargs)
 
         monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", recorded)

@@ -58,13 +58,9 @@ class DecoderOnly(Seq2Seq):
         window: int | None = None,
     ) -> None:
         super().__init__()
-        self.embed = embed
-        self.layers = nn.ModuleList(layers)
-        self.norm = norm
-        self.output = output
-        self.bidirectional_prefix = bidirectional_prefix
-        self.reads_one_sequence = not bidirectional_prefix
-        self.window = window
+        self.embed, self.layers, self.norm = embed, nn.ModuleList(layers), norm
+        self.output, self.window = output, window
+        self.bidirectional_prefix, self.reads_one_sequence = bidirectional_prefix, not bidirectional_prefix
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Prefix:
         """Read the sources and keep keys and values of every layer."""
@@ -97,11 +93,8 @@ class DecoderOnly(Seq2Seq):
         """
         weights = self._read_pair(source, target_in, source_mask, need_weights=True).self_weights
         s = source.shape[1]
-        return AttentionMaps(
-            encoder=tuple(w[:, :, :s, :s] for w in weights),
-            decoder=tuple(w[:, :, s:, s:] for w in weights),
-            cross=tuple(w[:, :, s:, :s] for w in weights),
-        )
+        rows, below = [w[:, :, :s, :s] for w in weights], [w[:, :, s:] for w in weights]
+        return AttentionMaps(tuple(rows), tuple(w[..., s:] for w in below), tuple(w[..., :s] for w in below))
 
     def _read_pair(
         self, source: Tensor, target_in: Tensor, source_mask: Tensor, *, need_weights: bool = False
@@ -205,8 +198,7 @@ class Continuation(Seq2Seq):
             raise ValueError(
                 "Continuation: the model has an encoder or reads its source in both directions; it cannot go on from it"
             )
-        self.model = model
-        self.bos_id = bos_id
+        self.model, self.bos_id = model, bos_id
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Begun:
         """Read ``<bos>`` and the beginnings ``[b s]`` but for their last tokens."""

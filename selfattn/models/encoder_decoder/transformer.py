@@ -31,9 +31,8 @@ class TransformerEncoder(Encoder):
         self, embed: TokenEmbedding, layers: Sequence[TransformerBlock], *, norm: nn.Module | None = None
     ) -> None:
         super().__init__()
-        self.embed, self.output_dim = embed, embed.tokens.embedding_dim
-        self.layers = nn.ModuleList(layers)
-        self.norm = norm
+        self.embed, self.layers, self.norm = embed, nn.ModuleList(layers), norm
+        self.output_dim = embed.tokens.embedding_dim
 
     def forward(self, source: Tensor, source_mask: Tensor, *, need_weights: bool = False) -> EncoderMemory:
         """Encode ids ``[b s]`` with mask ``[b s]``."""
@@ -81,11 +80,8 @@ class TransformerDecoder(Decoder):
         window: int | None = None,
     ) -> None:
         super().__init__()
-        self.embed = embed
-        self.layers = nn.ModuleList(layers)
-        self.norm = norm
-        self.output = output
-        self.window = window
+        self.embed, self.layers, self.norm = embed, nn.ModuleList(layers), norm
+        self.output, self.window = output, window
 
     def start(self, memory: EncoderMemory) -> TransformerState:
         """Project the memory for every layer, once."""
@@ -104,16 +100,7 @@ class TransformerDecoder(Decoder):
         mask = Mask(causal=True)
         if self.window is not None:  # every token sees itself
             mask = Mask.safe(sliding_window_mask(tokens.shape[1], total, self.window, device=x.device))
-        read = run_stack(
-            self.layers,
-            self.norm,
-            x,
-            caches=state.caches,
-            memory=state.memory,
-            mask=mask,
-            positions=positions,
-            memory_mask=state.memory_mask,
-            need_weights=need_weights,
-        )
+        shared = {"mask": mask, "memory_mask": state.memory_mask, "positions": positions, "need_weights": need_weights}
+        read = run_stack(self.layers, self.norm, x, caches=state.caches, memory=state.memory, **shared)
         decoded = Decoded(read.x, self.output, read.self_weights, read.cross_weights)
         return decoded, replace(state, caches=read.caches)
