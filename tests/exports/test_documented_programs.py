@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from documented import ALONE, program, run_in
@@ -61,17 +60,3 @@ def test_the_latency_program_runs(
     monkeypatch.chdir(tmp_path)
     exec(program("serve.md", "latency").replace("range(50)", "range(1)"), {})
     assert [line.split(" at once")[0] for line in capsys.readouterr().out.splitlines()] == ["1", "64"]
-
-
-@pytest.mark.filterwarnings("ignore")  # those of other packages
-def test_the_server_answers(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("fastapi")
-    pytest.importorskip("httpx")
-    from fastapi.testclient import TestClient
-
-    monkeypatch.setenv("RUN", str(runs["transformer"].path))
-    names: dict[str, Any] = {"__name__": "serve"}
-    exec(compile(program("serve.md", "serve"), "serve.py", "exec", dont_inherit=True), names)
-    client, texts = TestClient(names["app"]), ["november 13, 2008"]
-    assert client.post("/predict", json={"texts": texts}).json() == {"outputs": runs["transformer"].predict(texts)}
-    assert client.post("/predict", json={"texts": ["x" * 1001]}).status_code == 422
