@@ -1,4 +1,4 @@
-"""PyTorch's ``nn.MultiheadAttention``, Transformer layers and ``nn.Transformer`` to our modules and back.
+"""PyTorch's ``nn.MultiheadAttention`` and Transformer layers to our modules and back.
 
 Both sides compute the same and differ in how they are called. PyTorch's masks have the opposite sense (True = hidden).
 Its weights come averaged over the heads unless ``average_attn_weights=False``, its inputs are time first unless
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, ScaledDot
-from selfattn.layers import Activation, FeedForward, TokenEmbedding, TransformerBlock
+from selfattn.layers import Activation, FeedForward, TransformerBlock
 from selfattn.layers.transformer import FUNCTIONS
-from selfattn.models.encoder_decoder.model import EncoderDecoder
-from selfattn.models.encoder_decoder.transformer import TransformerDecoder, TransformerEncoder
 
 M = TypeVar("M", bound=nn.Module)
 TorchLayer: TypeAlias = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
@@ -228,96 +226,6 @@ def _activation(function: object) -> Activation:
     raise ValueError(f"the activation {function} has no counterpart; known: relu, gelu, silu")
 
 
-def transformer_from_torch(
-    module: nn.Transformer, *, source: TokenEmbedding, target: TokenEmbedding, output: nn.Linear
-) -> EncoderDecoder:
-    """Make the model that computes what ``module`` computes between its embeddings and its output layer.
-
-    Args:
-        module: its weights are copied.
-        source: embeds source tokens; becomes a part of the model as it is, and may be ``target``.
-        target: embeds target tokens; likewise.
-        output: maps vectors to logits; likewise.
-
-    Returns:
-        The model, in the mode of ``module``. Its target is always causal, as ``module``'s is with
-        ``tgt_mask=generate_square_subsequent_mask(t)``; ``source_mask`` is the reverse of both
-        ``src_key_padding_mask`` and ``memory_key_padding_mask``.
-
-    Raises:
-        TypeError: ``module`` or a part of it is of a derived class.
-        ValueError: what :func:`~selfattn.convert.torch_modules.block_from_torch` raises.
-
-    Example:
-        >>> theirs = nn.Transformer(6, 2, 1, 1, dim_feedforward=11, batch_first=True).eval()
-        >>> tokens, output = nn.Embedding(13, 6), nn.Linear(6, 13)
-        >>> embed = TokenEmbedding(tokens)
-        >>> ours = transformer_from_torch(theirs, source=embed, target=embed, output=output)
-        >>> ids, start = torch.tensor([[5, 7]]), torch.tensor([[1]])
-        >>> logits = ours(ids, start, source_mask=torch.ones(1, 2, dtype=torch.bool))
-        >>> torch.allclose(logits, output(theirs(tokens(ids), tokens(start))), atol=1e-5)
-        True
-    """
-    where = "transformer_from_torch"
-    _expect(module, nn.Transformer, where)
-    encoder = _expect(module.encoder, nn.TransformerEncoder, f"{where}: encoder")
-    decoder = _expect(module.decoder, nn.TransformerDecoder, f"{where}: decoder")
-    norms = [_copied_norm(stack.norm, where) for stack in (encoder, decoder)]
-    model = EncoderDecoder(
-        TransformerEncoder(source, [block_from_torch(layer) for layer in encoder.layers], norm=norms[0]),
-        TransformerDecoder(target, [block_from_torch(layer) for layer in decoder.layers], output, norm=norms[1]),
-    )
-    return model.train(module.training)
-
-
-def transformer_to_torch(model: EncoderDecoder) -> nn.Transformer:
-    """Make the ``nn.Transformer`` that computes what ``model`` computes between its embeddings and its output layer.
-
-    Those stay where they are: ``model.encoder.embed``, ``model.decoder.embed`` and ``model.decoder.output``.
-
-    Args:
-        model: a Transformer encoder and decoder of one width, of blocks that PyTorch has too; its weights are copied.
-
-    Returns:
-        A module with ``batch_first=True``, in the same dtype, on the same device, in the same mode. Its two stacks
-        have a last norm where the model has one.
-
-    Raises:
-        ValueError: the model has something that PyTorch's has not; the message says what.
-
-    Example:
-        >>> from selfattn.models.build import build
-        >>> from selfattn.models.presets import PRESETS
-        >>> model = build(PRESETS["transformer"].config, vocab_size=13, pad_id=0, seed=0)
-        >>> transformer_to_torch(model).d_model
-        96
-    """
-    where = "transformer_to_torch"
-    encoder, decoder = model.encoder, model.decoder
-    if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
-        raise ValueError(
-            f"{where}: expected a Transformer encoder and decoder, "
-            f"got {type(encoder).__name__} and {type(decoder).__name__}"
-        )
-    if decoder.window is not None:
-        raise ValueError(f"{where}: nn.Transformer has no sliding window, and this decoder has one of {decoder.window}")
-    encoder_layers, decoder_layers = (
-        [block_to_torch(cast(TransformerBlock, block)) for block in stack.layers] for stack in (encoder, decoder)
-    )
-    dim, num_heads = decoder_layers[0].self_attn.embed_dim, decoder_layers[0].self_attn.num_heads
-    with torch.device("meta"):  # the constructor draws first values, so its layers are replaced afterwards
-        layer = nn.TransformerEncoderLayer(dim, num_heads, 1, batch_first=True)
-        stack = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
-        module = nn.Transformer(dim, num_heads, 1, 1, 1, custom_encoder=stack, batch_first=True)
-    for theirs, layers, norm in (
-        (module.encoder, encoder_layers, encoder.norm),
-        (module.decoder, decoder_layers, decoder.norm),
-    ):
-        theirs.layers, theirs.num_layers = nn.ModuleList(layers), len(layers)
-        theirs.norm = _copied_norm(norm, where)
-    return module.train(model.training)
-
-
 def _filled(module: M, weights: Mapping[str, Tensor]) -> M:
     """Give a module without values copies of these weights; no random generator moves."""
     module.load_state_dict({name: tensor.detach().clone() for name, tensor in weights.items()}, assign=True)
@@ -329,10 +237,6 @@ def _copy_parts(source: nn.Module, target: nn.Module, names: Mapping[str, str], 
     for part, place in names.items():
         kind = type(target.get_submodule(place))
         target.set_submodule(place, copy.deepcopy(_expect(source.get_submodule(part), kind, f"{where}: {part}")))
-
-
-def _copied_norm(norm: nn.Module | None, where: str) -> nn.LayerNorm | None:
-    return None if norm is None else copy.deepcopy(_expect(norm, nn.LayerNorm, where))
 
 
 def _expect(module: nn.Module | None, kind: type[M], where: str) -> M:

@@ -17,15 +17,9 @@ from selfattn.convert.torch_modules import (
     attention_to_torch,
     block_from_torch,
     block_to_torch,
-    transformer_from_torch,
-    transformer_to_torch,
 )
-from selfattn.layers import TokenEmbedding
-from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
-from selfattn.models.transformer_config import TransformerConfig
 
-DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13
+DIM, HEADS, FFN = 6, 3, 11
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7])
 # PyTorch says so whenever its encoder cannot take the nested-tensor path, which is not asked for here.
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
@@ -159,73 +153,6 @@ def test_decoder_layer(norm_first: bool, activation: Any, bias: bool) -> None:
     assert_same_state(back, theirs)
     assert_same_state(block_from_torch(back), ours)
     close(back(their_x, their_memory, **masks), expected)
-
-
-def between(module: nn.Transformer) -> tuple[Any, TokenEmbedding, TokenEmbedding, nn.Linear]:
-    """Our model around PyTorch's, with embeddings and an output layer."""
-    source, target = (TokenEmbedding(randomised(nn.Embedding(VOCAB, DIM).double()), scale=True) for _ in range(2))
-    output = nn.Linear(DIM, VOCAB, dtype=torch.float64)
-    return transformer_from_torch(module, source=source, target=target, output=output), source, target, output
-
-
-def ids(*shape: int) -> Tensor:
-    return torch.randint(1, VOCAB, shape, generator=torch.Generator().manual_seed(3))
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("bias", [True, False])
-def test_transformer(norm_first: bool, bias: bool) -> None:
-    theirs = randomised(
-        nn.Transformer(num_encoder_layers=2, num_decoder_layers=3, **settings(norm_first, "gelu", bias))
-    )
-    ours, source, target, output = between(theirs)
-    assert ours.decoder.output is output
-    assert ours.encoder.embed is source
-    assert ours.decoder.embed is target
-    assert_same_state(transformer_to_torch(ours), theirs)
-    texts, prefixes = ids(2, 7), ids(2, 3)
-    actual = ours(texts, prefixes, source_mask=PADDING)
-    hidden = theirs(
-        source(texts).masked_fill(~PADDING[..., None], 0.0),
-        target(prefixes),
-        tgt_mask=nn.Transformer.generate_square_subsequent_mask(3).isinf(),
-        src_key_padding_mask=~PADDING,
-        memory_key_padding_mask=~PADDING,
-    )
-    close(actual, output(hidden))
-    backward(actual)
-    gradients = [parameter.grad for parameter in (*source.parameters(), *target.parameters(), *output.parameters())]
-    for part in (source, target, output):
-        part.zero_grad()
-    backward(output(hidden))
-    again = [parameter.grad for parameter in (*source.parameters(), *target.parameters(), *output.parameters())]
-    for first, second in zip(gradients, again, strict=True):
-        close(first, second)
-    assert_same_gradients(ours, theirs, transformer_to_torch)
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-@torch.no_grad()
-def test_a_model_of_ours_to_torch(norm_first: bool) -> None:
-    """One that PyTorch's constructor would not make: stacks of two depths, a last norm only where there is one."""
-    stack = TransformerConfig(dim=DIM, num_heads=HEADS, ffn_dim=FFN, norm_first=norm_first, num_layers=2)
-    config = EncoderDecoderConfig(encoder=stack, decoder=TransformerConfig(dim=DIM, num_heads=2, norm_first=norm_first))
-    model: Any = randomised(build(config, vocab_size=VOCAB, pad_id=0, seed=0).double()).eval()
-    theirs = transformer_to_torch(model)
-    assert (theirs.encoder.norm is not None) == norm_first
-    assert (theirs.encoder.num_layers, theirs.decoder.num_layers, theirs.nhead) == (2, 1, 2)
-    texts, prefixes = ids(2, 7), ids(2, 3)
-    hidden = theirs(
-        model.encoder.embed(texts),
-        model.decoder.embed(prefixes),
-        tgt_mask=nn.Transformer.generate_square_subsequent_mask(3).isinf(),
-    )
-    everything = torch.ones_like(texts, dtype=torch.bool)
-    close(model(texts, prefixes, source_mask=everything), model.decoder.output(hidden))
-    back = transformer_from_torch(
-        theirs, source=model.encoder.embed, target=model.decoder.embed, output=model.decoder.output
-    )
-    assert_same_state(back, model)
 
 
 def test_what_is_no_weight_comes_along() -> None:

@@ -15,14 +15,10 @@ from selfattn.convert.torch_modules import (
     attention_to_torch,
     block_from_torch,
     block_to_torch,
-    transformer_to_torch,
 )
 from selfattn.layers import FeedForward, TransformerBlock
-from selfattn.models.build import build
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig, RNNDecoderConfig
-from selfattn.models.transformer_config import TransformerConfig
 
-DIM, HEADS, FFN, VOCAB = 6, 3, 11, 13
+DIM, HEADS, FFN = 6, 3, 11
 # PyTorch says so whenever its encoder cannot take the nested-tensor path, which is not asked for here.
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 
@@ -83,11 +79,6 @@ def block(**settings: Any) -> TransformerBlock:
     return TransformerBlock(DIM, **({"self_attn": attention(), "feed_forward": FeedForward(DIM, FFN)} | settings))
 
 
-def model(decoder: Any, encoder: Any = None) -> Any:
-    config = EncoderDecoderConfig(encoder=encoder or TransformerConfig(dim=DIM, num_heads=2), decoder=decoder)
-    return build(config, vocab_size=VOCAB, pad_id=0, seed=0)
-
-
 TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_to_torch(attention(num_kv_heads=1)), "cannot hold 1 key-value heads for 2 heads"),
     (lambda: attention_to_torch(attention(score="general")), "cannot hold the score General"),
@@ -99,14 +90,6 @@ TO_TORCH_ERRORS: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: block_to_torch(block(feed_forward=FeedForward(DIM, FFN, activation="swiglu"))),
         "PyTorch's layer has no gate",
-    ),
-    (
-        lambda: transformer_to_torch(model(RNNDecoderConfig(initial_state="project", attention="none"))),
-        "expected a Transformer encoder and decoder, got TransformerEncoder and PlainDecoder",
-    ),
-    (
-        lambda: transformer_to_torch(model(TransformerConfig(dim=DIM, num_heads=2, window=3))),
-        "nn.Transformer has no sliding window, and this decoder has one of 3",
     ),
 ]
 
