@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import shutil
@@ -164,18 +163,6 @@ def ask_node() -> Ask:
     return ask
 
 
-@pytest.fixture
-def ask_chromium(driver: Any) -> Ask:
-    """Call a function of the engine or the harness in Chromium, one call at a time."""
-
-    def ask(function: str, arguments: list[dict[str, Any]]) -> list[Any]:
-        driver.get("about:blank")
-        script = f"{ENGINE}\n{HARNESS}\nreturn JSON.stringify({function}(JSON.parse(arguments[0])));"
-        return [json.loads(driver.execute_script(script, json.dumps(one))) for one in arguments]
-
-    return ask
-
-
 def test_every_model_answers_as_torch_does(ask_node: Any) -> None:
     sources = some_sources(3)
     models = {name: shaken(config) for name, config in CONFIGS.items()}
@@ -188,14 +175,6 @@ def test_every_model_answers_as_torch_does(ask_node: Any) -> None:
                 raise AssertionError(f"{name}, source {source}: {error}") from None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_answers_500_inputs_in_chromium_as_torch_does(name: str, ask_chromium: Any) -> None:
-    sources, model = some_sources(500), shaken(CONFIGS[name])
-    for answer, source in zip(ask_chromium("answer", [case(CONFIGS[name], model, sources)])[0], sources, strict=True):
-        assert_same(answer, model, source)
-
-
 def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[int]) -> torch.Tensor:
     """Torch's logits where no query may attend to some places of the source; a recurrent encoder reads them still."""
     ids, every = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
@@ -205,7 +184,7 @@ def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[i
         memory = model.encode(ids, mask)
         assert isinstance(memory, EncoderMemory)
         if memory.final is not None:
-            memory = dataclasses.replace(model.encode(ids, every), mask=mask)  # type: ignore[type-var]
+            memory = replace(model.encode(ids, every), mask=mask)  # type: ignore[type-var]
         state, rows = model.start(memory), []
         for token in [1, *given[:-1]]:
             logits, state = model.step(torch.tensor([token]), state)

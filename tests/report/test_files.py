@@ -112,15 +112,6 @@ def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang
     assert "compare/dates/report.html" in text
 
 
-def test_the_terminal_prints_names_as_they_are() -> None:
-    text = printed(record_from_dict(RECORDS["hostile"]()), columns=200)
-    assert "<b>rnn</b>" in text
-    data = RECORDS["one_model"]()
-    data["models"][0]["name"] = "[red]x[/red]"
-    data["attention"], data["buckets"] = {"examples": []}, []
-    assert "[red]x[/red]" in printed(record_from_dict(data))
-
-
 @pytest.mark.parametrize("name", ["dates", "rich"])
 def test_headings_go_down_one_level_at_a_time(name: str) -> None:
     """A page that skips a level is no outline, and documentation tools refuse it."""

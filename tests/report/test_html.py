@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from selfattn.console import visible
-from selfattn.report.render.explorer import SINGLES, SYMBOLS, pack
 from selfattn.report.render.html import render_html
 from selfattn.results.reading import record_from_dict
 from selfattn.words.catalogue import catalogue
@@ -109,24 +106,6 @@ def test_the_table_shows_the_figures_of_the_record(dates: Page) -> None:
         assert float(row[7]) == pytest.approx(model["timing"]["predict_ms"]["mean"], abs=0.05)
 
 
-def unpacked(text: str) -> list[float]:
-    """What `pack` packed, in one row."""
-    found, symbols = [], iter(text)
-    for symbol in symbols:
-        value = SYMBOLS.index(symbol)
-        if value >= SINGLES:
-            value = SINGLES + (value - SINGLES) * len(SYMBOLS) + SYMBOLS.index(next(symbols))
-        found.append(value / 1000)
-    return found
-
-
-@given(st.lists(st.floats(0, 1), max_size=30))
-def test_weights_are_packed_to_three_decimals_without_markup(weights: list[float]) -> None:
-    text = pack([weights])
-    assert unpacked(text) == pytest.approx(weights, abs=0.000501)
-    assert not set(text) & set('"\\<> ')
-
-
 def test_every_word_of_the_page_is_there_in_both_languages(dates: Page) -> None:
     texts = dates.data["texts"]
     for tag, attributes in dates.attributes:
@@ -208,9 +187,9 @@ def test_a_bare_record_says_what_it_does_not_hold() -> None:
 
 def test_every_id_is_there_once_and_every_reference_finds_it() -> None:
     for name in ("rates", "many_models", "hostile"):
-        found = Page(written(name)).attributes
-        ids = [attributes["id"] for _, attributes in found if "id" in attributes]
+        attributes_of_all = Page(written(name)).attributes
+        ids = [attributes["id"] for _, attributes in attributes_of_all if "id" in attributes]
         assert len(ids) == len(set(ids))
-        for _, attributes in found:
+        for _, attributes in attributes_of_all:
             for reference in ("aria-labelledby", "for"):
                 assert set((attributes.get(reference) or "").split()) <= set(ids), attributes
