@@ -165,8 +165,7 @@ def decoding_times(
         >>> [time.length for time in times], times[0].first_ms > 0
         ([2, 3], True)
     """
-    device = next(model.parameters()).device
-    draw = torch.Generator().manual_seed(0)
+    device, draw = model.device, torch.Generator().manual_seed(0)
     source = torch.randint(vocab_size, (batch, source_length), generator=draw).to(device)
     source_mask = torch.ones_like(source, dtype=torch.bool)
 

@@ -92,9 +92,9 @@ def train_model(
         processes: that train together; default this one alone. All validate, the first writes.
 
     Raises:
-        UserError: the loss is not finite; a target such as ``target_exact_match`` is set for another criterion; the
-            data are a stream and ``max_steps`` is not set; an epoch has no examples; the warm-up is longer than the
-            training; the checkpoint is broken or of another training; or another process is gone.
+        UserError: the loss is not finite; ``target_exact_match`` is set and the criterion is another; the data are a
+            stream and ``max_steps`` is not set; an epoch has no examples; the warm-up is longer than the training; the
+            checkpoint is broken or of another training; or another process is gone.
     """
     for name, value in vars(config).items():
         if name.startswith("target_") and value is not None and name != f"target_{criterion.name}":
@@ -167,11 +167,10 @@ class _Loop:
             return "finished"
         if not reports:
             return None
-        target = getattr(config, f"target_{self.criterion.name}", None)
+        target, best = config.target_exact_match, max(reports, key=self._rank)
         if target is not None and reports[-1].measures[self.criterion.name] >= target:
             return "target reached"
-        best = max(range(len(reports)), key=lambda place: self._rank(reports[place]))
-        if config.patience is not None and len(reports) - 1 - best >= config.patience:
+        if config.patience is not None and len(reports) - 1 - reports.index(best) >= config.patience:
             return "stopped early"
         return None
 

@@ -66,7 +66,7 @@ def validation_loss(
         processes: that share out the batches; default this one alone.
     """
     model.eval()
-    device, processes = next(model.parameters()).device, processes or Processes()
+    device, processes = model.device, processes or Processes()
     cut = batches(
         sorted(examples, key=lambda example: len(example.source)),
         batch_size=config.batch_size,

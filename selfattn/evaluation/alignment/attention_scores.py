@@ -197,11 +197,10 @@ def source_shares(
         The place of each example, and for each layer ``[h + 1, t s]``: every head, and their mean as the last. A row
         without attention to the source is 0. There are no layers where the model has no attention to its source.
     """
-    device = next(model.parameters()).device
     sizes: dict[str, Any] = {"batch_size": batch_size, "max_tokens": None, "generator": None}
     with evaluating(model):
         for batch in batches(examples, **sizes, pad_id=pad_id, bos_id=bos_id):
-            moved = batch.to(device)
+            moved = batch.to(model.device)
             maps = model.attention_maps(moved.source, moved.target_in, source_mask=moved.source_mask).cross
             for row, place in enumerate(batch.indices):
                 t, s = len(examples[place].target), len(examples[place].source)

@@ -145,12 +145,13 @@ def agreement(model: Seq2Seq, examples: Sequence[Example], *, pad_id: int, bos_i
     Returns:
         None where the model has no attention to its source, or no example has a correlation.
     """
-    device = next(model.parameters()).device
     correlations: list[list[float]] = [[], [], []]
     for place, layers in source_shares(model, examples, pad_id=pad_id, bos_id=bos_id):
         if not layers:
             return None
-        source, target = (torch.tensor(x, device=device) for x in (examples[place].source, examples[place].target))
+        source, target = (
+            torch.tensor(x, device=model.device) for x in (examples[place].source, examples[place].target)
+        )
         target_in = torch.cat([target.new_tensor([bos_id]), target[:-1]])
         attention = torch.stack([shares[-1] for shares in layers]).mean(dim=0)
         blocked = by_blocking(model, source, target_in)

@@ -55,7 +55,7 @@ def causal(model: Seq2Seq, batch: Batch) -> Gate:
     Raises:
         ValueError: there is only one target position, so nothing is later than another.
     """
-    batch = batch.to(_device(model))
+    batch = batch.to(model.device)
     length = batch.target_in.shape[1]
     if length < 2:
         raise ValueError("the causal gate needs targets of at least two tokens")
@@ -83,7 +83,7 @@ def padding(model: Seq2Seq, batch: Batch) -> Gate:
         model: see :func:`model_gates`.
         batch: see :func:`model_gates`.
     """
-    batch = batch.to(_device(model))
+    batch = batch.to(model.device)
     with _mode(model):
         before = _logits(model, batch)
         extra = batch.source.new_zeros(len(batch.source), _EXTRA)
@@ -104,7 +104,7 @@ def batch_rows(model: Seq2Seq, batch: Batch) -> Gate:
         model: see :func:`model_gates`.
         batch: see :func:`model_gates`; a row alone keeps its padding, which is another gate's.
     """
-    batch = batch.to(_device(model))
+    batch = batch.to(model.device)
     rows = torch.arange(len(batch.source), device=batch.source.device)
     with _mode(model):
         before = _logits(model, batch)
@@ -121,7 +121,7 @@ def forward_is_step(model: Seq2Seq, batch: Batch) -> Gate:
         model: see :func:`model_gates`.
         batch: see :func:`model_gates`.
     """
-    batch = batch.to(_device(model))
+    batch = batch.to(model.device)
     with _mode(model):
         before = _logits(model, batch)
         state = model.start(model.encode(batch.source, batch.source_mask))
@@ -140,10 +140,6 @@ def _judge(name: str, shares: dict[str, float], dtype: torch.dtype, held: str) -
     figures = f"{worst:.1e} of the largest logit, at most {limit:.0e} is rounding"
     reason = f"{held} ({figures})" if passed else f"{how}, logits change by {figures}"
     return Gate(name, passed, reason, value=worst, limit=limit)
-
-
-def _device(model: Seq2Seq) -> torch.device:
-    return next(model.parameters()).device
 
 
 @contextmanager

@@ -74,8 +74,7 @@ def overfitting(
     if not chosen:
         raise ValueError("the overfitting gate needs at least one example")
     model = make().train()
-    device = next(model.parameters()).device
-    batch = collate(chosen, pad_id, bos_id, range(len(chosen))).to(device)
+    batch = collate(chosen, pad_id, bos_id, range(len(chosen))).to(model.device)
     optimizer = make_optimizer(model, TrainingConfig(lr=lr, weight_decay=0.0))
 
     def count_known() -> int:
@@ -88,7 +87,7 @@ def overfitting(
         return sum(reason.finished and [*reason.ids, eos_id] == example.target for reason, example in ends)
 
     known, started = 0, time.perf_counter()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():
+    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []), torch.enable_grad():
         torch.manual_seed(seed_for(0, "dropout"))
         for step in range(1, steps + 1):
             optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = lr * min(1.0, step / _WARM_UP)
