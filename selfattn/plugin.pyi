@@ -8,7 +8,7 @@ from selfattn.attention import key_mask as key_mask
 from selfattn.claims.claim import Arm as Arm
 from selfattn.claims.claim import Claim as Claim
 from selfattn.claims.claim import Setup as Setup
-from selfattn.claims.claim import Trials as Trials
+from selfattn.claims.rules import Trials as Trials
 from selfattn.claims.rules import contrast as contrast
 from selfattn.data.pairs import Pair as Pair
 from selfattn.data.pairs import Span as Span

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,17 +9,15 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar, Literal
 
-from selfattn.claims.rules import MARGIN, contrast, estimate_over_seeds, minus, share_error
+from selfattn.claims.rules import Contrasts, Trials
 from selfattn.registry import CLAIMS
 from selfattn.report.blocks import Block, Cell, Chart, ChartLine, Column, Row, Spot, Table
 from selfattn.report.drawing.numbers import estimate_text
 from selfattn.report.drawing.scale import Scale, number_scale
-from selfattn.results.claims import Contrast, Need, Trial
 from selfattn.results.quality import Estimate
 from selfattn.words.catalogue import read_words
 from selfattn.words.messages import Message
 
-Contrasts = tuple[Contrast, ...]
 Blocks = tuple[Block, ...]
 
 WORDS = resources.files("selfattn.claims") / "words"
@@ -61,110 +58,10 @@ class Setup:
         return self.arm.settings[setting]
 
 
-class Trials:
-    """Measurements of all arms with the confirming seeds.
-
-    Args:
-        trials: those of an arm in the order of their seeds; the same seeds for every arm.
-
-    Example:
-        >>> trials = Trials([Trial("plain", seed, None, {"exact@8": 0.5 + 0.1 * seed}, 1.0) for seed in range(3)])
-        >>> trials.arms, trials.values("plain", "exact@8")
-        (('plain',), (0.5, 0.6, 0.7))
-        >>> [(spot.x, round(spot.y, 3)) for spot in trials.spots("plain", "exact")]
-        [(8.0, 0.6)]
-    """
-
-    def __init__(self, trials: Iterable[Trial]) -> None:
-        self.trials = tuple(trials)
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """Names of the arms, in order."""
-        return tuple(dict.fromkeys(trial.arm for trial in self.trials))
-
-    def values(self, arm: str, figure: str) -> tuple[float, ...]:
-        """Return a figure of an arm, one value a seed.
-
-        Raises:
-            KeyError: no trial of the arm has it.
-        """
-        values = tuple(trial.figures[figure] for trial in self.trials if trial.arm == arm)
-        if not values:
-            raise KeyError(f"no trial of arm {arm!r}; there are {', '.join(self.arms)}")
-        return values
-
-    def figures(self, arm: str) -> tuple[str, ...]:
-        """Return the names of an arm's figures, in order."""
-        return tuple(dict.fromkeys(name for trial in self.trials if trial.arm == arm for name in trial.figures))
-
-    def differences(self, arm: str, other: str, figure: str) -> tuple[float, ...]:
-        """Return a figure of one arm minus that of another, seed by seed."""
-        return minus(self.values(arm, figure), self.values(other, figure))
-
-    def share_error(self, arms: Iterable[str], figure: str, items: int) -> float:
-        """Return the standard error of a sum or difference of the arms' mean shares, each of this many items a seed."""
-        return math.hypot(*(share_error(self.values(arm, figure), items) for arm in arms))
-
-    def lead(
-        self,
-        name: str,
-        arm: str,
-        other: str,
-        figure: str,
-        items: int,
-        need: Need = "above",
-        bound: float = MARGIN,
-    ) -> Contrast:
-        """Compare the difference of two arms' shares with a bound; see :func:`selfattn.claims.rules.contrast`.
-
-        Args:
-            name: of the contrast.
-            arm: whose share it is.
-            other: whose share is subtracted.
-            figure: a share in [0, 1].
-            items: of which the figure is a share.
-            need: side of the bound.
-            bound: of the difference; default five points.
-        """
-        error = self.share_error((arm, other), figure, items)
-        return contrast(name, self.differences(arm, other, figure), need, bound, least_error=error)
-
-    def mean(self, arm: str, figure: str) -> Estimate:
-        """Return the mean of a figure over seeds with its 95 % interval."""
-        return estimate_over_seeds(self.values(arm, figure))
-
-    def spots(self, arm: str, figure: str, change: Callable[[float], float] = float) -> tuple[Spot, ...]:
-        """Return points of a chart's line: means of ``FIGURE@PLACE`` with their 95 % intervals.
-
-        Args:
-            arm: whose line it is.
-            figure: its name without the place.
-            change: maps a value to what is drawn; default the value.
-        """
-        spots = []
-        for name in self.figures(arm):
-            start, _, place = name.partition("@")
-            if place and start == figure:
-                estimate = estimate_over_seeds([change(value) for value in self.values(arm, name)])
-                spots.append(Spot(float(place), estimate.mean, estimate.low, estimate.high))
-        return tuple(spots)
-
-    def spots_across(self, arms: Mapping[int, str] | Mapping[float, str], figure: str) -> tuple[Spot, ...]:
-        """Return points of a line that goes from arm to arm.
-
-        Args:
-            arms: the arm at each place along the axis.
-            figure: drawn of each arm.
-        """
-        means = ((place, self.mean(arm, figure)) for place, arm in arms.items())
-        return tuple(Spot(place, mean.mean, mean.low, mean.high) for place, mean in means)
-
-
 class Claim(ABC):
     """A claim of the textbook as a controlled experiment.
 
-    Its words stand in catalogues (`words/LANG/MODULE.po`) or, for a plugin, in the class attribute `words`:
+    Its words stand in catalogues (`words/LANG/NAME.po`) or, for a plugin, in the class attribute `words`:
     ``sentence``, ``shows`` (the result in one plain sentence, with the names of `shows` in braces), ``explanation``
     (one paragraph; each term explained where it first stands), ``varied``, ``held``, ``rule``, ``arm.NAME``,
     ``contrast.NAME``, ``condition.KEY``, captions of its plot; and ``finding.VERDICT`` (with a hyphen for a space),
@@ -189,7 +86,8 @@ class Claim(ABC):
         shows: results in the plain sentence: for each name an arm and a figure of it. Those with words ``bar.NAME`` are
             also drawn as bars.
         unit: of the bars: a share, or a number.
-        figure: drawn along its places (``FIGURE@PLACE``), one line for each arm.
+        figure: drawn along its places (``FIGURE@PLACE``), one line for each arm; or of the arms of `lines`.
+        lines: of the plot, where a line goes from arm to arm: the arm at each place.
         columns: figures in the table below the plot, with what writes each.
         words: by language, texts by key; None takes the catalogues.
     """
@@ -209,6 +107,7 @@ class Claim(ABC):
     shows: ClassVar[Mapping[str, tuple[str, str]]] = {}
     unit: ClassVar[Literal["share", "number"]] = "share"
     figure: ClassVar[str] = ""
+    lines: ClassVar[Mapping[str, Mapping[float, str]]] = {}
     columns: ClassVar[Mapping[str, Callable[[Estimate], str]]] = {}
     words: ClassVar[Mapping[str, Mapping[str, str]] | None] = None
 
@@ -250,8 +149,11 @@ class Claim(ABC):
 
     def blocks(self, trials: Trials) -> Blocks:
         """Return one plot, and a table where it helps: by default of `figure` and `columns`."""
-        lines = {arm: spots for arm in trials.arms if (spots := trials.spots(arm, self.figure))}
-        chart = self.chart(self.figure, lines)
+        if self.lines:
+            lines = {line: trials.spots_across(arms, self.figure) for line, arms in self.lines.items()}
+        else:
+            lines = {arm: spots for arm in trials.arms if (spots := trials.spots(arm, self.figure))}
+        chart = self.chart(self.figure, lines, of="line" if self.lines else "arm")
         return (chart, self.table("means", self.columns, self.rows(trials))) if self.columns else (chart,)
 
     def rows(self, trials: Trials) -> dict[str, list[Cell]]:
@@ -279,7 +181,7 @@ class Claim(ABC):
         return Message(key, {**numbers, **values}, texts)
 
     def _texts(self, key: str) -> dict[str, str]:
-        by_language = self.words if self.words is not None else _catalogues(type(self).__module__.rpartition(".")[2])
+        by_language = self.words if self.words is not None else _catalogues(self.name.replace("-", "_"))
         return {lang: texts[key] for lang, texts in by_language.items() if texts.get(key)}
 
     def chart(
@@ -308,15 +210,11 @@ class Claim(ABC):
             drawn = [end for end in ends if end is not None]
             scale = Scale() if scale == "share" else number_scale(drawn, powers=scale == "powers")
         keys = {key: f"{key}.{name}" if self.says(f"{key}.{name}") else key for key in ("caption", "axis", "height")}
-        return Chart(
-            name,
-            self.say(keys["caption"]),
-            tuple(ChartLine(line, tuple(spots), self.say(f"{of}.{line}")) for line, spots in lines.items()),
-            scale,
-            self.say(keys["axis"]),
-            across=across,
-            height=self.say(keys["height"]) if self.says(keys["height"]) else "",
-        )
+        drawn_lines = (ChartLine(line, tuple(spots), self.say(f"{of}.{line}")) for line, spots in lines.items())
+        percent = "%" if scale.kind == "share" else ""
+        height = self.say(keys["height"]) if self.says(keys["height"]) else percent
+        caption, axis = self.say(keys["caption"]), self.say(keys["axis"])
+        return Chart(f"{self.name}-{name}", caption, tuple(drawn_lines), scale, axis, across=across, height=height)
 
     def table(self, name: str, heads: Iterable[str], rows: Mapping[str, Iterable[Cell]], *, of: str = "arm") -> Table:
         """Make a table with the claim's words.
@@ -333,12 +231,12 @@ class Claim(ABC):
         parts = [head.partition("@") for head in heads]
         columns = (Column(self.say(f"column.{key}", at=place)) for key, _, place in parts)
         body = (Row((self.say(f"{of}.{row}"), *cells)) for row, cells in rows.items())
-        return Table(name, (Column(self.say(f"column.{of}"), numeric=False), *columns), tuple(body))
+        return Table(f"{self.name}-{name}", (Column(self.say(f"column.{of}"), numeric=False), *columns), tuple(body))
 
 
 @cache
-def _catalogues(module: str) -> dict[str, dict[str, str]]:
-    return read_words(WORDS, module)
+def _catalogues(name: str) -> dict[str, dict[str, str]]:
+    return read_words(WORDS, name)
 
 
 def _problem(claim: type[Claim]) -> str | None:

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
-from selfattn.claims.claim import WORDS, Claim, Trials
+from selfattn.claims.claim import WORDS, Claim
 from selfattn.claims.record import RECORD, claim_of, code_of, rule_of
+from selfattn.claims.rules import Trials
 from selfattn.codec import encode, fingerprint
 from selfattn.console import all_visible
 from selfattn.errors import UserError
 from selfattn.registry import CLAIMS
-from selfattn.report.blocks import (
-    Badge,
-    Bars,
-    Block,
-    Cell,
-    Chart,
-    Code,
-    Column,
-    Facts,
-    Folded,
-    Heading,
-    Items,
-    Paragraph,
-    Row,
-    Styled,
-    Table,
-    Verdict,
-)
+from selfattn.report import blocks
 from selfattn.report.contents import Document, Part
 from selfattn.report.drawing.numbers import p_text
 from selfattn.report.drawing.scale import power_of_ten
@@ -51,16 +34,7 @@ def words(key: str, **values: str | int | Message) -> Message:
     return Message(key, values, {lang: texts[key] for lang, texts in read_words(WORDS, "page").items()})
 
 
-@dataclass(frozen=True)
-class ClaimsFiles:
-    """Paths of the record of a run of claims and of its pages."""
-
-    record: Path
-    html: Path
-    markdown: Path
-
-
-def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> ClaimsFiles:
+def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> Path:
     """Write `claims.json`, `claims.html` and `claims.md` of a record; nothing is run.
 
     Args:
@@ -68,14 +42,16 @@ def write_pages(record: ClaimsRecord, out: Path, lang: str = SOURCE) -> ClaimsFi
         out: directory of the files.
         lang: language of the Markdown file, and in which the page opens.
 
+    Returns:
+        The path of the page.
+
     Raises:
         UserError: a file cannot be written, or a claim is unknown.
     """
-    files, page = ClaimsFiles(out / RECORD, out / "claims.html", out / "claims.md"), document_of(record)
-    data = encode(record)
+    page, html, data = document_of(record), out / "claims.html", encode(record)
     text = as_json(data | {"checksum": fingerprint(data)})
-    write_all({files.record: text, files.html: html_of(page, lang), files.markdown: markdown_of(page, lang)})
-    return files
+    write_all({out / RECORD: text, html: html_of(page, lang), out / "claims.md": markdown_of(page, lang)})
+    return html
 
 
 def print_table(record: ClaimsRecord, console: Console, lang: str = SOURCE) -> None:
@@ -94,16 +70,16 @@ def document_of(record: ClaimsRecord) -> Document:
     sections = [_Section(record, result) for result in record.claims]
     has_blocks = any(result.blocks for result in record.claims)
     heads = ("claim", "verdict", "shows", "picture", *(("replicated",) if has_blocks else ()))
-    columns = tuple(Column(words(f"col.{key}"), numeric=False) for key in heads)
-    table = Table("claims", columns, tuple(Row(section.row()[: len(heads)]) for section in sections))
-    meanings = Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
+    columns = tuple(blocks.Column(words(f"col.{key}"), numeric=False) for key in heads)
+    table = blocks.Table("claims", columns, tuple(blocks.Row(section.row()[: len(heads)]) for section in sections))
+    meanings = blocks.Items(tuple(words(f"means.{key}") for key in ("seed", *map(_key, FINDINGS), "theorem")))
     meaning = Part("meaning", words("means.head"), (meanings,))
     parts = (meaning, *(section.part() for section in sections), Part("how", words("how.head"), _how(record)))
     version = str(record.environment.get("selfattn", ""))
     return Document(_verdict(record), (table,), parts, version=version, has_contents=False)
 
 
-def _verdict(record: ClaimsRecord) -> Verdict:
+def _verdict(record: ClaimsRecord) -> blocks.Verdict:
     verdicts = [result.judgement.verdict for result in record.claims if result.judgement]
     keys = zip(("holds", "conditional", "not_shown", "against"), FINDINGS, strict=True)
     others = [words("counts", all=len(record.claims), **{key: verdicts.count(name) for key, name in keys})]
@@ -115,15 +91,21 @@ def _verdict(record: ClaimsRecord) -> Verdict:
     edited = [result.name for result in record.claims if rule_of(claim_of(record, result)) != result.rule]
     aside += [words("edited", claims=", ".join(edited))] if edited else []
     seeds = max((len(result.seeds) for result in record.claims), default=0)
-    badges = [Badge("warn", words("badge.quick"))] if record.quick else [Badge("ok", words("badge.tuned"))]
-    badges = [Badge("note", words("badge.seeds", count=seeds)), *badges, Badge("ok", words("badge.holm"))]
+    badges = [
+        blocks.Badge("note", words("badge.seeds", count=seeds)),
+        blocks.Badge("warn", words("badge.quick")) if record.quick else blocks.Badge("ok", words("badge.tuned")),
+        blocks.Badge("ok", words("badge.holm")),
+    ]
     if record.plan:
-        badges.append(Badge("warn" if departed else "ok", message("badge.departed" if departed else "badge.planned")))
+        planned = blocks.Badge("ok", message("badge.planned"))
+        badges.append(blocks.Badge("warn", message("badge.departed")) if departed else planned)
     origin = filter(None, (record.created.partition("T")[0], str(record.environment.get("cpu") or "")))
-    return Verdict(words("title"), words("lead"), tuple(others), False, tuple(aside), tuple(badges), tuple(origin))
+    return blocks.Verdict(
+        words("title"), words("lead"), tuple(others), False, tuple(aside), tuple(badges), tuple(origin)
+    )
 
 
-def _how(record: ClaimsRecord) -> tuple[Block, ...]:
+def _how(record: ClaimsRecord) -> tuple[blocks.Block, ...]:
     environment = record.environment
     names = [name for name in ("selfattn", "python", "torch") if environment.get(name)]
     facts = {
@@ -135,11 +117,11 @@ def _how(record: ClaimsRecord) -> tuple[Block, ...]:
         "seconds": f"{sum(result.seconds for result in record.claims):,.0f}",
     }
     return (
-        Paragraph(words("how.text")),
-        Facts(tuple((words(f"how.{key}"), text) for key, text in facts.items())),
-        Paragraph(words("how.again")),
-        Code(record.command, "command", words("how.command")),
-        Paragraph(words("how.own"), note=True),
+        blocks.Paragraph(words("how.text")),
+        blocks.Facts(tuple((words(f"how.{key}"), text) for key, text in facts.items())),
+        blocks.Paragraph(words("how.again")),
+        blocks.Code(record.command, "command", words("how.command")),
+        blocks.Paragraph(words("how.own"), note=True),
     )
 
 
@@ -168,14 +150,14 @@ class _Section:
         judgement = self.result.judgement
         return words(f"verdict.{_key(judgement.verdict) if judgement else 'failed'}")
 
-    def row(self) -> tuple[Cell, ...]:
+    def row(self) -> tuple[blocks.Cell, ...]:
         """The claim's line of the first screen."""
         judgement, agreed = self.result.judgement, self.result.replications
         shows = self.shows(judgement) if judgement else (self.result.failed or ("",))[0]
         replicated: TextLike = "–"
         if judgement and agreed:
             replicated = words("replicated.yes" if set(agreed) == {judgement.verdict} else "replicated.no")
-        return Styled(self.sentence, link=self.result.name), self.verdict, shows, self.bars(), replicated
+        return blocks.Styled(self.sentence, link=self.result.name), self.verdict, shows, self.bars(), replicated
 
     def results(self) -> dict[str, tuple[float, str]]:
         """Each result of the plain sentence as a number and as text."""
@@ -192,14 +174,14 @@ class _Section:
             return self.decides(judgement)
         return self.claim.say("shows", **{name: text for name, (_, text) in self.results().items()})
 
-    def bars(self) -> Cell:
+    def bars(self) -> blocks.Cell:
         """Results of the plain sentence that have words ``bar.NAME``, as bars."""
         if not self.result.judgement or not self.claim.shows:
             return ""
         results = {name: result for name, result in self.results().items() if self.claim.says(f"bar.{name}")}
         longest = 1.0 if self.claim.unit == "share" else max((value for value, _ in results.values()), default=1.0)
         entries = ((self.claim.say(f"bar.{name}"), value / longest, text) for name, (value, text) in results.items())
-        return Bars(tuple(entries))
+        return blocks.Bars(tuple(entries))
 
     def decides(self, judgement: Judgement) -> Message:
         """The contrast that decides: an opposed one, one that is not met, or the one with the largest p."""
@@ -219,28 +201,24 @@ class _Section:
 
     def part(self) -> Part:
         """The claim's section."""
-        return Part(self.result.name, self.sentence, tuple(self.blocks()), names=self.trials.arms)
+        return Part(self.result.name, self.sentence, tuple(self.content()), names=self.trials.arms)
 
-    def blocks(self) -> Iterator[Block]:
+    def content(self) -> Iterator[blocks.Block]:
         """Blocks of the section."""
         result, judgement, say = self.result, self.result.judgement, self.claim.say
-        yield Heading(self.verdict, aside=self.shows(judgement) if judgement else "")
-        yield Paragraph(say("explanation"))
-        facts: list[tuple[TextLike, Cell]] = [
+        yield blocks.Heading(self.verdict, aside=self.shows(judgement) if judgement else "")
+        yield blocks.Paragraph(say("explanation"))
+        facts: list[tuple[TextLike, blocks.Cell]] = [
             (words("fact.source"), result.source),
             (words("fact.varied"), say("varied")),
             (words("fact.held"), say("held")),
             (words("fact.rule"), say("rule")),
         ]
-        then = {lang: texts["rule"] for lang, texts in result.words.items()}
-        if say("rule").say(SOURCE) != then[SOURCE]:
-            facts.append((words("fact.rule.then"), Message("", texts=then)))
-        now = rule_of(self.claim)
-        edited = [
-            f"{name}: {need} → {now.get(name, '–')}" for name, need in result.rule.items() if now.get(name) != need
-        ]
-        if edited := edited + [f"{name}: – → {need}" for name, need in now.items() if name not in result.rule]:
-            facts.append((words("fact.edited"), "; ".join(edited)))
+        then, now = result.rule, rule_of(self.claim)
+        edited = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+        if edited:
+            changes = (f"{name}: {then.get(name, '–')} → {now.get(name, '–')}" for name in edited)
+            facts.append((words("fact.edited"), "; ".join(changes)))
         if judgement and judgement.condition:
             facts.append((words("fact.condition"), say(f"condition.{judgement.condition}")))
         if judgement and not self.record.quick and self.claim.says(f"finding.{_key(judgement.verdict)}"):
@@ -248,27 +226,27 @@ class _Section:
         if self.record.quick and self.claim.quick_sizes:
             sizes = (f"{name} {size}" for name, size in self.claim.size.items())
             facts.append((words("fact.sizes"), ", ".join(sizes)))
-        yield Facts(tuple(facts), wide=True)
+        yield blocks.Facts(tuple(facts), wide=True)
         if result.failed:
-            yield Paragraph(words("failed.head"))
-            yield Items(result.failed)
+            yield blocks.Paragraph(words("failed.head"))
+            yield blocks.Items(result.failed)
         if judgement:
-            yield from map(self.named, self.pictures())
-        yield Folded(words("details"), f"{result.name}-details", tuple(self.details()))
+            yield from self.pictures()
+        yield blocks.Folded(words("details"), f"{result.name}-details", tuple(self.details()))
 
-    def details(self) -> Iterator[Block]:
+    def details(self) -> Iterator[blocks.Block]:
         """The rule's statistics, and how the claim was measured."""
         if judgement := self.result.judgement:
-            yield Paragraph(self.decides(judgement))
+            yield blocks.Paragraph(self.decides(judgement))
             yield self.contrasts(judgement)
-            yield Paragraph(self.probability(judgement), note=True)
-        yield Paragraph(*self.spent(), note=True)
-        module, code = self.result.module, self.result.code
+            yield blocks.Paragraph(self.probability(judgement), note=True)
+        yield blocks.Paragraph(*self.spent(), note=True)
+        module, code = type(self.claim).__module__, self.result.code
         path = "/".join(module.split(".")) + ".py" if module.startswith("selfattn.") else module
         changed = words("code.changed") if code_of(type(self.claim)) != code else None
-        yield Paragraph(changed, words("code"), note=True, code=f"{path} (SHA-256 {code[:12]})")
+        yield blocks.Paragraph(changed, words("code"), note=True, code=f"{path} (SHA-256 {code[:12]})")
 
-    def pictures(self) -> tuple[Block, ...]:
+    def pictures(self) -> tuple[blocks.Block, ...]:
         """The claim's plot and table.
 
         Raises:
@@ -282,18 +260,7 @@ class _Section:
             reason = f"claim {self.result.name!r}: draws nothing ({type(error).__name__}: {error}); mend its file"
             raise UserError(reason) from error
 
-    def named(self, block: Block) -> Block:
-        """A block of the claim under a name that is unique on the page."""
-        if not isinstance(block, Chart | Table):
-            return block
-        name = f"{self.result.name}-{block.name}"
-        if isinstance(block, Table):
-            return replace(block, name=name)
-        return replace(
-            block, name=name, height=block.height or (words("percent") if block.scale.kind == "share" else "")
-        )
-
-    def contrasts(self, judgement: Judgement) -> Table:
+    def contrasts(self, judgement: Judgement) -> blocks.Table:
         """Everything that the rule needs, and what was measured."""
         rule, _ = self.split(judgement)
         rows = []
@@ -302,10 +269,10 @@ class _Section:
             mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")
             name = what if place < len(rule) else words("of_condition", what=what)
             p = "–" if self.result.theorem else _p(contrast.p)
-            rows.append(Row((name, self.mean(contrast), self.need(contrast), mark, p)))
+            rows.append(blocks.Row((name, self.mean(contrast), self.need(contrast), mark, p)))
         heads = ("contrast", "found", "need", "met", "p")
-        columns = tuple(Column(words(f"col.{key}"), numeric=key in ("found", "p")) for key in heads)
-        return Table(f"{self.result.name}-contrasts", columns, tuple(rows))
+        columns = tuple(blocks.Column(words(f"col.{key}"), numeric=key in ("found", "p")) for key in heads)
+        return blocks.Table(f"{self.result.name}-contrasts", columns, tuple(rows))
 
     def probability(self, judgement: Judgement) -> Message:
         """The p of the claim, and the p corrected for all claims."""
@@ -320,10 +287,7 @@ class _Section:
         units = len(result.trials) + len(result.tuning)
         seeds = ", ".join(f"{block[0]}–{block[-1]}" for block in (result.seeds, *result.blocks) if block)
         yield words("spent", seeds=seeds, units=units, seconds=f"{result.seconds:,.0f}")
-        chosen = {rate.chosen for rate in result.rates}
-        if len(chosen) == 1 and not self.record.quick:
-            yield words("rates.same", rate=f"{chosen.pop():g}")
-        elif result.rates:
+        if result.rates:
             rates = self.by_arm((rate.arm, f"{rate.chosen:g}") for rate in result.rates)
             yield words("rates.quick" if self.record.quick else "rates", rates=rates)
         if failed := [(rate.arm, text) for rate in result.rates for text in rate.failed]:

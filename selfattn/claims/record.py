@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from selfattn.claims import claim as claim_module
 from selfattn.claims import rules, small
-from selfattn.claims.claim import Claim, Trials
-from selfattn.claims.rules import claim_ps, judge
+from selfattn.claims.claim import Claim
+from selfattn.claims.rules import Trials, claim_ps, judge
 from selfattn.codec import decode, read_json, refuse_newer
 from selfattn.errors import UserError
 from selfattn.registry import CLAIMS, check_plugins
@@ -20,7 +23,8 @@ from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Co
 
 RECORD = "claims.json"
 _ADVICE = "run the claims again"
-_SHARED = (rules, claim_module, small)  # files that make every rule
+_UNDECIDING = {"blocks", "rows", "lines", "shows", "figure", "columns", "unit", "source", "seconds", "words"}
+_UNDECIDING |= {"quick_sizes", "quick_rates", "not_quick", "spots", "spots_across"}
 
 Rule = tuple[tuple[Contrast, ...], Mapping[str, tuple[Contrast, ...]]]
 
@@ -44,12 +48,43 @@ def rule_of(claim: Claim) -> dict[str, str]:
 
 
 def code_of(claim: type[Claim]) -> str:
-    """Return the SHA-256 of the file of a claim and of the files that make every rule."""
+    """Return the SHA-256 of the code that decides a claim: its file, and what all claims share.
+
+    The code counts as a syntax tree without comments, docstrings and imports, without the other claims of the file,
+    and without what only draws or serves a quick run.
+    """
     digest = hashlib.sha256()
-    for part in (claim, *_SHARED):
+    for part in (inspect.getmodule(claim), rules, small, Claim.arms):
         with suppress(OSError, TypeError):  # a claim of a notebook has no file
-            digest.update(Path(inspect.getfile(part)).read_bytes())
+            digest.update(_syntax_of(part, claim if part is inspect.getmodule(claim) else None))
     return digest.hexdigest()
+
+
+@cache
+def _syntax_of(part: Any, claim: type[Claim] | None) -> bytes:
+    """Return the syntax tree of a module or function as bytes, the same for every version of Python."""
+    same_file = (other for other in CLAIMS.values() if claim and other.__module__ == claim.__module__)
+    others = {other.__name__ for other in same_file if other is not claim}
+
+    def decides(node: Any) -> bool:
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
+                return False
+            case ast.ClassDef(name) | ast.FunctionDef(name):
+                return name not in _UNDECIDING | others
+            case ast.Assign([target]) | ast.AugAssign(target) | ast.AnnAssign(target):
+                return not {name.id for name in ast.walk(target) if isinstance(name, ast.Name)} <= _UNDECIDING
+        return True
+
+    def plain(node: Any) -> Any:
+        if isinstance(node, list):
+            return [plain(part) for part in node if decides(part)]
+        if isinstance(node, ast.AST):
+            fields = {name: plain(value) for name, value in ast.iter_fields(node)}
+            return type(node).__name__, {name: value for name, value in fields.items() if value not in (None, [])}
+        return node
+
+    return repr(plain(ast.parse(textwrap.dedent(inspect.getsource(part))))).encode()
 
 
 def judge_claims(record: ClaimsRecord) -> ClaimsRecord:

@@ -1,15 +1,18 @@
-"""Rules of claims: contrasts over seeds, with bounds fixed before anything is run, and the verdict."""
+"""Rules of claims: figures of trials, contrasts over seeds with bounds fixed before the run, and the verdict."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from selfattn.evaluation.statistics.p_values import holm, t_quantile, t_tail
-from selfattn.results.claims import Contrast, Judgement, Need
+from selfattn.report.blocks import Spot
+from selfattn.results.claims import Contrast, Judgement, Need, Trial
 from selfattn.results.quality import Estimate
+
+Contrasts = tuple[Contrast, ...]
 
 MARGIN = 0.05  # five points of a share: the suite's smallest difference worth having
 SIGNIFICANT = 0.05
@@ -95,6 +98,106 @@ def share_error(shares: Sequence[float], items: int) -> float:
 def minus(values: Sequence[float], others: Sequence[float]) -> tuple[float, ...]:
     """Return differences, seed by seed."""
     return tuple(a - b for a, b in zip(values, others, strict=True))
+
+
+class Trials:
+    """Measurements of all arms with the confirming seeds.
+
+    Args:
+        trials: those of an arm in the order of their seeds; the same seeds for every arm.
+
+    Example:
+        >>> trials = Trials([Trial("plain", seed, None, {"exact@8": 0.5 + 0.1 * seed}, 1.0) for seed in range(3)])
+        >>> trials.arms, trials.values("plain", "exact@8")
+        (('plain',), (0.5, 0.6, 0.7))
+        >>> [(spot.x, round(spot.y, 3)) for spot in trials.spots("plain", "exact")]
+        [(8.0, 0.6)]
+    """
+
+    def __init__(self, trials: Iterable[Trial]) -> None:
+        self.trials = tuple(trials)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms, in order."""
+        return tuple(dict.fromkeys(trial.arm for trial in self.trials))
+
+    def values(self, arm: str, figure: str) -> tuple[float, ...]:
+        """Return a figure of an arm, one value a seed.
+
+        Raises:
+            KeyError: no trial of the arm has it.
+        """
+        values = tuple(trial.figures[figure] for trial in self.trials if trial.arm == arm)
+        if not values:
+            raise KeyError(f"no trial of arm {arm!r}; there are {', '.join(self.arms)}")
+        return values
+
+    def figures(self, arm: str) -> tuple[str, ...]:
+        """Return the names of an arm's figures, in order."""
+        return tuple(dict.fromkeys(name for trial in self.trials if trial.arm == arm for name in trial.figures))
+
+    def differences(self, arm: str, other: str, figure: str) -> tuple[float, ...]:
+        """Return a figure of one arm minus that of another, seed by seed."""
+        return minus(self.values(arm, figure), self.values(other, figure))
+
+    def share_error(self, arms: Iterable[str], figure: str, items: int) -> float:
+        """Return the standard error of a sum or difference of the arms' mean shares, each of this many items a seed."""
+        return math.hypot(*(share_error(self.values(arm, figure), items) for arm in arms))
+
+    def lead(
+        self,
+        name: str,
+        arm: str,
+        other: str,
+        figure: str,
+        items: int,
+        need: Need = "above",
+        bound: float = MARGIN,
+    ) -> Contrast:
+        """Compare the difference of two arms' shares with a bound; see :func:`contrast`.
+
+        Args:
+            name: of the contrast.
+            arm: whose share it is.
+            other: whose share is subtracted.
+            figure: a share in [0, 1].
+            items: of which the figure is a share.
+            need: side of the bound.
+            bound: of the difference; default five points.
+        """
+        error = self.share_error((arm, other), figure, items)
+        return contrast(name, self.differences(arm, other, figure), need, bound, least_error=error)
+
+    def mean(self, arm: str, figure: str) -> Estimate:
+        """Return the mean of a figure over seeds with its 95 % interval."""
+        return estimate_over_seeds(self.values(arm, figure))
+
+    def spots(self, arm: str, figure: str, change: Callable[[float], float] = float) -> tuple[Spot, ...]:
+        """Return points of a chart's line: means of ``FIGURE@PLACE`` with their 95 % intervals.
+
+        Args:
+            arm: whose line it is.
+            figure: its name without the place.
+            change: maps a value to what is drawn; default the value.
+        """
+        spots = []
+        for name in self.figures(arm):
+            start, _, place = name.partition("@")
+            if place and start == figure:
+                estimate = estimate_over_seeds([change(value) for value in self.values(arm, name)])
+                spots.append(Spot(float(place), estimate.mean, estimate.low, estimate.high))
+        return tuple(spots)
+
+    def spots_across(self, arms: Mapping[int, str] | Mapping[float, str], figure: str) -> tuple[Spot, ...]:
+        """Return points of a line that goes from arm to arm.
+
+        Args:
+            arms: the arm at each place along the axis.
+            figure: drawn of each arm.
+        """
+        means = ((place, self.mean(arm, figure)) for place, arm in arms.items())
+        return tuple(Spot(place, mean.mean, mean.low, mean.high) for place, mean in means)
 
 
 def exact(name: str, error: float, bound: float) -> Contrast:

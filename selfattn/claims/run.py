@@ -55,21 +55,6 @@ class ClaimsPlan(Plain):
 
 
 @dataclass(frozen=True)
-class Measured(Plain):
-    """A finished trial, as its file has it.
-
-    Attributes:
-        plan: SHA-256 of the plan.
-        ended: ISO 8601 date and time.
-        trial: the measurement.
-    """
-
-    plan: str
-    ended: str
-    trial: Trial
-
-
-@dataclass(frozen=True)
 class Measurement(Setup):
     """One trial of a claim.
 
@@ -135,31 +120,28 @@ class Measurements(Runner[Measurement]):
     def run(self, trial: Measurement, reporter: Reporter) -> None:
         """Measure a trial, keep it, and record it in the ledger if its seed is a confirming one."""
         measured, file = trial.measure(), self.file(trial)
-        ended = datetime.now().astimezone().isoformat(timespec="seconds")
         with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
-            write(file, Measured(self.sha256, ended, measured), checksum=True)
+            write(file, measured, checksum=True)
         if trial.seed != TUNING_SEED:
             record_access(file, self.plan.command, plan=self.sha256, answers=sha256_of(file))
 
-    def read(self, trial: Measurement) -> Measured | None:
+    def read(self, trial: Measurement) -> Trial | None:
         """Return a finished trial; None where it failed.
 
         Raises:
-            UserError: the file is damaged, or belongs to another plan.
+            UserError: the file is damaged, or belongs to another run.
         """
         if not self.is_done(trial):
             return None
-        file = self.file(trial)
-        measured = read(Measured, file, advice=_ADVICE)
-        same = (trial.arm.name, trial.seed, trial.rate)
-        if measured.plan != self.sha256 or (measured.trial.arm, measured.trial.seed, measured.trial.rate) != same:
-            raise UserError(f"{file}: belongs to another run of claims; {_ADVICE}")
+        measured = read(Trial, self.file(trial), advice=_ADVICE)
+        if (measured.arm, measured.seed, measured.rate) != (trial.arm.name, trial.seed, trial.rate):
+            raise UserError(f"{self.file(trial)}: belongs to another run of claims; {_ADVICE}")
         return measured
 
-    def read_all(self, trials: Sequence[Measurement]) -> list[Measured]:
+    def read_all(self, trials: Sequence[Measurement]) -> tuple[Trial, ...]:
         """Return the finished ones of some trials."""
-        return [measured for trial in trials if (measured := self.read(trial))]
+        return tuple(measured for trial in trials if (measured := self.read(trial)))
 
     def run_all(self, trials: Sequence[Measurement]) -> None:
         """Run trials that have not failed yet, those that measure times last and one by one."""
@@ -244,15 +226,13 @@ def run_claims(
             ]
             for claim in claims
         }
-        everything_measured = [trial for trials in confirming.values() for trial in trials]
-        runner.run_all(everything_measured)
-        files = [file for file in map(runner.file, everything_measured) if file.is_file()]
+        runner.run_all([trial for trials in confirming.values() for trial in trials])
+        files = [file for trials in confirming.values() for file in map(runner.file, trials) if file.is_file()]
         departures = check_ledger(out, plan.seal, (), {file.name: sha256_of(file) for file in files})
-        now = datetime.now().astimezone().isoformat(timespec="seconds")
         record = ClaimsRecord(
             schema=CLAIMS_SCHEMA,
-            created=now,
-            begun=min((measured.ended for measured in runner.read_all(everything_measured)), default=now),
+            created=datetime.now().astimezone().isoformat(timespec="seconds"),
+            begun=plan.seal.created,
             command=command,
             environment={**versions(), **machine(), "commit": commit()},
             quick=quick,
@@ -276,44 +256,43 @@ Rates = Mapping[tuple[str, str], Rate]  # by claim and arm
 
 
 def _tune(runner: Measurements, claims: Sequence[Claim]) -> Rates:
-    """Choose the learning rate of each arm: the one with the lowest ``valid``.
+    """Choose the learning rate of each arm: the rate with the lowest ``valid``.
 
     Where the best rate is the smallest or the largest, one more is tried beyond it, at the ratio of its neighbours. A
     rate whose training fails is the worst. An arm with a single rate, as in a quick run, takes it.
     """
-    trained = {f"{claim.name}/{arm.name}": (claim, arm) for claim in claims for arm in claim.arms() if arm.rates}
+    trained = [(claim, arm) for claim in claims for arm in claim.arms() if arm.rates]
+    chosen = {(claim.name, arm.name): Rate(arm.name, arm.rates[0], arm.rates) for claim, arm in trained}
+    to_tune = {f"{claim.name}/{arm.name}": (claim, arm) for claim, arm in trained if len(arm.rates) > 1}
 
     def trials(name: str, rates: Sequence[float]) -> list[Measurement]:
-        claim, arm = trained[name]
-        return [Measurement(arm, TUNING_SEED, rate, claim=claim) for rate in rates] if len(rates) > 1 else []
+        claim, arm = to_tune[name]
+        return [Measurement(arm, TUNING_SEED, rate, claim=claim) for rate in rates]
 
     def valid(trial: Measurement) -> tuple[float, float]:
         done = runner.read(trial)
-        return (done.trial.figures["valid"] if done else math.inf, 0.0)
+        return (done.figures["valid"] if done else math.inf, 0.0)
 
     def measure(tried: Mapping[str, Sequence[float]]) -> dict[str, list[tuple[float, float]]]:
         runner.run_all([trial for name, rates in tried.items() for trial in trials(name, rates)])
-        return {name: [valid(trial) for trial in trials(name, rates)] or [(0.0, 0.0)] for name, rates in tried.items()}
+        return {name: [valid(trial) for trial in trials(name, rates)] for name, rates in tried.items()}
 
     def beyond(tried: Mapping[str, Sequence[float]], best: Mapping[str, int]) -> dict[str, list[float]]:
         return {
             name: _next_rates(rates, rates[best[name]])
             for name, rates in tried.items()
-            if len(rates) > 1 and runner.is_done(trials(name, rates)[best[name]])
+            if runner.is_done(trials(name, rates)[best[name]])
         }
 
-    all_rates, best_places = search(
-        {name: arm.rates for name, (_, arm) in trained.items()}, measure, beyond, widenings=_WIDENINGS
-    )
-    chosen = {}
+    grids = {name: arm.rates for name, (_, arm) in to_tune.items()}
+    all_rates, best_places = search(grids, measure, beyond, widenings=_WIDENINGS)
     for name, rates in all_rates.items():
-        (claim, arm), place, tried = trained[name], best_places[name], trials(name, rates)
-        best = rates[place]
-        if not tried or runner.is_done(tried[place]):
-            failed = (trial for trial in tried if trial.label in runner.failed)
-            reasons = tuple(f"{trial.rate:g}: {runner.failed[trial.label]}" for trial in failed)
-            at_edge = bool(tried) and best in (min(rates), max(rates))
-            chosen[claim.name, arm.name] = Rate(arm.name, best, tuple(rates), at_edge, reasons)
+        (claim, arm), best, tried = to_tune[name], rates[best_places[name]], trials(name, rates)
+        failed = tuple(f"{trial.rate:g}: {runner.failed[trial.label]}" for trial in tried if not runner.is_done(trial))
+        if len(failed) == len(tried):
+            del chosen[claim.name, arm.name]
+        else:
+            chosen[claim.name, arm.name] = Rate(arm.name, best, tuple(rates), best in (min(rates), max(rates)), failed)
     return chosen
 
 
@@ -335,7 +314,7 @@ def _result(
         for rate in chosen.tried
     ]
     passed = {trial.label for trial in tuning}
-    done, tried = ([measured.trial for measured in runner.read_all(trials)] for trials in (confirming, tuning))
+    done, tried = runner.read_all(confirming), runner.read_all(tuning)
     of_claim = {label: reason for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")}
     return ClaimResult(
         name=claim.name,
@@ -348,9 +327,9 @@ def _result(
         budget=float(claim.seconds[0 if claim.quick else 1]),
         seconds=sum(trial.seconds for trial in (*done, *tried)),
         seeds=seeds,
-        trials=tuple(done),
+        trials=done,
         rates=tuple(rate for (name, _), rate in rates.items() if name == claim.name),
-        tuning=tuple(tried),
+        tuning=tried,
         failed=tuple(f"{label}: {reason}" for label, reason in of_claim.items() if label not in passed),
     )
 

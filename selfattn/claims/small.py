@@ -5,6 +5,7 @@ Token 0 is padding, 1 begins a target, 2 ends it; symbols count from 3. Axis let
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -19,7 +20,7 @@ from selfattn.decoding.greedy import greedy
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, override
 from selfattn.models.presets import get_preset
-from selfattn.models.protocol import Seq2Seq
+from selfattn.models.protocol import EncoderMemory, Seq2Seq
 from selfattn.streams import generator
 from selfattn.training.config import TrainingConfig
 from selfattn.training.distributed import Replica
@@ -165,6 +166,22 @@ def written_hits(written: Sequence[Hypothesis], batch: Batch) -> Tensor:
     return hits & batch.target_mask
 
 
+class Classifier(Seq2Seq):
+    """A model that classifies its source at once, without a decoder; a subclass has ``classify``."""
+
+    @abstractmethod
+    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b t v]``."""
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
+        """Return the logits as memory; there are no steps of decoding."""
+        return EncoderMemory(self.classify(source, source_mask), source_mask)
+
+    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+        """Return logits ``[b t v]``; the target is not read."""
+        return self.classify(source, source_mask)
+
+
 def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: Any) -> ModelConfig:
     """Return the configuration of a preset with other settings.
 
@@ -184,6 +201,12 @@ def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: An
     settings = {f"{part}.{name}": value for part in ("encoder", "decoder") for name, value in of_both.items()}
     config: ModelConfig = override(get_preset(preset).config, settings | dict(changes or {}))
     return config
+
+
+def graded(setup: Setup, model: Seq2Seq, make: Callable[[torch.Generator], Batch]) -> dict[str, float]:
+    """Return the loss on validation data (``valid``) and the share of right test tokens (``right``)."""
+    validation, test = validation_and_test(make, seed=setup.seed)
+    return {"valid": loss_of(model, validation), "right": forced_accuracy(model, test)}
 
 
 def trained(setup: Setup, config: ModelConfig, make: Callable[[torch.Generator], Batch], *, symbols: int) -> Seq2Seq:

@@ -84,9 +84,9 @@ def run(
         if (out / PLAN).is_file():
             say(f"stopped; what is done is kept in {out}: the same command with --resume goes on")
         raise
-    files = write_pages(record, out, lang)
+    html = write_pages(record, out, lang)
     print_table(record, Console(highlight=False), lang)
-    print(words("report_at", path=str(files.html)).say(lang))
+    print(words("report_at", path=str(html)).say(lang))
     if failed := [result.name for result in record.claims if result.judgement is None]:
         raise UserError(f"{len(failed)} of {len(record.claims)} claims have no verdict: {', '.join(failed)}; see above")
 
@@ -105,7 +105,7 @@ def page(*records: Path, out: NamedPath, lang: Lang = SOURCE) -> None:
 
     if not records:
         raise UserError("claims page: name a record, such as claims/claims.json")
-    say(f"{write_pages(join_records([read_record(path) for path in records]), out, lang).html}: written")
+    say(f"{write_pages(join_records([read_record(path) for path in records]), out, lang)}: written")
 
 
 def new(name: str, /) -> None:

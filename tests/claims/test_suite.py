@@ -13,18 +13,16 @@ import pytest
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Claim, Setup, Trials
+from selfattn.claims.claim import Claim, Setup
 from selfattn.claims.record import rule_of
-from selfattn.claims.rules import judge
+from selfattn.claims.rules import Trials, judge
 from selfattn.claims.small import FIRST, lookups
-from selfattn.claims.suite import bidirectional as both_ways
+from selfattn.claims.suite import architectures
 from selfattn.claims.suite.alignment import gold
-from selfattn.claims.suite.by_length import halving_length
-from selfattn.claims.suite.depth import residual
-from selfattn.claims.suite.hybrids import config as hybrids_config
-from selfattn.claims.suite.order import POSITIONS, Labeller, permuted_difference
-from selfattn.claims.suite.placement import config as placement_config
-from selfattn.claims.suite.scores import WIDTHS, slope
+from selfattn.claims.suite.lengths import halving_length, placed
+from selfattn.claims.suite.positions import POSITIONS, Labeller, permuted_difference
+from selfattn.claims.suite.softmax import WIDTHS, slope
+from selfattn.claims.suite.stacks import residual
 from selfattn.claims.suite.weighted_sum import BACKWARD, FORWARD, by_autograd, by_hand
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.cost import BatchShape, training_flops
@@ -316,9 +314,9 @@ def test_a_claim_measures_and_has_all_words(name: str) -> None:
     ("name", "apart", "measure"),
     [
         ("attention-removes", 0.02, lambda arm: body(small.resized(arm["model"], hidden_dim=arm["width"]))),
-        ("bidirectional", 0.03, lambda arm: body(both_ways.config(arm))),
-        ("hybrids", 0.02, lambda arm: body(hybrids_config(*arm["parts"]))),
-        ("placement", 0.03, lambda arm: training_flops(placement_config(arm), 7, BatchShape(64, 20, 21))),
+        ("bidirectional", 0.03, lambda arm: body(architectures.directed(arm))),
+        ("hybrids", 0.02, lambda arm: body(architectures.hybrid(*arm["parts"]))),
+        ("placement", 0.03, lambda arm: training_flops(placed(arm), 7, BatchShape(64, 20, 21))),
     ],
 )
 def test_arms_are_as_near_in_size_as_their_words_say(
@@ -344,12 +342,12 @@ def test_small_tasks_are_as_described() -> None:
     batch = lookups(5, 6, torch.Generator().manual_seed(3), names=12, values=8)
     for source, target in zip(batch.source.tolist(), batch.target_out.tolist(), strict=True):
         assert target[:-1] == [value for _, value in sorted(zip(source[::2], source[1::2], strict=True))]
-    batch, away = both_ways.make(50, 8, torch.Generator().manual_seed(0))
+    batch, away = architectures.clauses(50, 8, torch.Generator().manual_seed(0))
     for source, target, places in zip(batch.source.tolist(), batch.target_out.tolist(), away.tolist(), strict=True):
-        at = [place for place, token in enumerate(source) if token < FIRST + both_ways.WORDS]
-        assert len(at) == 8 * both_ways.CLAUSES
+        at = [place for place, token in enumerate(source) if token < FIRST + architectures.WORDS]
+        assert len(at) == 8 * architectures.CLAUSES
         for place, wanted, far in zip(at, target, places, strict=False):
-            sign = source[place + far] - FIRST - both_ways.WORDS
+            sign = source[place + far] - FIRST - architectures.WORDS
             assert 0 <= sign < 4
             assert (sign >= 2) == (far > 0)
             assert wanted - FIRST == (source[place] - FIRST) ^ (sign % 2)

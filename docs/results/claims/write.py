@@ -36,7 +36,7 @@ def pages(record: ClaimsRecord) -> dict[Path, str]:
 
 if __name__ == "__main__":
     record = join_records([read_record(Path(path)) for path in sys.argv[1:] or [HERE]])
-    write_pages(record, HERE).markdown.unlink()
+    write_pages(record, HERE).with_suffix(".md").unlink()
     for path, text in pages(record).items():
         path.write_text(text, encoding="utf-8")
         print(path)

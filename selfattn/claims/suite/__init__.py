@@ -1,15 +1,16 @@
-"""The project's claims, in the order of the suite; each module registers one."""
+"""The project's claims, in the order of the suite; each module registers some of them."""
 
 from importlib import import_module
 
 from selfattn.registry import CLAIMS
 
+_MODULES = ("alignment", "architectures", "costs", "generation", "lengths", "positions", "recall", "softmax", "stacks")
 _ORDER = (
-    *("bottleneck", "attention_removes", "reversal", "bidirectional", "alignment", "scores", "placement", "depth"),
-    *("distance", "parallelism", "order", "averaging", "future_mask", "exposure", "key_value_heads", "hybrids"),
-    *("weighted_sum", "extrapolation", "explanation", "scaling", "learning_rate"),
+    *("bottleneck", "attention-removes", "reversal", "bidirectional", "alignment", "scores", "placement", "depth"),
+    *("distance", "parallelism", "order", "averaging", "future-mask", "exposure", "key-value-heads", "hybrids"),
+    *("weighted-sum", "extrapolation", "explanation", "scaling", "learning-rate"),
 )
-for _name in _ORDER:
-    import_module(f"selfattn.claims.suite.{_name}")
+for _module in (*_MODULES, "weighted_sum"):
+    import_module(f"selfattn.claims.suite.{_module}")
 
-CLAIMS.arrange(lambda claim: _ORDER.index(claim.__module__.rpartition(".")[2]))
+CLAIMS.arrange(lambda claim: _ORDER.index(claim.name))

@@ -12,8 +12,8 @@ from itertools import islice
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Setup, Trials, percent
-from selfattn.claims.rules import MARGIN, contrast, minus, share_error
+from selfattn.claims.claim import Arm, Blocks, Claim, Setup, percent
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus, share_error
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.examples import Example, encode_pairs
 from selfattn.data.pairs import Pair

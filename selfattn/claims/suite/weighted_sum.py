@@ -9,8 +9,8 @@ from einops import repeat
 from torch import Tensor
 
 from selfattn.attention import attend, scores
-from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials
-from selfattn.claims.rules import exact
+from selfattn.claims.claim import Blocks, Claim, Setup
+from selfattn.claims.rules import Contrasts, Trials, exact
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Paragraph, Row, Table
 from selfattn.report.drawing.scale import power_of_ten
@@ -70,7 +70,7 @@ class WeightedSum(Claim):
             blocks += [
                 Heading(self.say(f"step.{step}"), f"{self.name}-{step}"),
                 Paragraph(self.say(f"how.{step}")),
-                Table(step, (head, *map(Column, columns)), rows),
+                Table(f"{self.name}-{step}-numbers", (head, *map(Column, columns)), rows),
                 Paragraph(self.say("error", error=error), note=True),
             ]
         return tuple(blocks)

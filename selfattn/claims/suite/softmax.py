@@ -1,4 +1,4 @@
-"""Claim: scores of wide vectors saturate the softmax, and dividing by the square root of the width prevents it."""
+"""Claims on the scores of attention: they saturate the softmax unless they are divided, which may help training."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 
 from selfattn.attention import attend, scores
 from selfattn.claims import small
-from selfattn.claims.claim import Arm, Blocks, Claim, Contrasts, Setup, Trials, number, share
-from selfattn.claims.rules import contrast
+from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import Contrasts, Trials, contrast
 from selfattn.registry import register
 from selfattn.report.blocks import Heading, Paragraph
 from selfattn.report.drawing.scale import number_scale
@@ -20,7 +20,7 @@ from selfattn.report.drawing.scale import number_scale
 WIDTHS, KEYS, QUERIES = (8, 32, 128, 512, 2048), 32, 512
 SOFTMAX = {"unscaled": scores.dot, "scaled": scores.scaled_dot}
 LEARNED = ("dot", "scaled_dot", "general", "concat", "additive", "location")
-HIDDEN, PAIRS, NAMES, VALUES = 32, 6, 12, 8
+PAIRS, NAMES, VALUES = 6, 12, 8
 
 
 def slope(values: tuple[float, ...]) -> float:
@@ -51,7 +51,7 @@ class Scores(Claim):
         """Return gradient and entropy by width, or what a model has learned and the time of a step."""
         if setup.rate is None:
             return _saturation(setup.arm.name, setup.seed)
-        config = small.resized("luong-dot", {"decoder.score": setup["score"]}, hidden_dim=HIDDEN)
+        config = small.resized("luong-dot", {"decoder.score": setup["score"]}, hidden_dim=32)
         make = partial(small.lookups, pairs=PAIRS, names=NAMES, values=VALUES)
         begun = time.process_time()
         model = small.trained(setup, config, lambda draws: make(64, generator=draws), symbols=NAMES + VALUES)
@@ -78,12 +78,8 @@ class Scores(Claim):
         )
         if self.quick:  # trains nothing
             return charts
-        return (
-            *charts,
-            Heading(self.say("learned"), "scores-learned"),
-            Paragraph(self.say("learned.text")),
-            self.table("learned", self.columns, self.rows(trials)),
-        )
+        heading, text = Heading(self.say("learned"), "scores-learned"), Paragraph(self.say("learned.text"))
+        return *charts, heading, text, self.table("learned", self.columns, self.rows(trials))
 
 
 def _saturation(arm: str, seed: int) -> dict[str, float]:
@@ -97,3 +93,37 @@ def _saturation(arm: str, seed: int) -> dict[str, float]:
         figures[f"gradient@{width}"] = float(derivative.norm(dim=(-2, -1)).mean())
         figures[f"entropy@{width}"] = float(torch.special.entr(weights).sum(-1).mean()) / math.log(KEYS)
     return figures
+
+
+SYMBOLS, WIDTH = 16, 64
+HEADS = {"narrow": 8, "wide": 1}  # how many: heads of width 8 and 64
+DIVIDED = ("scaled_dot", "dot")
+
+
+@register.claim("scaling")
+class Scaling(Claim):
+    """Transformers with narrow and with wide heads, with and without the division, at the best rate of each."""
+
+    source = "Vaswani et al. 2017, section 3.2.1"
+    seconds = (15.0, 120.0)
+    points = ("gain",)
+    kinds = {f"{score}-{heads}": {"score": score, "heads": n} for heads, n in HEADS.items() for score in DIVIDED}
+    rates = (3e-3, 1e-2, 3e-2)
+    sizes = {"steps": 300, "tested": 400, "length": 10}
+    quick_sizes = {"steps": 120, "tested": 200, "length": 6}
+    shows = {"scaled": ("scaled_dot-wide", "right"), "unscaled": ("dot-wide", "right")}
+    figure, columns = "right", {"right": share, "valid": number}
+    lines = {score: {WIDTH // n: f"{score}-{heads}" for heads, n in HEADS.items()} for score in DIVIDED}
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Learn to reverse, and measure the share of right tokens."""
+        parts = {"dim": WIDTH, "ffn_dim": 2 * WIDTH, "num_heads": setup["heads"], "score": setup["score"]}
+        task, length = partial(small.reversals, symbols=SYMBOLS), setup["length"]
+        config = small.resized("transformer", **parts)
+        model = small.trained(setup, config, partial(task, 64, length), symbols=SYMBOLS)
+        return small.graded(setup, model, partial(task, setup["tested"], length))
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """With wide heads the division gains."""
+        items = self.size["tested"] * (self.size["length"] + 1)
+        return (trials.lead("gain", "scaled_dot-wide", "dot-wide", "right", items),)

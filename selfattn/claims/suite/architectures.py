@@ -1,0 +1,232 @@
+"""Claims on what a model is made of: encoders that read both ways, hybrids, and the learning rate against both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from selfattn.claims import small
+from selfattn.claims.claim import Blocks, Claim, Setup, share
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus
+from selfattn.data.batches import Batch, collate
+from selfattn.data.dates.source import DateSource
+from selfattn.data.examples import encode_pairs
+from selfattn.data.splits import Split
+from selfattn.models.build import build
+from selfattn.models.config import ModelConfig, config_from_dict
+from selfattn.models.sizing import body
+from selfattn.registry import register
+from selfattn.report.drawing.scale import Scale, number_scale
+from selfattn.results.claims import Contrast
+from selfattn.streams import generator
+from selfattn.tokenizers.char import CharTokenizer
+
+WORDS, CLAUSES = 4, 2  # kinds of words, clauses of a source
+
+
+def clauses(rows: int, length: int, draws: torch.Generator) -> tuple[Batch, torch.Tensor]:
+    """Make sources of clauses, and return how far each target word's evidence is: int64 ``[b t]``, left below 0.
+
+    A clause is words and a sign that says how all of them are translated: as themselves, or as the other word of their
+    pair. The sign stands before or after them, each as probable as the other.
+    """
+    shape = (rows, CLAUSES)
+    words = torch.randint(0, WORDS, (*shape, length), generator=draws)
+    swapped = torch.randint(0, 2, (*shape, 1), generator=draws)
+    right = torch.randint(0, 2, (*shape, 1), generator=draws)
+    symbols, sign = small.FIRST + words, small.FIRST + WORDS + 2 * right + swapped
+    source = torch.where(right.bool(), torch.cat([symbols, sign], -1), torch.cat([sign, symbols], -1))
+    away = torch.where(right.bool(), length - torch.arange(length), -1 - torch.arange(length))
+    return small.batch_of(source.flatten(1), (small.FIRST + (words ^ swapped)).flatten(1)), away.flatten(1)
+
+
+def directed(settings: Mapping[str, Any]) -> ModelConfig:
+    """Return the configuration of an arm: a direction and two widths."""
+    encoder, decoder = settings["widths"]
+    changes = {"encoder.hidden_dim": encoder, "decoder.hidden_dim": decoder, "encoder.direction": settings["direction"]}
+    return small.resized("rnn-attention", changes)
+
+
+@register.claim("bidirectional")
+class Bidirectional(Claim):
+    """Attention on encoders of three directions, by the side on which the evidence for a word stands."""
+
+    source = "Schuster and Paliwal 1997, section II; Bahdanau et al. 2015, section 3.2"
+    seconds = (30.0, 240.0)
+    points = ("gain", "forward", "backward")
+    kinds = {  # widths of encoder and decoder: bodies within 3 %
+        "forward": {"direction": "forward", "widths": (48, 48)},
+        "backward": {"direction": "backward", "widths": (48, 48)},
+        "both": {"direction": "both", "widths": (27, 54)},
+        "forward-long": {"direction": "forward", "widths": (48, 48), "times": 4},
+    }
+    rates = (1e-2, 2e-2, 4e-2)
+    sizes = {"steps": 1200, "clause": 8, "tested": 500, "batch": 64}
+    quick_sizes = {"steps": 300, "clause": 2, "batch": 32}
+    shows = {"forward": ("forward", "right"), "both": ("both", "right"), "longer": ("forward-long", "right")}
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train, and measure the share of right words by side, the right words before them being given."""
+        length, tested, config = setup["clause"], setup["tested"], directed(setup.arm.settings)
+        model = small.trained(setup, config, lambda draws: clauses(setup["batch"], length, draws)[0], symbols=WORDS + 4)
+        valid, _ = clauses(tested, length, generator(setup.seed, "claims/validation"))
+        batch, away = clauses(tested, length, generator(setup.seed, "claims/test"))
+        hits = small.forced_hits(model, batch)[:, :-1]  # their end is no word
+        masks = {"left": away < 0, "right": away > 0}
+        masks |= {f"word@{place}": away == place for place in range(-length, length + 1) if place}
+        shares = {name: float(hits[mask].double().mean()) for name, mask in masks.items()}
+        return {"valid": small.loss_of(model, valid)} | shares
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """Reading both ways gains more on the side that is read too late, for either direction; by more than δ."""
+
+        def more(arm: str, late: str, early: str) -> Contrast:
+            gains = minus(trials.differences("both", arm, late), trials.differences("both", arm, early))
+            return contrast(arm, gains, "above", 0.0)
+
+        gain = trials.lead("gain", "both", "forward", "right", self.size["tested"] * CLAUSES // 2)
+        return gain, more("forward", "right", "left"), more("backward", "left", "right")
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Right words by the place of their evidence."""
+        lines, length = {arm: trials.spots(arm, "word") for arm in trials.arms}, self.size["clause"]
+        return (self.chart("right-by-side", lines, across=Scale(None, length, "number", -length)),)
+
+
+SENSES = 4
+SELF = {"kind": "transformer", "dim": 48, "num_layers": 1}
+ATTENTION = {"score": "scaled_dot", "num_heads": 4, "project": True}  # on the source, as the Transformer has it
+ENCODERS = {
+    "rnn": {"kind": "rnn-encoder", "hidden_dim": 32, "embed_dim": 32, "direction": "both"},
+    "self": SELF | {"ffn_dim": 96},
+}
+DECODERS = {
+    "rnn": {"kind": "rnn-decoder", "hidden_dim": 44, "embed_dim": 32, "initial_state": "project", **ATTENTION},
+    "self": SELF | {"ffn_dim": 82},
+}
+PAIRS = {f"{encoder}-{decoder}": (encoder, decoder) for encoder in ENCODERS for decoder in DECODERS}
+
+
+def senses(kinds: int, rows: int, draws: torch.Generator) -> Batch:
+    """Make sources in which every kind of word stands once with its sense and once without, in any order.
+
+    The target names kind and sense at either place, so that the second has to be looked up at the first.
+    """
+    each = torch.arange(kinds).expand(rows, kinds)
+    full = small.FIRST + SENSES * each + torch.randint(0, SENSES, each.shape, generator=draws)
+    bare = small.FIRST + SENSES * kinds + each
+    order = torch.rand(rows, 2 * kinds, generator=draws).argsort(dim=1)
+    source, target = torch.cat([full, bare], dim=1), torch.cat([full, full], dim=1)
+    return small.batch_of(source.gather(1, order), target.gather(1, order))
+
+
+def hybrid(encoder: str, decoder: str) -> ModelConfig:
+    """Return the configuration of an arm: an encoder and a decoder."""
+    parts = {"kind": "encoder-decoder", "encoder": ENCODERS[encoder], "decoder": DECODERS[decoder]}
+    model: ModelConfig = config_from_dict(parts)
+    return model
+
+
+@register.claim("hybrids")
+class Hybrids(Claim):
+    """Two encoders by two decoders, bodies matched: what self-attention is worth on either side."""
+
+    source = "Chen et al. 2018, section 5; Domhan 2018, section 5"
+    seconds = (30.0, 280.0)
+    points = ("encoder", "encoder-minus-decoder", "longer")
+    kinds = {arm: {"parts": parts} for arm, parts in PAIRS.items()}
+    kinds |= {"rnn-self-long": {"parts": ("rnn", "self"), "times": 4}}
+    rates = (4e-3, 8e-3, 1.6e-2)
+    sizes = {"steps": 500, "kinds": 12, "tested": 300, "batch": 64}
+    quick_sizes = {"steps": 150, "kinds": 4, "batch": 32}
+    shows = {"encoder": ("self-rnn", "accuracy"), "decoder": ("rnn-self", "accuracy")}
+    shows |= {"longer": ("rnn-self-long", "accuracy")}
+    figure = "accuracy"
+    lines = {encoder: {k: f"{encoder}-{decoder}" for k, decoder in enumerate(DECODERS)} for encoder in ENCODERS}
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train, and measure the share of right words, the right ones before being given, and of right sentences."""
+        make = partial(senses, setup["kinds"])
+        symbols = (SENSES + 1) * setup["kinds"]
+        model = small.trained(setup, hybrid(*setup["parts"]), partial(make, setup["batch"]), symbols=symbols)
+        valid, test = small.validation_and_test(partial(make, setup["tested"]), seed=setup.seed)
+        right = {"accuracy": small.forced_accuracy(model, test), "exact": small.exact_share(model, test)}
+        return {"valid": small.loss_of(model, valid)} | right
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """The worth of self-attention in the encoder, how much more than in the decoder; and more training helps."""
+        by_seed = tuple(zip(*(trials.values(arm, "accuracy") for arm in PAIRS), strict=True))
+        encoder = [(sr + ss - rr - rs) / 2 for rr, rs, sr, ss in by_seed]
+        decoder = [(rs + ss - rr - sr) / 2 for rr, rs, sr, ss in by_seed]
+        return (
+            contrast("encoder", encoder, "above", 0.0),
+            contrast("encoder-minus-decoder", minus(encoder, decoder), "above", 0.0),
+            contrast("longer", trials.differences("rnn-self-long", "rnn-self", "accuracy"), "above", 0.0),
+        )
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Right words by the decoder, a line for each encoder; and every arm with its size."""
+        rights = ("accuracy", "exact")
+        sizes = {arm: f"{body(hybrid(*self.kinds[arm]['parts'])):,}" for arm in trials.arms}
+        rows = {arm: (size, *(share(trials.mean(arm, right)) for right in rights)) for arm, size in sizes.items()}
+        return *super().blocks(trials), self.table("hybrid-models", ("body", *rights), rows)
+
+
+RATES = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
+FAMILIES = ("rnn", "transformer")
+
+
+def family_config(family: str, width: int) -> ModelConfig:
+    """Return the configuration of a family's model."""
+    if family == "rnn":
+        return small.resized("rnn-attention", hidden_dim=width)
+    return small.resized("transformer", dim=width, ffn_dim=2 * width)
+
+
+def dates(split: Split, seed: int, count: int, rows: int) -> list[Batch]:
+    """Return batches of English dates and their ISO form, as characters."""
+    texts = (text for pair in DateSource(seed=99).pairs(2000) for text in (pair.source, pair.target))
+    tokenizer = CharTokenizer.train(texts)
+    examples = encode_pairs(DateSource(seed=seed, split=split).pairs(count), tokenizer)
+    parts = (examples[start : start + rows] for start in range(0, count, rows))
+    return [collate(part, 0, 1, range(len(part))) for part in parts]
+
+
+@register.claim("learning-rate")
+class LearningRate(Claim):
+    """An RNN with attention and a Transformer on dates, at five learning rates each."""
+
+    source = "Greff et al. 2017, section 5 (LSTMs); measured here for two families"
+    seconds = (25.0, 200.0)
+    points = ("more",)
+    kinds = {family: {"rates": RATES} for family in FAMILIES}  # each trial trains once with every rate
+    sizes = {"steps": 300, "tested": 500, "width": 64}
+    quick_sizes = {"steps": 80, "tested": 100, "width": 32}
+    shows = {"rnn": ("rnn", "best"), "transformer": ("transformer", "best")}
+    shows |= {"rnn_worst": ("rnn", "worst"), "transformer_worst": ("transformer", "worst")}
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train on dates at every rate, and measure the share of right characters."""
+        train = dates("train", setup.seed, 64 * setup["steps"], 64)
+        (test,) = dates("test", setup.seed, setup["tested"], setup["tested"])
+        right = {}
+        for rate in setup["rates"]:
+            model = build(family_config(setup.arm.name, setup["width"]), vocab_size=64, seed=setup.seed)
+            small.train(Setup(setup.arm, setup.seed, rate), model, iter(train))
+            right[rate] = small.forced_accuracy(model, test)
+        ends = {"best": max(right.values()), "worst": min(right.values())}
+        return ends | {f"right@{1000 * rate:g}": share for rate, share in right.items()}
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """In each family the best rate gains more over the worst than one family's best over the other's."""
+        ends = [trials.values(family, end) for family in FAMILIES for end in ("best", "worst")]
+        more = [min(a - a_worst, b - b_worst) - abs(a - b) for a, a_worst, b, b_worst in zip(*ends, strict=True)]
+        return (contrast("more", more, "above", MARGIN),)
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Right characters by learning rate."""
+        lines = {family: trials.spots(family, "right") for family in trials.arms}
+        return (self.chart("rates", lines, across=number_scale([1, 1000 * max(RATES)], powers=True)),)

@@ -1,0 +1,258 @@
+"""Claims on sources of many lengths: the bottleneck, attention against it, a reversed source, where attention sits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from selfattn.claims import small
+from selfattn.claims.claim import Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import Contrasts, Trials, contrast, minus
+from selfattn.data.batches import Batch
+from selfattn.evaluation.cost import BatchShape, training_flops
+from selfattn.models.build import build, count_parameters
+from selfattn.models.config import ModelConfig
+from selfattn.models.sizing import body
+from selfattn.registry import register
+from selfattn.results.claims import Contrast, Need
+
+LEAD = 0.10  # that attention must have at the longest sources
+copies = partial(small.copies, symbols=8)
+
+
+def by_length(
+    setup: Setup, config: ModelConfig, make: Callable[[int, int, torch.Generator], Batch], *, symbols: int
+) -> dict[str, float]:
+    """Train on sources of 2 symbols to the longest length, and measure exact match at each length.
+
+    Args:
+        setup: of the trial; its settings ``lengths`` are those of the test, rising, ``tested`` the sources of each,
+            ``batch`` the sources of a training step.
+        config: of the model.
+        make: makes a number of rows of one source length; every training batch has one length, drawn evenly.
+        symbols: number of symbols.
+
+    Returns:
+        ``exact@LENGTH``, the share of exact targets on unseen sources of each length; ``exact``, their mean;
+        ``longest``, the share at the last length; ``halving``, the length at which it falls to one half; ``valid``,
+        the mean loss on validation data.
+    """
+    lengths = setup["lengths"]
+
+    def mixed(draws: torch.Generator) -> Batch:
+        return make(setup["batch"], int(torch.randint(2, lengths[-1] + 1, (1,), generator=draws)), draws)
+
+    model = small.trained(setup, config, mixed, symbols=symbols)
+    unseen = [small.validation_and_test(partial(make, setup["tested"], n), seed=setup.seed) for n in lengths]
+    exact = [small.exact_share(model, test) for _, test in unseen]
+    return {
+        "valid": fmean(small.loss_of(model, validation) for validation, _ in unseen),
+        "exact": fmean(exact),
+        "longest": exact[-1],
+        "halving": halving_length(exact, lengths),
+        **{f"exact@{n}": share for n, share in zip(lengths, exact, strict=True)},
+    }
+
+
+def halving_length(exact: Sequence[float], lengths: Sequence[int]) -> float:
+    """Return the length at which exact match falls to one half, interpolated; at least the first, at most the last.
+
+    Example:
+        >>> halving_length([1.0, 0.75, 0.25], [4, 8, 12]), halving_length([0.2, 0.1], [4, 8])
+        (10.0, 4.0)
+    """
+    for k, (here, there) in enumerate(pairwise(exact)):
+        if here < 0.5:
+            return float(lengths[k])
+        if there < 0.5:
+            return lengths[k] + (lengths[k + 1] - lengths[k]) * (here - 0.5) / (here - there)
+    return float(lengths[0] if exact[-1] < 0.5 else lengths[-1])
+
+
+@register.claim("bottleneck")
+class Bottleneck(Claim):
+    """Exact match by source length: narrow, four times as wide, four times as long trained, and with attention."""
+
+    source = "Cho et al. 2014 (SSST-8), section 4; Bahdanau et al. 2015, sections 1 and 5.2.2"
+    seconds = (25.0, 250.0)
+    points = ("lead", "lead-wide")
+    kinds = {
+        "plain": {"model": "rnn-plain", "width": 32},
+        "plain-wide": {"model": "rnn-plain", "width": 128},
+        "plain-long": {"model": "rnn-plain", "width": 32, "times": 4},
+        "attention": {"model": "rnn-attention", "width": 32},
+    }
+    rates = (5e-3, 1e-2, 2e-2, 4e-2)
+    sizes = {"steps": 1000, "lengths": (4, 8, 12, 16, 20), "tested": 200, "batch": 64}
+    quick_sizes = {"batch": 32, "steps": 300, "lengths": (2, 4, 6, 8)}
+    quick_rates = {"plain-wide": 1e-2}
+    shows = {"plain": ("plain", "longest"), "attention": ("attention", "longest")}
+    shows |= {name: (arm, "halving") for name, arm in zip(("before", "wide", "longer"), kinds, strict=False)}
+    figure, columns = "exact", {"halving": number}
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train on copies of all lengths."""
+        return by_length(setup, small.resized(setup["model"], hidden_dim=setup["width"]), copies, symbols=8)
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """Width and training move the length; attention leads at the longest, over the wide vector as well."""
+        items = self.size["tested"]
+        return (
+            contrast("halving", trials.differences("plain-wide", "plain", "halving"), "above", 0.0),
+            contrast("longer", trials.differences("plain-long", "plain", "halving"), "above", 0.0),
+            trials.lead("lead", "attention", "plain", "longest", items, bound=LEAD),
+            trials.lead("lead-wide", "attention", "plain-wide", "longest", items, bound=LEAD),
+        )
+
+
+def permutations(rows: int, length: int, draws: torch.Generator, *, symbols: int) -> Batch:
+    """Make sources of different symbols in any order, which are to be copied."""
+    source = small.FIRST + torch.rand(rows, symbols, generator=draws).argsort(dim=1)[:, :length]
+    return small.batch_of(source, source)
+
+
+@register.claim("attention-removes")
+class AttentionRemoves(Claim):
+    """Three ways to the source, with bodies of one size and the same steps."""
+
+    source = "Bahdanau et al. 2015, sections 3 and 5.2.2; Luong et al. 2015, section 5.2"
+    seconds = (25.0, 150.0)
+    kinds = {  # the peeky decoder is narrower, since it reads the vector at every step
+        "plain": {"model": "rnn-plain", "width": 64},
+        "peeky": {"model": "rnn-peeky", "width": 54},
+        "attention": {"model": "rnn-attention", "width": 64},
+    }
+    points = ("lead-plain", "lead-peeky")
+    rates = (1e-2, 2e-2, 4e-2)
+    sizes = {"steps": 1000, "lengths": (4, 8, 12, 16, 20, 24), "tested": 200, "batch": 64}
+    quick_sizes = {"batch": 32, "steps": 300, "lengths": (3, 6, 9)}
+    shows = {arm: (arm, "longest") for arm in ("peeky", "attention")}
+    figure = "exact"
+
+    def config(self, arm: str) -> ModelConfig:
+        """Return the configuration of an arm's model."""
+        return small.resized(self.kinds[arm]["model"], hidden_dim=self.kinds[arm]["width"])
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train on copies of all lengths."""
+        return by_length(setup, self.config(setup.arm.name), partial(permutations, symbols=26), symbols=26)
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """Attention leads over either at the longest."""
+        items = self.size["tested"]
+        others = ("plain", "peeky")
+        return tuple(trials.lead(f"lead-{name}", "attention", name, "longest", items, bound=LEAD) for name in others)
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Exact match by length, and how large the models are."""
+        configs = {arm: self.config(arm) for arm in self.kinds}
+        sizes = {arm: build(config, vocab_size=small.vocabulary(26)) for arm, config in configs.items()}
+        rows = {arm: (f"{body(configs[arm]):,}", f"{count_parameters(sizes[arm])[0]:,}") for arm in self.kinds}
+        return *super().blocks(trials), self.table("sizes", ("body", "all"), rows)
+
+
+TASKS = {"monotone": copies, "reversed": partial(small.reversals, symbols=8)}
+READINGS = {"forward": "forward", "reversing": "backward"}
+
+
+@register.claim("reversal")
+class Reversal(Claim):
+    """Both models read both ways, on a task whose order is the source's and on one whose order is the opposite."""
+
+    source = "Sutskever et al. 2014, section 3.3"
+    seconds = (30.0, 330.0)
+    points = ("plain-monotone", "attention-monotone", "attention-reversed", "by-task", "by-model")
+    kinds = {
+        f"{model}-{task}-{reading}": {"model": f"rnn-{model}", "task": task, "direction": direction}
+        for model in ("plain", "attention")
+        for task in TASKS
+        for reading, direction in READINGS.items()
+    }
+    rates = (6e-3, 1.2e-2, 2.4e-2)
+    sizes = {"steps": 1000, "lengths": (4, 6, 8, 10, 12), "tested": 200, "batch": 64}
+    quick_sizes = {"batch": 32, "steps": 250, "lengths": (3, 5)}
+    shows = {reading: (f"plain-monotone-{reading}", "exact") for reading in READINGS}
+    shows |= {f"attention_{reading}": (f"attention-monotone-{reading}", "exact") for reading in READINGS}
+    figure, columns = "exact", {"exact": share}
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train on all lengths."""
+        config = small.resized(setup["model"], {"encoder.direction": setup["direction"]}, hidden_dim=64)
+        return by_length(setup, config, TASKS[setup["task"]], symbols=8)
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """The gain on the monotone task; none with attention on either; and more than on the reversed task."""
+        items = self.size["tested"] * len(self.size["lengths"])
+        names = [f"{model}-{task}" for model in ("plain", "attention") for task in TASKS]
+        most, on_reversed, with_attention, _ = (
+            trials.differences(f"{name}-reversing", f"{name}-forward", "exact") for name in names
+        )
+
+        def gain(name: str, need: Need) -> Contrast:
+            return trials.lead(name, f"{name}-reversing", f"{name}-forward", "exact", items, need)
+
+        return (
+            gain("plain-monotone", "above"),
+            gain("attention-monotone", "within"),
+            gain("attention-reversed", "within"),
+            contrast("by-task", minus(most, on_reversed), "above", 0.0),
+            contrast("by-model", minus(most, with_attention), "above", 0.0),
+        )
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Exact match by length of the monotone task, and the mean over lengths of every arm."""
+        chart, _ = super().blocks(Trials(trial for trial in trials.trials if "-monotone-" in trial.arm))
+        return chart, self.table("means", self.columns, self.rows(trials))
+
+
+FED = {"width": 29, "input_feeding": True}
+
+
+def placed(settings: Mapping[str, Any]) -> ModelConfig:
+    """Return Luong's model with its attention at an arm's place."""
+    places = {f"decoder.{name}": settings[name] for name in ("input_feeding", "attention") if name in settings}
+    return small.resized("luong-general", places, hidden_dim=settings["width"])
+
+
+@register.claim("placement")
+class Placement(Claim):
+    """Three places of the same attention, each as wide as equal operations allow."""
+
+    source = "Luong et al. 2015, sections 3.3 and 4; Bahdanau et al. 2015, section 3.1"
+    seconds = (25.0, 240.0)
+    points = ("gain",)
+    kinds = {
+        "after": {"width": 32},
+        "fed": FED,
+        "before": {"width": 26, "attention": "bahdanau"},
+        "after-long": {"width": 32, "times": 4},
+        "fed-long": {**FED, "times": 4},
+    }
+    rates = (1e-2, 2e-2, 4e-2)
+    sizes = {"steps": 500, "lengths": (4, 8, 12, 16, 20), "tested": 200, "batch": 64}
+    quick_sizes = {"batch": 32, "steps": 150, "lengths": (4, 6, 8)}
+    not_quick = ("before",)
+    shows = {"after": ("after", "exact"), "fed": ("fed", "exact")}
+    shows |= {"after_longer": ("after-long", "exact"), "fed_longer": ("fed-long", "exact")}
+    figure = "exact"
+
+    def measure(self, setup: Setup) -> dict[str, float]:
+        """Train on copies of four symbols, so few that a symbol does not say where it stands."""
+        return by_length(setup, placed(setup.arm.settings), partial(small.copies, symbols=4), symbols=4)
+
+    def contrasts(self, trials: Trials) -> Contrasts:
+        """Input feeding gains; attention before the RNN and longer training are shown, not tested."""
+        return (trials.lead("gain", "fed", "after", "exact", self.size["tested"] * len(self.size["lengths"])),)
+
+    def blocks(self, trials: Trials) -> Blocks:
+        """Exact match by length, and what the models compute."""
+        longest = max(self.size["lengths"])
+        shape, size = BatchShape(64, longest, longest + 1), small.vocabulary(4)
+        flops = {arm: training_flops(placed(self.kinds[arm]), size, shape) / 1e6 for arm in trials.arms}
+        rows = {arm: (f"{count:.0f}", share(trials.mean(arm, "exact"))) for arm, count in flops.items()}
+        return *super().blocks(trials), self.table("operations", ("flops", "exact"), rows)
