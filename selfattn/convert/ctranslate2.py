@@ -6,6 +6,7 @@ another way is refused, with the reason. The package `ctranslate2` is imported w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import EmbeddingPosition
 from selfattn.errors import UserError
-from selfattn.layers import TokenEmbedding, TransformerBlock
+from selfattn.layers import TransformerBlock
 from selfattn.models.config import ModelConfig
-from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.encoder_decoder.model import EncoderDecoder
 from selfattn.models.protocol import Seq2Seq
 from selfattn.models.transformer_config import TransformerConfig
@@ -69,10 +68,8 @@ def to_ctranslate2(
     assert isinstance(model, EncoderDecoder)
 
     def options(stack: TransformerConfig) -> dict[str, Any]:
-        return {
-            "pre_norm": stack.norm_first,
-            "activation": specs.common_spec.Activation[_ACTIVATIONS[stack.activation]],
-        }
+        activation = specs.common_spec.Activation[_ACTIVATIONS[stack.activation]]
+        return {"pre_norm": stack.norm_first, "activation": activation}
 
     spec = specs.TransformerSpec(
         specs.TransformerEncoderSpec(encoder.num_layers, encoder.num_heads, **options(encoder)),
@@ -83,7 +80,9 @@ def to_ctranslate2(
         (spec.decoder, model.decoder, decoder, spec.decoder.embeddings),
     )
     for (side, part, stack, embeddings), length in zip(sides, lengths, strict=True):
-        _fill_embedding(side, embeddings, part.embed, stack, length)
+        embeddings.weight, side.scale_embeddings = _array(part.embed.tokens.weight), stack.scale_embedding
+        positions = torch.arange(stack.most_tokens or length)
+        side.position_encodings.encodings = _array(part.embed.position(positions))
         for layer, block in zip(side.layer, part.layers, strict=True):
             _fill_block(layer, block)
         if part.norm is not None:
@@ -110,29 +109,21 @@ def token_names(count: int) -> list[str]:
 
 def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
     """Return the settings of both sides, or say what the engine cannot hold."""
-    sides = getattr(config, "encoder", None), getattr(config, "decoder", None)
-    for side in sides:
-        if not (isinstance(config, EncoderDecoderConfig) and isinstance(side, TransformerConfig)):
+    encoder, decoder = getattr(config, "encoder", None), getattr(config, "decoder", None)
+    if not (isinstance(encoder, TransformerConfig) and isinstance(decoder, TransformerConfig)):
+        raise UserError(
+            "ctranslate2: holds an encoder and a decoder of Transformer blocks; this model is another. It can be "
+            "exported to onnx"
+        )
+    for side, (name, values) in itertools.product((encoder, decoder), _HELD.items()):
+        if (value := getattr(side, name)) not in values:
+            known = " or ".join(map(str, values))
             raise UserError(
-                "ctranslate2: holds an encoder and a decoder of Transformer blocks; this model is another. It can be "
-                "exported to onnx"
+                f"ctranslate2: {name} {value} would be computed in another way (only {known}); export to onnx"
             )
-        for name, values in _HELD.items():
-            if (value := getattr(side, name)) not in values:
-                known = " or ".join(map(str, values))
-                raise UserError(
-                    f"ctranslate2: {name} {value} would be computed in another way (only {known}); export to onnx"
-                )
-    if sides[0].dim != sides[1].dim:  # type: ignore[union-attr]  # both were looked at above
+    if encoder.dim != decoder.dim:
         raise UserError("ctranslate2: encoder and decoder have different widths; export to onnx")
-    return sides  # type: ignore[return-value]  # likewise
-
-
-def _fill_embedding(side: Any, embeddings: Any, embed: TokenEmbedding, stack: TransformerConfig, length: int) -> None:
-    embeddings.weight = _array(embed.tokens.weight)
-    side.scale_embeddings = stack.scale_embedding
-    assert isinstance(embed.position, EmbeddingPosition)
-    side.position_encodings.encodings = _array(embed.position(torch.arange(stack.most_tokens or length)))
+    return encoder, decoder
 
 
 def _fill_block(layer: Any, block: TransformerBlock) -> None:
@@ -140,12 +131,8 @@ def _fill_block(layer: Any, block: TransformerBlock) -> None:
     first, cross, feed_forward = block.self_attn, block.cross_attn, block.feed_forward
     _fill_norm(layer.self_attention.layer_norm, block.self_attn_norm)
     _fill_norm(layer.ffn.layer_norm, block.feed_forward_norm)
-    products: list[list[Any]] = [
-        [first.q_proj, first.k_proj, first.v_proj],
-        [first.out_proj],
-        [feed_forward.fc1],
-        [feed_forward.fc2],
-    ]
+    products: list[list[Any]] = [[first.q_proj, first.k_proj, first.v_proj], [first.out_proj]]
+    products += [[feed_forward.fc1], [feed_forward.fc2]]
     specs = [*layer.self_attention.linear, layer.ffn.linear_0, layer.ffn.linear_1]
     if cross is not None and block.cross_attn_norm is not None:
         _fill_norm(layer.attention.layer_norm, block.cross_attn_norm)
