@@ -164,13 +164,6 @@ class TestInTheLayer:
         close(layer(x, positions=torch.arange(5)).output, layer(x).output)
         assert not torch.allclose(layer(x, positions=2 * torch.arange(5)).output, layer(x).output)
 
-    @pytest.mark.parametrize("name", INSIDE)
-    def test_the_queries_of_a_cache_are_the_last_positions(self, name: str, close: Close) -> None:
-        layer, x = MultiHeadAttention(8, num_heads=2, position=INSIDE[name]()).double(), torch.randn(2, 5, 8).double()
-        context = layer.project_context(x)
-        close(layer(x[:, 3:], context).output, layer(x, context).output[:, 3:])
-        close(layer(x[:, 1:2], context, positions=torch.tensor([1])).output, layer(x, context).output[:, 1:2])
-
 
 def test_what_is_not_said_is_as_documented() -> None:
     turned = Rotary(4).rotate(torch.tensor([0.0, 0.0, 1.0, 0.0]).view(1, 1, 1, 4), torch.tensor([1]))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention, Rotary, key_mask, padding_mask
+from selfattn.attention import MultiHeadAttention, key_mask, padding_mask
 
 Close = Callable[[Tensor, Tensor], None]
 
@@ -27,25 +27,6 @@ class LowRank(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         adapted: Tensor = self.linear(x) + self.up(self.down(x))
         return adapted
-
-
-class EightBit(nn.Module):
-    """A linear layer with whole numbers for weights and one scale a row, as quantisation leaves it: no parameters."""
-
-    weight: Tensor
-    scale: Tensor
-    bias: Tensor
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.in_features, self.out_features = linear.in_features, linear.out_features
-        scale = linear.weight.detach().abs().amax(dim=1, keepdim=True) / 127
-        self.register_buffer("scale", scale)
-        self.register_buffer("weight", (linear.weight.detach() / scale).round().to(torch.int8))
-        self.register_buffer("bias", linear.bias.detach().clone())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight * self.scale, self.bias)
 
 
 def adapted(layer: MultiHeadAttention, context_dim: int, **settings: Any) -> MultiHeadAttention:
@@ -90,21 +71,6 @@ def test_padding_reaches_no_gradient_of_an_adapter() -> None:
 
     for one, other in zip(gradients(3.0), gradients(torch.nan), strict=True):
         assert torch.equal(one, other)
-
-
-def test_quantised_layers_take_the_place_of_linear_ones() -> None:
-    layer = MultiHeadAttention(16, num_heads=4, position=Rotary(4)).eval()
-    names = ("q_proj", "k_proj", "v_proj", "out_proj")
-
-    given = {name: EightBit(getattr(layer, name)) for name in names}
-    small = MultiHeadAttention(16, num_heads=4, position=Rotary(4), **given).eval()
-    x = torch.randn(2, 5, 16)
-    torch.testing.assert_close(small(x, causal=True).output, layer(x, causal=True).output, rtol=0.1, atol=0.05)
-    replaced = MultiHeadAttention(16, num_heads=4, position=Rotary(4)).eval()
-    replaced.load_state_dict(layer.state_dict())
-    for name in names:  # as a tool does that quantises a model that is built
-        setattr(replaced, name, given[name])
-    assert torch.equal(replaced(x).output, small(x).output)
 
 
 def test_widths_are_taken_from_what_is_handed_in(close: Close) -> None:

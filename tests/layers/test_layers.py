@@ -131,16 +131,3 @@ def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> N
         assert is_random() == (alive is not None)
     block.eval()
     assert not is_random()
-
-
-def test_a_block_normalises_first_unless_told_otherwise() -> None:
-    """With parts that give nothing x is handed on as it is; where the norm comes last, it is normalised."""
-    x = torch.arange(12.0).view(1, 3, 4)
-    for told, expected in (({}, x), ({"norm_first": False}, nn.functional.layer_norm(x, (4,)))):
-        block = TransformerBlock(
-            4, self_attn=MultiHeadAttention(4, num_heads=2), feed_forward=FeedForward(4, 5), **told
-        )
-        for last in (block.self_attn.out_proj, block.feed_forward.fc2):
-            for parameter in last.parameters():
-                nn.init.zeros_(parameter)
-        torch.testing.assert_close(block(x).x, expected, rtol=0, atol=1e-4)

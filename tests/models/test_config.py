@@ -119,30 +119,6 @@ def test_settings_that_do_not_go_together(config: Any, settings: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"tie_output": True, "decoder.embed_dim": 256},
-        {"tie_output": True, "decoder.attention": "none", "decoder.embed_dim": 128},
-        {"tie_output": True, "decoder.attention": "peeky", "decoder.embed_dim": 256},
-        {"tie_output": True, "decoder.attention": "luong"},
-        {"encoder.direction": "both", "encoder.hidden_dim": 64},
-        {"encoder.hidden_dim": 64, "decoder.initial_state": "zero", "decoder.score": "concat"},
-        {"encoder.hidden_dim": 64, "decoder.initial_state": "project", "decoder.project": True},
-        {"encoder.hidden_dim": 64, "decoder.hidden_dim": 64},
-    ],
-)
-def test_settings_that_do_go_together_build_and_run(settings: dict[str, Any]) -> None:
-    """The rules above forbid nothing that works: in pairs, too, that would not work one by one."""
-    import torch
-
-    from selfattn.models.build import build
-
-    model = build(override(RNN, settings), vocab_size=11, pad_id=0, seed=0)
-    source = torch.tensor([[3, 4], [5, 0]])
-    assert model(source, source, source_mask=source != 0).shape == (2, 2, 11)
-
-
-@pytest.mark.parametrize(
     ("data", "message"),
     [
         ({}, "run/config.json: kind None is unknown; known: decoder-only, encoder-decoder, "),

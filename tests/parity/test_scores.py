@@ -16,7 +16,6 @@ from selfattn.attention import (
     Dot,
     General,
     Location,
-    MultiHeadAttention,
     ScaledDot,
     Score,
     attend,
@@ -114,29 +113,6 @@ def test_the_formula(name: str, num_heads: int, dtype: torch.dtype, close: Calla
     if isinstance(score, Additive | Concat):
         score.block_elements = 40
         close(score(query, key).detach(), expected)
-
-
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
-@pytest.mark.parametrize("num_heads", [1, 2, 3])
-@pytest.mark.parametrize("project", [True, False], ids=["projected", "bare"])
-@pytest.mark.parametrize("name", FORMULAS)
-def test_attention_with_the_formula(
-    name: str, project: bool, num_heads: int, need_weights: bool, close: Callable[..., None]
-) -> None:
-    """Through the layer, in the role of an RNN decoder's attention or of a Transformer's."""
-    layer = MultiHeadAttention(
-        6, num_heads=num_heads, score=make(name, 6 // num_heads, 6 // num_heads), project=project
-    )
-    layer.double()
-    x, context = torch.randn(2, 3, 6).double(), torch.randn(2, 5, 6).double()
-    made = layer.project_context(context)
-    query = (layer.q_proj(x) if project else x).unflatten(-1, (num_heads, -1)).transpose(1, 2)
-    weights = by_loops(FORMULAS[name], layer.score, query, made.key).softmax(-1)
-    joined = (weights @ made.value).transpose(1, 2).flatten(-2)
-    result = layer(x, made, need_weights=need_weights)
-    close(result.output, layer.out_proj(joined) if project else joined)
-    if need_weights:
-        close(result.weights, weights)
 
 
 def test_parameters_are_those_of_the_papers() -> None:

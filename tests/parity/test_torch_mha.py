@@ -7,47 +7,15 @@ from collections.abc import Callable
 import pytest
 import torch
 from einops import rearrange, repeat
-from torch import Tensor, nn
+from torch import Tensor
 
 from selfattn.attention import MultiHeadAttention, causal_mask, key_mask, padding_mask
+from selfattn.convert.torch_modules import attention_to_torch
 
 Close = Callable[[Tensor, Tensor], None]
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 
 BATCH, QUERIES, KEYS, DIM, CONTEXT, HEADS = 2, 5, 7, 12, 10, 3
-
-
-def theirs_like(ours: MultiHeadAttention, context_dim: int) -> nn.MultiheadAttention:
-    """Build theirs and copy our weights in."""
-    bias = ours.out_proj.bias is not None
-    theirs = nn.MultiheadAttention(
-        DIM, HEADS, bias=bias, kdim=context_dim, vdim=context_dim, batch_first=True, dtype=torch.float64
-    )
-    with torch.no_grad():
-        if theirs.in_proj_weight is not None:
-            theirs.in_proj_weight.copy_(torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight]))
-        else:
-            for name in "qkv":
-                getattr(theirs, f"{name}_proj_weight").copy_(getattr(ours, f"{name}_proj").weight)
-        theirs.out_proj.weight.copy_(ours.out_proj.weight)
-        if bias:
-            theirs.in_proj_bias.copy_(torch.cat([ours.q_proj.bias, ours.k_proj.bias, ours.v_proj.bias]))
-            theirs.out_proj.bias.copy_(ours.out_proj.bias)
-    return theirs
-
-
-def gradients_of(theirs: nn.MultiheadAttention) -> dict[str, Tensor]:
-    """Their gradients under our names."""
-    found = {f"out_proj.{name}": parameter.grad for name, parameter in theirs.out_proj.named_parameters()}
-    for position, name in enumerate("qkv"):
-        rows = slice(position * DIM, (position + 1) * DIM)
-        if theirs.in_proj_weight is not None:
-            found[f"{name}_proj.weight"] = theirs.in_proj_weight.grad[rows]
-        else:
-            found[f"{name}_proj.weight"] = getattr(theirs, f"{name}_proj_weight").grad
-        if theirs.in_proj_bias is not None:
-            found[f"{name}_proj.bias"] = theirs.in_proj_bias.grad[rows]
-    return found
 
 
 # Both senses, side by side: ours True = may attend; theirs True = may not. Key masks are [b j], others [i j].
@@ -76,7 +44,7 @@ MASKS: dict[str, tuple[Tensor | None, dict[str, Tensor]]] = {
 @pytest.mark.parametrize("context_dim", [DIM, CONTEXT])
 def test_cross_attention(context_dim: int, mask: str, bias: bool, need_weights: bool, close: Close) -> None:
     ours = MultiHeadAttention(DIM, context_dim, num_heads=HEADS, bias=bias).double()
-    theirs = theirs_like(ours, context_dim)
+    theirs = attention_to_torch(ours)
     x, context = torch.randn(BATCH, QUERIES, DIM).double(), torch.randn(BATCH, KEYS, context_dim).double()
     our_inputs, their_inputs = ([t.clone().requires_grad_() for t in (x, context)] for _ in range(2))
     our_mask, their_masks = MASKS[mask]
@@ -93,10 +61,11 @@ def test_cross_attention(context_dim: int, mask: str, bias: bool, need_weights: 
     for one, other in zip(our_inputs, their_inputs, strict=True):
         assert one.grad is not None
         close(one.grad, other.grad)
-    found = gradients_of(theirs)
-    assert found.keys() == dict(ours.named_parameters()).keys()
-    for name, parameter in ours.named_parameters():
-        close(parameter.grad, found[name])
+    for parameter in ours.parameters():  # a conversion moves gradients as it moves weights
+        parameter.data = parameter.grad
+    moved = dict(attention_to_torch(ours).named_parameters())
+    for name, parameter in theirs.named_parameters():
+        close(moved[name].detach(), parameter.grad)
 
 
 @both_paths

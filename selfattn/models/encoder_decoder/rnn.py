@@ -169,9 +169,6 @@ class AttentionDecoder(RNNDecoder):
         attention: from states to the encoder's states.
         combine: the ``W`` of the attentional vector; default none: the textbook's.
         input_feeding: feed the attentional vector to the next step; needs ``combine``. Default False.
-
-    Raises:
-        ValueError: input feeding without ``combine``.
     """
 
     def __init__(
@@ -183,8 +180,6 @@ class AttentionDecoder(RNNDecoder):
         input_feeding: bool = False,
     ) -> None:
         super().__init__(parts)
-        if input_feeding and combine is None:
-            raise ValueError("input feeding feeds the attentional vector, which needs `combine`")
         self.cross_attn, self.combine, self.input_feeding = attention, combine, input_feeding
 
     def start(self, memory: EncoderMemory) -> RNNState:
@@ -263,11 +258,9 @@ def _one_by_one(
     advance: Callable[..., tuple[Tensor, Tensor | None, RNNState]], x: Tensor, state: RNNState, *, need_weights: bool
 ) -> tuple[Tensor, Tensor | None, RNNState]:
     """Advance by the embedded tokens ``[b t e]`` one at a time, and join what comes of it along ``t``."""
-    vectors: list[Tensor] = []
-    rows: list[Tensor] = []
+    read: list[tuple[Tensor, Tensor | None]] = []
     for token in torch.split(x, 1, dim=1):
-        vector, row, state = advance(token, state, need_weights=need_weights)
-        vectors.append(vector)
-        if row is not None:
-            rows.append(row)
-    return torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if rows else None, state
+        vector, weights, state = advance(token, state, need_weights=need_weights)
+        read.append((vector, weights))
+    vectors, rows = zip(*read, strict=True)
+    return torch.cat(vectors, dim=1), torch.cat(rows, dim=2) if need_weights else None, state
