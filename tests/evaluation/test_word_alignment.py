@@ -45,6 +45,8 @@ class Pieces(CharTokenizer):
 class Told(torch.nn.Module):
     """A model that attends as it is told: one layer, one head, weights ``[t s]`` the same for every sentence."""
 
+    device = torch.device("cpu")
+
     def __init__(self, weights: list[list[float]]) -> None:
         super().__init__()
         self.weights = torch.nn.Parameter(torch.tensor(weights))
