@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from selfattn.errors import UserError
@@ -19,8 +18,6 @@ _PATIENCE = 2.0  # seconds in which a worker notices the end of its parent
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file beside ``path`` and move it into place, so that readers see the old file or the new one.
 
-    Remains of killed processes are removed.
-
     Args:
         path: of the file; its directory must exist.
         write: writes the file at a given path.
@@ -29,7 +26,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         OSError: the file cannot be written; the old one stays.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    clear_half_written(path.parent.glob(f".{glob.escape(path.name)}{HALF_WRITTEN[1:]}"))
     try:
         temporary.unlink(missing_ok=True)  # a link that came with foreign files would lead elsewhere
         with temporary.open("xb"):
@@ -42,26 +38,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def clear_half_written(paths: Iterable[Path]) -> None:
-    """Remove the files ``.NAME.PID.tmp`` whose process has ended; none on Windows, which does not say."""
-    with suppress(OSError):  # no right to
-        for path in paths:
-            if (writer := path.suffixes[-2:-1]) and writer[0][1:].isdecimal() and _is_gone(int(writer[0][1:])):
-                path.unlink(missing_ok=True)
-
-
-def _is_gone(process: int) -> bool:
-    if os.name == "nt":  # where signal 0 is Ctrl-C
-        return False
-    try:
-        os.kill(process, 0)
-    except PermissionError:  # somebody else's
-        return False
-    except (ProcessLookupError, OverflowError):
-        return True
-    return False
 
 
 def write_text(path: Path, text: str) -> None:
@@ -93,7 +69,8 @@ def append_line(path: Path, line: str) -> None:
 def in_use(folder: Path) -> Iterator[None]:
     """Lock a directory for this process inside a ``with`` block; it is made if needed. Readers need no lock.
 
-    The system releases the lock however the process ends; the file ``.lock`` stays.
+    Files that a killed process has half written are removed. The system releases the lock however the process ends;
+    the file ``.lock`` stays.
 
     Raises:
         UserError: another process holds the lock for two seconds, or the directory cannot be written.
@@ -105,6 +82,8 @@ def in_use(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         _check_no_link(folder / LOCK)
         lock.acquire()
+        for remains in folder.rglob(HALF_WRITTEN):
+            remains.unlink(missing_ok=True)
     except Timeout:
         raise UserError(f"{folder}: another process is at work here; wait for it, or choose another `out`") from None
     except OSError as error:

@@ -9,19 +9,10 @@ import signal
 import sys
 
 
-def _stop() -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> None:
     """Run the command line; see :func:`selfattn.cli.main.main`."""
     try:
-        from selfattn.interrupts import SignalHandler
-
-        heard = SignalHandler(_stop)
-        signal.signal(signal.SIGTERM, heard)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as under `nohup`
-            signal.signal(signal.SIGINT, heard)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         from selfattn.cli.main import main as run
 
         run()

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from selfattn.codec import decode, encode, fingerprint, read_json, refuse_newer, write
 from selfattn.errors import SettingError, UserError
-from selfattn.files import HALF_WRITTEN, LOCK, clear_half_written, in_use, writing
+from selfattn.files import HALF_WRITTEN, LOCK, in_use, writing
 from selfattn.registry import check_plugins
 from selfattn.results.plan import Departure, LedgerEntry, Seal
 from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_access
@@ -109,7 +109,6 @@ def resume(kind: type[P], out: Path, command: str) -> Iterator[P]:
         UserError: the plan is broken, or another process works here.
     """
     with in_use(out):
-        clear_half_written(out.rglob(HALF_WRITTEN))
         plan = read_plan(kind, out, exact=True)
         if _options(plan.command) != _options(command):
             advice = "give the same settings to resume it, or choose another `out`"

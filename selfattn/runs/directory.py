@@ -382,11 +382,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer) -> RunDirectory 
 
 
 def clear_remains(path: Path) -> None:
-    """Remove what a killed process left: half-written files, and a directory without a record."""
-    if not path.is_dir():
-        return
-    for remains in (*path.glob(".*.tmp"), *path.glob("*/.*.tmp")):
-        remains.unlink(missing_ok=True)
+    """Remove what a process left that was killed before it wrote the record."""
     if {file.name for file in path.iterdir()} - {LOCK} <= {TOKENIZER, CONFIG}:  # killed before it wrote the record
         (path / CONFIG).unlink(missing_ok=True)
         shutil.rmtree(path / TOKENIZER, ignore_errors=True)
