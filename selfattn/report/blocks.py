@@ -11,37 +11,24 @@ name, with ``@register.section("parameters")`` above it:
 ...         rows = tuple(Row((model.name, f"{model.parameters:,}"), model.name) for model in record.models)
 ...         return Paragraph("How large the models are."), Table("parameters", COLUMNS, rows)
 >>> COLUMNS = (Column("model", numeric=False), Column("parameters"))
+
+The class attribute `after` names the section that this one follows: rates, limits, budgets, learning, attention,
+buckets, differences, statistics, cost, alignment, gates, fairness, reproduce, or a plugin's. Without it the section
+stands at the end. A section whose `blocks` takes a second argument, `outputs`, is handed the outputs of the test there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from selfattn.registry import SECTIONS
 from selfattn.report.drawing.numbers import NONE, interval_text, mean_text
 from selfattn.report.drawing.scale import Scale
 from selfattn.results.attention import AttentionExample
 from selfattn.results.quality import Estimate, Unit
-from selfattn.results.record import Record
 from selfattn.words.messages import Message, TextLike, message
-
-
-class Section(Protocol):
-    """A part of the report.
-
-    A class attribute `after` names the section that this one follows: limits, budgets, learning, attention, buckets,
-    differences, statistics, cost, alignment, gates, fairness, reproduce, or a plugin's. Without it the section stands
-    at the end. A section whose `blocks` takes a second argument, `outputs`, is handed the outputs of the test there.
-    """
-
-    @property
-    def title(self) -> TextLike:
-        """The heading."""
-
-    def blocks(self, record: Record) -> Sequence[Block]:
-        """Return what the section shows of a record; nothing leaves it out."""
 
 
 def _problem(section: type) -> str | None:

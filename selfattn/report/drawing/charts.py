@@ -71,9 +71,10 @@ class Curves:
 
 def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
     """Place the lines of a chart, their bands and their names; return None when no line has a spot."""
-    lines, scale, across = [line for line in chart.lines if line.spots], chart.scale, _across(chart)
+    lines, scale = [line for line in chart.lines if line.spots], chart.scale
     if not lines:
         return None
+    across = chart.across or Scale(None, max(spot.x for line in lines for spot in line.spots) or 1.0, "number")
     height = max(_HEIGHT, _LABEL * len(lines) + 20)
 
     def point(x: float, y: float) -> Point:
@@ -93,14 +94,11 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
     half = ((0.5, "50"),) if scale.floor is not None and scale.floor < 0.01 else ()
     rules = [(1 - scale.place(quality), mark) for quality, mark in (*half, *scale.ticks)]
     marks = (
-        across.ticks if chart.across else [(x, chart.show(x) if x else "0") for x in even_ticks(across.top, count=4)]
+        chart.across.ticks
+        if chart.across
+        else [(x, chart.show(x) if x else "0") for x in even_ticks(across.top, count=4)]
     )
     return Curves(height, rules, [(across.place(x), mark) for x, mark in marks], drawn)
-
-
-def _across(chart: Chart) -> Scale:
-    """Return the horizontal axis: the chart's own, or from 0 to the last spot."""
-    return chart.across or Scale(None, max(spot.x for line in chart.lines for spot in line.spots) or 1.0, "number")
 
 
 def _value(value: float, scale: Scale) -> str:

@@ -14,7 +14,6 @@ from typing import Literal
 from selfattn.results.quality import Unit
 
 _NINES_FROM = 0.98
-_PLAIN_POWERS = range(-3, 5)  # powers of ten that are written as numbers
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -61,14 +60,14 @@ class Scale:
 
         Example:
             >>> [mark for _, mark in Scale(None, 1e2, "number", 1e-6, powers=True).ticks]
-            ['10⁻⁶', '10⁻⁴', '0.01', '1', '100']
+            ['10⁻⁶', '0.0001', '0.01', '1', '100']
         """
         if self.marks:
             return self.marks
         if self.powers:
             first, last = round(math.log10(self.low)), round(math.log10(self.top))
             step = max(1, math.ceil((last - first) / 5))
-            return tuple((10.0**k, _power(k)) for k in range(first, last + 1, step))
+            return tuple((10.0**k, power_of_ten(10.0**k)) for k in range(first, last + 1, step))
         if self.floor is None:
             factor = 100 if self.kind == "share" else 1
             marks = even_ticks(factor * self.top, lowest=factor * self.low)
@@ -128,10 +127,6 @@ def power_of_ten(value: float) -> str:
     digits = "" if digits == "1" and exponent else digits + "·" * bool(exponent)
     text = digits + (f"10{str(int(exponent)).translate(_RAISED)}" if exponent else "")
     return text.replace("-", "−")
-
-
-def _power(exponent: int) -> str:
-    return f"{10.0**exponent:g}" if exponent in _PLAIN_POWERS else "10" + str(exponent).translate(_RAISED)
 
 
 def even_ticks(highest: float, *, lowest: float = 0.0, count: int = 5) -> tuple[float, ...]:

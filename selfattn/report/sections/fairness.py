@@ -82,7 +82,7 @@ def _sizes(record: Record) -> b.Table:
         (message("col.body"), lambda model: model.parameters_body, "{:,}".format),
         (message("parity.tokens"), SPENT["tokens"], compact),
         (message("parity.flops"), SPENT["flops"], compact),
-        (message(f"short.train.{record.times}"), SPENT["seconds"], amount),
+        (message(f"cost.train_seconds.{record.times}"), SPENT["seconds"], amount),
     ]
     if counts and matched_by == "flops":
         columns.append((message("budget.flops"), lambda model: counts.get(model.name), compact))

@@ -59,10 +59,10 @@ def summary(record: Record) -> b.Table:
         b.Column(message("col.model"), numeric=False),
         b.Column(metric, small=message("col.interval", unit=unit), label=short),
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
-        b.Column(message("col.standing" if record.headline.better == "higher" else "col.standing.low"), numeric=False),
+        b.Column(message("col.standing"), numeric=False),
         b.Column(message("col.parameters")),
-        b.Column(message("col.flops"), small=message("unit.flops"), label=message("short.flops")),
-        b.Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"short.train.{times}")),
+        b.Column(message("col.flops"), small=message("unit.flops"), label=message("unit.flops")),
+        b.Column(message("col.train"), small=message(f"unit.s.{times}"), label=message(f"cost.train_seconds.{times}")),
         b.Column(message("col.predict"), small="ms", label=message("short.predict")),
     )
     rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))

@@ -154,13 +154,13 @@ def share(budget: float) -> str:
 
 def departures(record: Record) -> list[Message]:
     """Say what was done otherwise than planned; of many runs the first few are named."""
-    kinds = record.plan.departures if record.plan else ()
-    return [message(f"departure.{departure.kind}", what=_first_of(departure.what)) for departure in kinds]
-
-
-def _first_of(names: Sequence[str]) -> Message | str:
-    named, more = ", ".join(names[:_NAMED]), len(names) - _NAMED
-    return message("departure.more", names=named, count=more) if more > 0 else named
+    sentences = []
+    for departure in record.plan.departures if record.plan else ():
+        what: TextLike = ", ".join(departure.what[:_NAMED])
+        if len(departure.what) > _NAMED:
+            what = message("departure.more", names=what, count=len(departure.what) - _NAMED)
+        sentences.append(message(f"departure.{departure.kind}", what=what))
+    return sentences
 
 
 def failures(record: Record) -> list[Message]:
