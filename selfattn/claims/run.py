@@ -15,16 +15,16 @@ import torch
 
 from selfattn.claims.claim import Claim, Setup
 from selfattn.claims.record import code_of, judge_claims, rule_of
-from selfattn.codec import Plain, encode, read, write
+from selfattn.codec import encode, read, write
 from selfattn.errors import SettingError, UserError
-from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_ledger, resume
+from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, resume
 from selfattn.experiments.progress import Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, stop_workers
 from selfattn.experiments.tuning import search
 from selfattn.files import sha256_of, writing
 from selfattn.registry import CLAIMS, plugins_of
 from selfattn.results.claims import CLAIMS_SCHEMA, ClaimResult, ClaimsRecord, Rate, Trial
-from selfattn.results.plan import PlanCheck, Seal
+from selfattn.results.plan import PlanCheck
 from selfattn.runs.environment import commit, machine, versions
 from selfattn.runs.ledger import record_access
 from selfattn.settings import command_line
@@ -37,21 +37,6 @@ QUICK_SEEDS = 4
 TRIALS = "trials"
 _WIDENINGS = 4  # most rates that are tried beyond the edges of an arm's grid
 _ADVICE = "remove it, and run the claims again with `resume`"
-
-
-@dataclass(frozen=True)
-class ClaimsPlan(Plain):
-    """The plan of a run of claims.
-
-    Attributes:
-        command: command line that makes the same again.
-        seal: of the plan; None before it is fixed.
-        plugins: that it needs, with their versions.
-    """
-
-    command: str
-    seal: Seal | None = None
-    plugins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +90,7 @@ class Measurements(Runner[Measurement]):
         plan: sealed.
     """
 
-    def __init__(self, workers: Workers, plan: ClaimsPlan) -> None:
+    def __init__(self, workers: Workers, plan: Plan) -> None:
         self.workers, self.plan, self.failed = workers, plan, dict[str, str]()
         self.sha256 = plan.seal.sha256 if plan.seal else ""
 
@@ -208,11 +193,11 @@ def run_claims(
     with ExitStack() as stack:
         stack.callback(stop_workers)
         if resumed and (out / PLAN).exists():
-            plan = stack.enter_context(resume(ClaimsPlan, out, command))
+            plan = stack.enter_context(resume(Plan, out, command))
             if plan.seal is None or {name: plan.seal.decides.get(name) for name in decides} != decides:
                 raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
         else:
-            plan = stack.enter_context(begin(out, ClaimsPlan(command, plugins=plugins), decides))
+            plan = stack.enter_context(begin(out, Plan(command=command, plugins=plugins), decides))
         assert plan.seal is not None
         runner = Measurements(workers, plan)
         backfill_ledger(out, plan, {file: sha256_of(file) for file in sorted((out / TRIALS).glob("*-seed*.json"))})

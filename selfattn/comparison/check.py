@@ -13,7 +13,7 @@ from selfattn.comparison.plan import Plan, read_plan
 from selfattn.comparison.tested import Runs, Tested
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.pairs import Pair
-from selfattn.experiments.plan import PLAN, check_ledger, departures, is_in_order
+from selfattn.experiments.plan import PLAN, check_ledger, departures
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.quality import PairTest
 from selfattn.runs.ledger import LEDGER, read_ledger
@@ -128,13 +128,12 @@ def _departures(comparison: Path, plan: Plan, seal: Seal, runs: Runs, pairs: Seq
         [name for name in changed if name not in _NOT_SEALED],
         {run.path.name: run.result.answers_sha256 for _, run in tested},
     )
-    entries, names = read_ledger(comparison), {run.path.name for _, run in tested}
-    is_ordered = is_in_order(entries)
+    names = {run.path.name for _, run in tested}
     yield from departures(
-        missing=[entry.run for entry in entries if entry.run and entry.run not in names],
+        missing=[entry.run for entry in read_ledger(comparison) if entry.run and entry.run not in names],
         settings=[run.path.name for budget, run in tested if not _is_as_planned(plan, seal, budget, run)],
         test=[] if _test_set(first.pairs) == sealed.get("test") else [first.path.name],
-        before=[run.path.name for _, run in tested if is_ordered and run.record.created < seal.created],
+        before=[run.path.name for _, run in tested if run.record.created < seal.created],
     )
 
 

@@ -16,7 +16,6 @@ from selfattn.errors import SettingError
 from selfattn.experiments import plan as experiments
 from selfattn.models.config import ModelConfig
 from selfattn.registry import is_name
-from selfattn.results.plan import Seal
 from selfattn.results.quality import Headline
 from selfattn.results.record import UNMATCHED, Baseline, Matching, TuningTrial
 from selfattn.training.config import TrainingConfig
@@ -101,13 +100,12 @@ class Training:
         return self.variant.share
 
 
-@dataclass(frozen=True)
-class Plan(Plain):
-    """A comparison.
+@dataclass(frozen=True, kw_only=True)
+class Plan(experiments.Plan):
+    """A comparison, besides what every plan has.
 
     Attributes:
         task: its name.
-        command: command line that makes the same again.
         quick: whether trainings are short.
         seeds: most seeds.
         models: by name, in their order.
@@ -120,7 +118,6 @@ class Plan(Plain):
         pilot: whether it explores.
         primary: the two models that it is about; None where it is about all.
         margin: smallest difference worth having, in points.
-        seal: of the plan; None before it is fixed.
         headline: metric of the verdict.
         matching: what the models were sized for.
         space: learning rates that tuning tries, as text; empty without tuning.
@@ -133,11 +130,9 @@ class Plan(Plain):
         declared: settings of the training in which runs differ on purpose.
         tuned: whether tuning is done.
         threads: of each training; the bits of its weights may depend on it.
-        plugins: that it needs, with their versions.
     """
 
     task: str
-    command: str
     quick: bool
     seeds: Annotated[int, Ge(1), Le(MOST_SEEDS)]
     models: Annotated[Mapping[str, PlannedModel], MinLen(1)]
@@ -150,7 +145,6 @@ class Plan(Plain):
     pilot: bool = False
     primary: tuple[str, str] | None = None
     margin: Annotated[float, Gt(0)] | None = None
-    seal: Seal | None = None
     headline: Headline = field(default_factory=Headline)
     matching: Matching = UNMATCHED
     space: Mapping[str, str] = field(default_factory=dict)
@@ -163,7 +157,6 @@ class Plan(Plain):
     declared: tuple[str, ...] = ()
     tuned: bool = True
     threads: Annotated[int, Ge(1)] = 1
-    plugins: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.models:

@@ -140,7 +140,7 @@ def _model(
         source=preset.source,
         parameters_non_embedding=first.record.parameters_non_embedding,
         parameters_body=body(first.config.model),
-        timing=_timing(runs, times),
+        timing=_timing(runs, times) if times else Timing(),
         cost=cost,
         alignment=first.result.alignment,
         agreement=first.result.agreement,
@@ -153,31 +153,21 @@ def _model(
 
 
 def _times(models: Mapping[str, Sequence[Tested]]) -> dict[str, list[ModelTimes]]:
-    """Return the times of each run's model alone on the machine, where all were timed; otherwise nothing."""
-    times: dict[str, list[ModelTimes]] = {}
-    costs = {home: read_costs(home) for runs in models.values() for home in {run.home for run in runs}}
-    for name, runs in models.items():
-        for run in (run for run in runs if not run.failed):
-            timed = costs[run.home].get(run.directory_name)
-            if timed is None:
-                return {}
-            times.setdefault(name, []).append(timed)
-    return times
+    """Return the times of each sound run's model, where all were timed; otherwise nothing."""
+    costs = {home: read_costs(home) for home in {run.home for runs in models.values() for run in runs}}
+    sound = {name: [run for run in runs if not run.failed] for name, runs in models.items()}
+    if not all(run.directory_name in costs[run.home] for runs in sound.values() for run in runs):
+        return {}
+    return {name: [costs[run.home][run.directory_name] for run in runs] for name, runs in sound.items()}
 
 
-def _timing(runs: Sequence[Tested], times: Sequence[ModelTimes] | None) -> Timing:
-    """Return the times of a model alone on the machine where known; otherwise beside other trainings."""
-    runs = [run for run in runs if not run.failed]
-    last, alone = [run.metrics[-1] for run in runs], None
-    if times:
-        seconds = training = [timed.step_seconds * report.step for timed, report in zip(times, last, strict=True)]
-        alone = _mean([timed.predict_ms for timed in times])
-        batch = [timed.predict_batch_ms for timed in times]
-    else:
-        seconds, training = [run.record.train_seconds for run in runs], [report.seconds for report in last]
-        batch = [1000 * run.result.seconds / len(run.answers) for run in runs]
-    speed = [report.tokens / taken for report, taken in zip(last, training, strict=True)]
-    return Timing(_mean(seconds), _mean(speed), alone, _mean(batch))
+def _timing(runs: Sequence[Tested], times: Sequence[ModelTimes]) -> Timing:
+    """Return the times of a model alone on the machine."""
+    last = [run.metrics[-1] for run in runs if not run.failed]
+    seconds = [timed.step_seconds * report.step for timed, report in zip(times, last, strict=True)]
+    speed = [report.tokens / taken for report, taken in zip(last, seconds, strict=True)]
+    single, batch = [timed.predict_ms for timed in times], [timed.predict_batch_ms for timed in times]
+    return Timing(*map(_mean, (seconds, speed, single, batch)))
 
 
 def _mean(values: Sequence[float]) -> MeanOverRuns:

@@ -123,8 +123,8 @@ def report(
     command = command_line("report " + " ".join(shlex.quote(str(path)) for path in paths), options)
     trials, space = _tuning(runs)
     plan = Plan(
-        first.config.task,
-        command,
+        task=first.config.task,
+        command=command,
         quick=False,
         seeds=1,
         models={},

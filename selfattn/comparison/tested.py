@@ -75,7 +75,6 @@ class TestResult(Plain):
         headline: metric of the verdict.
         scores: every metric of the task by name.
         decoding: `beam` and `length_penalty`.
-        seconds: of decoding the test pairs in batches.
         gates: of this run.
         cost: operations, memory, disk space.
         alignment: attention against gold; None without gold or attention.
@@ -94,7 +93,6 @@ class TestResult(Plain):
     headline: Headline
     scores: Mapping[str, float]
     decoding: Mapping[str, int | float]
-    seconds: float
     gates: tuple[Gate, ...]
     cost: Cost
     alignment: ModelAlignment | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -58,12 +57,9 @@ def test_run(run: Run, task: Task, tests: TestSet, *, leading: bool, thorough: b
         thorough: also measure memory, and whether a fresh model can overfit a few examples.
         share: of the recipe's steps.
     """
-    started = time.perf_counter()
     outputs = _outputs(run, task, tests.pairs)
-    seconds = time.perf_counter() - started
     result = replace(
         _result(task, tests, [output.text for output in outputs]),
-        seconds=seconds,
         gates=_check_gates(run, task, tests, outputs, thorough=thorough, share=share),
         cost=_measure_cost(run, tests, metrics=RunDirectory(run.path).metrics(), thorough=thorough),
         alignment=_align_with_gold(run, tests),
@@ -97,7 +93,6 @@ def _result(task: Task, tests: TestSet, texts: Sequence[str]) -> TestResult:
         headline=task.headline,
         scores=task.scores(texts, [pair.target for pair in tests.pairs]),
         decoding={"beam": task.decoding.beam, "length_penalty": task.decoding.length_penalty},
-        seconds=0.0,
         gates=(),
         cost=Cost(),
         words=tests.seen.words,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from selfattn.codec import decode, encode, fingerprint, read_json, refuse_newer, write
+from selfattn.codec import Plain, decode, encode, fingerprint, read_json, refuse_newer, write
 from selfattn.errors import SettingError, UserError
 from selfattn.files import HALF_WRITTEN, LOCK, in_use, writing
 from selfattn.registry import check_plugins
-from selfattn.results.plan import Departure, LedgerEntry, Seal
+from selfattn.results.plan import Departure, Seal
 from selfattn.runs.ledger import begin_ledger, is_chained, read_ledger, record_access
 
 PLAN = "plan.json"
@@ -23,20 +23,19 @@ _ADVICE = "choose another --out and start again"
 _DECIDE_NOTHING = ("--lang", "--plugin", "--out")  # options that may differ on --resume
 
 
-class Plan(Protocol):
-    """What every plan has."""
+@dataclass(frozen=True, kw_only=True)
+class Plan(Plain):
+    """What every plan has, and all that the plan of a run of claims has.
 
-    @property
-    def command(self) -> str:
-        """Command line that makes the experiment again."""
+    Attributes:
+        command: command line that makes the experiment again.
+        seal: of the plan; None before it is fixed.
+        plugins: that it needs, with their versions.
+    """
 
-    @property
-    def seal(self) -> Seal | None:
-        """Seal of the plan; None before it is fixed."""
-
-    @property
-    def plugins(self) -> Mapping[str, str]:
-        """Plugins that it needs, with their versions."""
+    command: str
+    seal: Seal | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
 
 
 P = TypeVar("P", bound=Plan)
@@ -72,7 +71,7 @@ def read_plan(kind: type[P], out: Path, *, exact: bool = False) -> P:
 
 
 @contextmanager
-def begin(out: Path, plan: Any, decides: Mapping[str, Any]) -> Iterator[Any]:
+def begin(out: Path, plan: P, decides: Mapping[str, Any]) -> Iterator[P]:
     """Seal a new plan, write it and begin the ledger; the directory is held meanwhile.
 
     Args:
@@ -193,9 +192,3 @@ def departures(**kinds: Sequence[str]) -> Iterator[Departure]:
     for kind, names in kinds.items():
         if names:
             yield Departure(kind, tuple(dict.fromkeys(names)))  # type: ignore[arg-type]  # kinds by name
-
-
-def is_in_order(entries: Sequence[LedgerEntry]) -> bool:
-    """Whether the times of a ledger rise as its lines do; otherwise the clock went back and decides nothing."""
-    times = [entry.when for entry in entries]
-    return times == sorted(times)

@@ -10,7 +10,6 @@ stop        asks every trial to stop at its next step
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from selfattn.training.observer import Observer, StepReport
 
 LOGS = "logs"
 _WRITE_EVERY, _READ_EVERY, _PRINT_EVERY = 0.5, 0.25, 60.0  # seconds
+_SPEED_OVER = 600.0  # seconds of which the mean speed is taken
 _SHOWN = 8  # most trials on a printed line
 
 
@@ -44,10 +44,8 @@ class Progress(Plain):
         pid: process that runs it.
         state: of the trial.
         reason: why it failed.
-        first: step that it resumed from.
         step: last step.
         steps: of the full training; 0 where unknown.
-        seconds: since it began or resumed.
         loss: of the last step.
         speed: target tokens a second.
     """
@@ -55,19 +53,10 @@ class Progress(Plain):
     pid: int
     state: Literal["running", "done", "failed", "interrupted"] = "running"
     reason: str = ""
-    first: int = 0
     step: int = 0
     steps: int = 0
-    seconds: float = 0.0
     loss: float = 0.0
     speed: float = 0.0
-
-    @property
-    def expected(self) -> float | None:
-        """Seconds that the full trial takes; None where unknown."""
-        if self.state == "done":
-            return self.seconds or None
-        return self.seconds * self.steps / (self.step - self.first) if self.step > self.first else None
 
     @property
     def share(self) -> float:
@@ -118,14 +107,13 @@ class Reporter(Observer):
 
     def __init__(self, logs: Logs, label: str, *, is_first: bool = False) -> None:
         self.logs, self.file, self.is_first = logs, logs.file(label), is_first
-        self._progress, self._begun, self._parent = Progress(os.getpid()), time.monotonic(), os.getppid()
-        self._written = 0.0
+        self._progress, self._parent, self._written = Progress(os.getpid()), os.getppid(), 0.0
         self.write()
 
     def write(self, **changes: object) -> None:
         """Write what has changed; a full disk stops no trial."""
         self._written = time.monotonic()
-        self._progress = replace(self._progress, seconds=self._written - self._begun, **changes)  # type: ignore[arg-type]  # its fields
+        self._progress = replace(self._progress, **changes)  # type: ignore[arg-type]  # its fields
         with suppress(OSError):
             write(self.file, self._progress)
 
@@ -135,9 +123,7 @@ class Reporter(Observer):
         Raises:
             KeyboardInterrupt: the trial has to stop.
         """
-        if not self._progress.steps:
-            self._progress = replace(self._progress, first=report.step - 1)
-        elif time.monotonic() - self._written < _WRITE_EVERY:
+        if self._progress.steps and time.monotonic() - self._written < _WRITE_EVERY:
             return
         self.write(step=report.step, steps=report.total_steps, loss=report.loss, speed=report.tokens_per_second)
         if self.logs.stop.exists() or os.getppid() != self._parent:
@@ -150,22 +136,23 @@ class Display:
     Args:
         logs: of the experiment.
         labels: trials that are left, each with its share of a full training.
-        workers: trials at once.
         console: default standard error.
     """
 
-    def __init__(self, logs: Logs, labels: Mapping[str, float], workers: int, console: Console | None = None) -> None:
+    def __init__(self, logs: Logs, labels: Mapping[str, float], console: Console | None = None) -> None:
         self.console = Console(file=sys.stderr, highlight=False) if console is None else console
         self.is_live = self.console.is_terminal and not self.console.is_jupyter
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), TextColumn("{task.fields[text]}"))
-        self.bars = Bars(*columns, console=self.console, transient=True, disable=not self.is_live)
-        self.logs, self.labels, self.workers = logs, labels, workers
+        self.bars = Bars(
+            *columns, console=self.console, transient=True, disable=not self.is_live, speed_estimate_period=_SPEED_OVER
+        )
+        self.logs, self.labels = logs, labels
         self._read = {label: _size(logs.log(label)) for label in labels}  # older lines were shown before
         self._last: dict[str, str] = {}  # last validation of each trial
         self._failed: set[str] = set()
         self._known: dict[str, Progress] = {}
         self._done, self._printed = 0, time.monotonic()
-        self._all = self.bars.add_task("all trials", total=len(labels), text="")
+        self._all = self.bars.add_task("all trials", total=sum(labels.values()), text="")
         self._rows: dict[str, TaskID] = {}
         self._end = Event()
         # A thread that starts before signals are blocked is the one that receives them.
@@ -206,8 +193,10 @@ class Display:
             if progress.state != "running" and label in self._last:
                 self.say(self._last.pop(label))
         done = sum(progress.state in ("done", "failed") for progress in self._known.values())
-        left = f"{done} of {len(self.labels)} done" + _about(_seconds_left(self.labels, self._known, self.workers))
-        self.bars.update(self._all, completed=sum(progress.share for progress in self._known.values()), text=left)
+        shares = {label: self.labels[label] * progress.share for label, progress in self._known.items()}
+        self.bars.update(self._all, completed=sum(shares.values()))
+        left = f"{done} of {len(self.labels)} done" + _about(self.bars.tasks[0].time_remaining)
+        self.bars.update(self._all, text=left)
         is_late = done > self._done or time.monotonic() - self._printed > _PRINT_EVERY
         if done < len(self.labels) and not self.is_live and is_late:
             running = [f"{label} {now.share:.0%}" for label, now in self._known.items() if now.state == "running"]
@@ -243,16 +232,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _seconds_left(labels: Mapping[str, float], known: Mapping[str, Progress], workers: int) -> float | None:
-    """Estimate the seconds left: a full trial takes as long as the mean of those known."""
-    times = [now.expected / labels[label] for label, now in known.items() if now.expected is not None]
-    if not times:
-        return None
-    left = sum(size * (1 - known[label].share if label in known else 1) for label, size in labels.items())
-    return left * statistics.mean(times) / workers
-
-
 def _about(seconds: float | None) -> str:
-    if seconds is None or seconds < 1:
+    if not seconds:
         return ""
     return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

@@ -126,7 +126,7 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
     first, failed, lost, breaks = left[0].label, dict[str, str](), Counter[str](), 0
     with (
         connect_backend(workers, len(left)) as (backend, count),
-        Display(logs, {trial.label: trial.share for trial in left}, count) as display,
+        Display(logs, {trial.label: trial.share for trial in left}) as display,
         _stopping(logs.stop, display.say),
     ):
         while left and not logs.stop.exists():

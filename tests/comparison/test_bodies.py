@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from selfattn.comparison import gates
+from selfattn.comparison import tested as files
 from selfattn.comparison.compare import compare
 from selfattn.comparison.models import match_models
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.tested import Tested
 from selfattn.comparison.testing import batch_shape
 from selfattn.data.examples import encode_pairs
 from selfattn.errors import UserError
@@ -87,7 +87,7 @@ def test_both_passes_of_r_drop_are_counted(tmp_path: Path) -> None:
     flops, tested = [], {}
     for rate in (0.0, 1.0):
         record, _ = compare("dates", out=tmp_path / str(rate), r_drop=rate, **given, **training)
-        cost, tested[rate] = record.models[0].cost, Tested(tmp_path / str(rate) / "runs" / "transformer-seed0")
+        cost, tested[rate] = record.models[0].cost, files.Tested(tmp_path / str(rate) / "runs" / "transformer-seed0")
         flops.append((cost.training_flops, cost.training_flops_per_token, record.models[0].curves[0].points[-1].flops))
     assert flops[1] == tuple(2 * (one or 0) for one in flops[0])
     # And padding, which is computed like the rest: an eighth of a batch and more.

@@ -56,7 +56,7 @@ class Run:
 
 def plan(**changes: Any) -> Any:
     usual = {"main": MAIN, "baseline": None, "matching": UNMATCHED, "declared": (), "space": {}, "trials": {}}
-    real = Plan("dates", "", quick=True, seeds=1, models={}, trials=changes.get("trials", {}))
+    real = Plan(task="dates", command="", quick=True, seeds=1, models={}, trials=changes.get("trials", {}))
     return SimpleNamespace(**usual | changes, chosen=lambda name, _: real.chosen(name, real.main))
 
 

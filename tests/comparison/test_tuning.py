@@ -40,7 +40,7 @@ def tuned(
     monkeypatch.setattr(tuning, "RunDirectory", directory)
     settings = CompareOptions(models=tuple(measure), out=Path("out"), tune=True, **options)
     plan = Plan(
-        "dates", "", quick=False, seeds=3, tuned=False, headline=Headline(better=better), steps=800,
+        task="dates", command="", quick=False, seeds=3, tuned=False, headline=Headline(better=better), steps=800,
         models={name: PlannedModel(name, PRESETS[name].config) for name in measure},
         budgets=settings.budgets, space={"lr": ""},
         tuning_seeds=tuple(range(MOST_SEEDS, MOST_SEEDS + settings.tuning_seeds)),
