@@ -97,9 +97,7 @@ def test_runs_that_differ_in_nothing_pass() -> None:
     [
         ({"seed": 1}, "b has other seeds than a"),
         ({"data": "names"}, "b-seed0 was trained on other data than a-seed0"),
-        ({"items_per_epoch": 5}, "b-seed0 was trained on other data than a-seed0"),
         ({"batch_size": 5}, "b-seed0 was trained on other data than a-seed0"),
-        ({"max_tokens": 500}, "b-seed0 was trained on other data than a-seed0"),
         ({"decoding": "beam"}, "b-seed0 was decoded otherwise than a-seed0"),
     ],
 )
@@ -168,13 +166,8 @@ def test_what_was_solved_for_is_what_is_counted() -> None:
     assert found.reason == (
         "parameters of the body: b has 1.5e+06, 50.0% more than a with 1e+06; the comparison was asked for all the same"
     )
-    near = Matching("body", 1e6, {"a": 1.0e6, "b": 1.25e6}, limit=0.25, allowed_apart=True)
-    assert "all the same" not in only("matched budgets", Run("a"), Run("b"), matching=near).reason
-
-
-def test_one_model_has_nothing_to_match() -> None:
-    found = only("matched budgets", Run("a"))
-    assert (found.passed, found.value, found.reason) == (True, 0.0, "one model, nothing to match")
+    alone = only("matched budgets", Run("a"))
+    assert (alone.passed, alone.value, alone.reason) == (True, 0.0, "one model, nothing to match")
 
 
 def test_bodies_more_than_a_factor_of_two_apart_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
