@@ -70,20 +70,15 @@ def compare(task: str | Task, *, rehearse: bool = True, **settings: Any) -> tupl
     options = trainings.options
     with ExitStack() as stack:
         stack.callback(stop_workers)
+        stack.enter_context(use_threads(options.threads))
         if options.resume and (options.out / PLAN).exists():
             plan = stack.enter_context(resume(Plan, options.out, trainings.command))
-            if plan.command != trainings.command:
-                plan = write_plan(options.out, replace(plan, command=trainings.command))
-            options = replace(options, threads=plan.threads)
-            trainings = Trainings(trainings.task, trainings.recipe, options, trainings.command)
             tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
             backfill_ledger(options.out, plan, {path: Tested(path).result.answers_sha256 for path in tested})
             if len(tested) == len(plan.runs()):
                 say(f"{options.out}: all runs are finished; only the report is written again")
-            stack.enter_context(use_threads(options.thread_count))
         else:
             check_out(options.out)
-            stack.enter_context(use_threads(options.thread_count))
             plan = make_plan(trainings, chosen)
             if rehearse and plan.plugins:
                 _rehearse(task, settings)
@@ -118,7 +113,7 @@ def forecast(task: str | Task, **settings: Any) -> list[str]:
         UserError: see :func:`compare`.
     """
     trainings, chosen = _prepare(task, settings)
-    with use_threads(trainings.options.thread_count):
+    with use_threads(trainings.options.threads):
         return make_forecast(trainings, make_plan(trainings, chosen))
 
 
@@ -199,7 +194,7 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Plan:
         bounds=obrien_fleming(looks) if looks else (),
         baseline=task.stated_baseline,
         tuned=not options.tune,
-        threads=options.thread_count,
+        threads=options.threads,
         plugins=used_plugins(task.name, task.metric_names(), *(model.config for model in chosen.values())),
     )
 

@@ -31,7 +31,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.cost import NO_END, BatchShape, decoding_times, greedy_to_length, machine_peak, synchronise
 from selfattn.experiments.queue import connect_backend
 from selfattn.files import writing
-from selfattn.models.build import build, count_parameters
+from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.results.record import DecodingCost
@@ -53,8 +53,6 @@ _STEPS, _SINGLE, _BATCHES, _ROUNDS = 7, 50, 3, 3  # turns: steps, single inputs,
 _INPUTS = 256  # decoded in batches
 _LENGTHS, _SIZES = (8, 32), (1, 64)  # target tokens and rows of timed decoding
 _BEAM = 5
-_COPIES = 5  # of the weights on disk: the best; to resume, the last, the best and two of the optimizer
-_ANSWER = 400  # bytes of a test item
 _SCHEDULE = 1000  # steps of a training whose middle one is timed
 
 
@@ -117,12 +115,6 @@ def read_costs(comparison: Path) -> Mapping[str, ModelTimes]:
     return codec.read(Costs, path, advice=_ADVICE).models if path.exists() else {}
 
 
-def _span(seconds: float) -> str:
-    if seconds < 7200:
-        return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.1f} hours"
-
-
 def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
     """Return the number of steps of a training.
 
@@ -139,7 +131,7 @@ def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
 
 
 def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
-    """Forecast trainings, time and disk space of a planned comparison from a few timed steps of each model.
+    """Forecast the trainings and the time of a planned comparison from a few timed steps of each model.
 
     Args:
         trainings: of the comparison.
@@ -153,31 +145,26 @@ def make_forecast(trainings: Trainings, plan: Plan) -> list[str]:
     """
     data, recipe, options = trainings.data(plan.first_seed)[0], trainings.recipe, trainings.options
     models = {name: planned.config for name, planned in plan.models.items()}
-    size, full = len(data.tokenizer), steps_of(data, recipe)
+    full = steps_of(data, recipe)
     rates = 0 if plan.tuned else len(grid(options, recipe))
     trials = rates + min(rates, 3) * (len(plan.tuning_seeds) - 1)  # the best rate and its neighbours have all seeds
     steps: list[int] = []
     for variant in plan.variants.values():
         steps += [variant.applied_to(recipe, full).max_steps or full] * (plan.seeds + trials)
     shape = batch_shape(data.validation, recipe)
-    seconds = step_seconds(models, vocab_size=size, shape=shape, training=recipe, device=options.device)
-    with torch.device("meta"):
-        weights = sum(count_parameters(build(model, vocab_size=size, pad_id=0, seed=0))[0] for model in models.values())
-    items = options.test_items or trainings.task.test_items(options.quick) or 0
-    disk = len(steps) * (_COPIES * 4 * weights + _ANSWER * items * len(models))
+    seconds = step_seconds(models, vocab_size=len(data.tokenizer), shape=shape, training=recipe, device=options.device)
     total = len(steps) * len(models)
     with connect_backend(trainings.workers, total) as (_, jobs):
-        time_needed = _span(sum(steps) * sum(seconds.values()) / jobs)
+        minutes = sum(steps) * sum(seconds.values()) / jobs / 60
     ends = " to ".join(f"{count:,}" for count in dict.fromkeys((min(steps), max(steps))))
     each = f"{len(steps)} trainings of {ends} steps"
     return [
         *(f"{name}: {each}, {1000 * step:.1f} ms a step" for name, step in seconds.items()),
-        f"{total} trainings, {jobs} side by side: about {time_needed}; validation, tests and report come on top",
-        f"about {disk / 1e6:,.0f} MB of disk",
+        f"{total} trainings, {jobs} side by side: about {minutes:,.1f} minutes, besides validation, tests and report",
     ]
 
 
-def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, list[float]]:
+def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, float]:
     """Time actions by turns, so that a busy moment of the machine affects all.
 
     Args:
@@ -185,7 +172,7 @@ def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict
         turns: that count; a warm-up comes before.
 
     Returns:
-        The seconds of each action in every turn.
+        The median seconds of each action.
     """
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for turn in range(-_WARM_UP, turns):
@@ -193,11 +180,7 @@ def by_turns(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict
             started = time.perf_counter()
             act(turn)
             taken[name].append(time.perf_counter() - started)
-    return {name: seconds[_WARM_UP:] for name, seconds in taken.items()}
-
-
-def _median_times(actions: Mapping[str, Callable[[int], object]], turns: int) -> dict[str, float]:
-    return {name: statistics.median(seconds) for name, seconds in by_turns(actions, turns).items()}
+    return {name: statistics.median(seconds[_WARM_UP:]) for name, seconds in taken.items()}
 
 
 def step_seconds(
@@ -223,7 +206,7 @@ def step_seconds(
     place = choose_device(device)
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
         steps = {name: _step(config, vocab_size, shape, training, place) for name, config in models.items()}
-        return _median_times(steps, _STEPS)
+        return by_turns(steps, _STEPS)
 
 
 def _step(
@@ -263,7 +246,7 @@ def _times_of(trainings: Trainings, tested: Mapping[str, Tested]) -> dict[str, M
     texts = [pair.source for pair in next(iter(tested.values())).pairs][:_INPUTS]
     single = {name: (lambda turn, run=run: run.predict([texts[turn % len(texts)]])) for name, run in runs.items()}
     batch = {name: (lambda _, run=run: run.decode(texts, trainings.task.decoding)) for name, run in runs.items()}
-    alone, together = _median_times(single, min(_SINGLE, len(texts))), _median_times(batch, _BATCHES)
+    alone, together = by_turns(single, min(_SINGLE, len(texts))), by_turns(batch, _BATCHES)
     times = {name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(texts)) for name in runs}
     if options.quick:
         return times

@@ -51,25 +51,23 @@ def make_gates(trained: Runs, plan: Plan) -> tuple[Gate, ...]:
 
 def _matched(models: Models, matching: Matching) -> Gate:
     """Whether the models have the same size."""
-    counts = dict(matching.counts)
-    if not counts:
-        counts = {name: float(runs[0].record.parameters_non_embedding) for name, runs in models.items()}
+    sizes = {name: float(runs[0].record.parameters_non_embedding) for name, runs in models.items()}
+    counts = dict(matching.counts) or sizes
     apart, too_far = spread(counts), False
     if len(counts) == 1:
-        reason = "one model, nothing to match"
-    else:
-        quantity = {"flops": "flops", "body": "parameters of the body"}.get(
-            matching.budget, "parameters outside embeddings"
-        )
-        reason = f"{quantity}: {apart.largest} has {counts[apart.largest]:,.4g}, {apart.share:.1%} more than "
-        reason += f"{apart.smallest} with {counts[apart.smallest]:,.4g}"
-        if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
-            bodies = spread({name: body(runs[0].config.model) for name, runs in models.items()})
-            too_far = bodies.share > BODIES_APART
-            reason += f"; without any axis over the vocabulary {bodies.largest} has {bodies.share:.1%} more than "
-            reason += bodies.smallest
-        if (too_far or apart.share > matching.limit) and matching.allowed_apart:
-            reason += "; the comparison was asked for all the same"
+        return Gate("matched budgets", True, "one model, nothing to match", value=0.0, limit=matching.limit)
+    quantity = {"flops": "flops", "body": "parameters of the body"}.get(
+        matching.budget, "parameters outside embeddings"
+    )
+    reason = f"{quantity}: {apart.largest} has {counts[apart.largest]:,.4g}, {apart.share:.1%} more than "
+    reason += f"{apart.smallest} with {counts[apart.smallest]:,.4g}"
+    if matching.budget in ("none", "parameters"):  # these count an output matrix that is no embedding
+        bodies = spread({name: body(runs[0].config.model) for name, runs in models.items()})
+        too_far = bodies.share > BODIES_APART
+        reason += f"; without any axis over the vocabulary {bodies.largest} has {bodies.share:.1%} more than "
+        reason += bodies.smallest
+    if (too_far or apart.share > matching.limit) and matching.allowed_apart:
+        reason += "; the comparison was asked for all the same"
     passed = (apart.share <= matching.limit and not too_far) or matching.allowed_apart
     return Gate("matched budgets", passed, reason, value=apart.share, limit=matching.limit)
 

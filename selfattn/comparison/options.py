@@ -56,9 +56,9 @@ class CompareOptions:
         jobs: Trainings to run in parallel. Default: one per core or GPU.
         backend: Where trainings run: local processes, or workers of a Dask or Ray cluster.
         address: Address of the cluster, such as tcp://10.0.0.1:8786 (Dask) or 10.0.0.1:6379 (Ray).
-        threads: CPU threads per training. Default: 1.
+        threads: CPU threads per training.
         device: Device to compute on. auto takes a GPU if there is one.
-        plan_only: Print the planned trainings, their time and disk space, and stop.
+        plan_only: Print the planned trainings and their time, and stop.
     """
 
     repeated: ClassVar[tuple[str, ...]] = ("set",)
@@ -95,7 +95,7 @@ class CompareOptions:
     jobs: int | None = None
     backend: Backend = "local"
     address: str | None = None
-    threads: int | None = None
+    threads: int = 1
     device: DeviceName = "auto"
     plan_only: bool = False
 
@@ -103,11 +103,6 @@ class CompareOptions:
     def seed_count(self) -> int:
         """Most seeds."""
         return max(self.seeds, default=1 if self.quick else SEEDS)
-
-    @property
-    def thread_count(self) -> int:
-        """Threads of each training; small models gain nothing from a second one."""
-        return self.threads or 1
 
     def __post_init__(self) -> None:
         check(self, "test_items jobs threads tuning_seeds", int, lambda x: x >= 1, "a whole number of at least 1")

@@ -10,7 +10,6 @@ from typing import Any
 from selfattn.comparison.archive import Outputs
 from selfattn.comparison.costs import ModelTimes, read_costs
 from selfattn.comparison.gates import make_gates
-from selfattn.comparison.models import primary_pair
 from selfattn.comparison.plan import Plan
 from selfattn.comparison.quality import measure
 from selfattn.comparison.tested import Runs, Tested
@@ -102,8 +101,7 @@ def _budgets(trained: Runs, plan: Plan) -> Budgets:
         last = [run.metrics[-1] for runs in models.values() for run in runs if not run.failed]
         tokens = round(statistics.mean(report.tokens for report in last))
         cells.append(AtBudget(share, {}, last[0].step, tokens, round(share * plan.examples) or None))
-    pair = primary_pair(TASKS[plan.task], list(plan.models))
-    return Budgets(plan.budget_in, tuple(cells), pair, level=ALL_BUDGETS)
+    return Budgets(plan.budget_in, tuple(cells), plan.primary, level=ALL_BUDGETS)
 
 
 def _training(run: Tested) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def write_files(record: Record, plan: Plan, runs: Runs, out: Path, lang: str) ->
     Args:
         record: of the runs.
         plan: of the runs.
-        runs: by variant and model.
+        runs: by budget and model.
         out: directory of the report.
         lang: language in which it opens.
 

@@ -40,7 +40,7 @@ class Trainings(Runner[Training]):
     def __init__(self, task: Task, recipe: TrainingConfig, options: CompareOptions, command: str) -> None:
         self.task, self.recipe, self.options, self.command = task, recipe, options, command
         self.workers = Workers(
-            options.out, options.jobs, options.backend, options.address, options.thread_count, options.device
+            options.out, options.jobs, options.backend, options.address, options.threads, options.device
         )
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}
 

@@ -112,7 +112,7 @@ def resume(kind: type[P], out: Path, command: str) -> Iterator[P]:
         if _options(plan.command) != _options(command):
             advice = "give the same settings to resume it, or choose another `out`"
             raise SettingError(f"{out}: holds another experiment, made by: {plan.command}; {advice}")
-        yield plan
+        yield plan if plan.command == command else write_plan(out, replace(plan, command=command))
 
 
 def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, str]) -> None:
@@ -123,12 +123,13 @@ def backfill_ledger(out: Path, plan: Plan, tested: Mapping[Path, str]) -> None:
         plan: sealed.
         tested: SHA-256 of the answers, by the path of the tested trial.
     """
-    entries = read_ledger(out)
-    if plan.seal is not None and not (tested or entries):
+    recorded = {entry.run for entry in read_ledger(out)}
+    if plan.seal is None:
+        return
+    if not (tested or recorded):
         begin_ledger(out, plan.seal, plan.command)
-    recorded = {entry.run for entry in entries}
-    for run, answers in tested.items() if entries else ():
-        if run.name not in recorded and plan.seal is not None:
+    for run, answers in tested.items() if recorded else ():
+        if run.name not in recorded:
             record_access(run, plan.command, plan=plan.seal.sha256, answers=answers)
 
 

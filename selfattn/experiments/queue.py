@@ -180,13 +180,16 @@ def connect_backend(workers: Workers, trials: int) -> Iterator[tuple[str, int]]:
         UserError: the package of the backend is not installed, or the cluster cannot be reached.
     """
     backend, address = workers.backend, workers.address
+    if backend == "local":
+        yield "loky", min(workers.jobs or (torch.cuda.device_count() if workers.on_gpus else cpu_count()), trials)
+        return
     try:
         if backend == "dask":
             from distributed import Client
 
             with Client(address, timeout=30) as client:
                 yield backend, min(workers.jobs or sum(client.nthreads().values()), trials)
-        elif backend == "ray":
+        else:
             import ray
             from ray.util.joblib import register_ray
 
@@ -194,16 +197,9 @@ def connect_backend(workers: Workers, trials: int) -> Iterator[tuple[str, int]]:
             with ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR):
                 cores = int(ray.cluster_resources().get("CPU", 1))
                 yield backend, min(workers.jobs or cores, trials)
-        else:
-            here = torch.cuda.device_count() if workers.on_gpus else cpu_count()
-            yield "loky", min(workers.jobs or here, trials)
     except ImportError as error:
-        if backend == "local":
-            raise
         raise UserError(f"`backend` {backend}: {error}; pip install 'selfattn[{backend}]'") from None
     except (OSError, ConnectionError, ValueError) as error:
-        if backend == "local":
-            raise
         raise UserError(f"`address` {address}: cannot be reached ({_in_short(error)}); see `backend`") from None
 
 

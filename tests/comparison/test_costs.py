@@ -30,8 +30,7 @@ def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count(monkeypatc
 
     taken = by_turns({name: partial(ask, name) for name in "ab"}, 3)
     assert asked == [(name, turn) for turn in (-2, -1, 0, 1, 2) for name in "ab"]
-    assert {name: len(own) for name, own in taken.items()} == {"a": 3, "b": 3}
-    assert min(one for own in taken.values() for one in own) >= 0
+    assert min(taken.values()) >= 0
 
 
 def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:

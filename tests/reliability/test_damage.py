@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from small_runs import Cli, accept_changes
 
 from selfattn.codec import encode
-from selfattn.comparison import testing
+from selfattn.comparison import tested as on_disk
 from selfattn.comparison.archive import ARCHIVE, read_archive
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
@@ -40,7 +40,7 @@ EMPTY = (".lock", ".ledger.jsonl.lock")
 def all_that_is_read(comparison: Path) -> list[Any]:
     """What the program reads of a comparison, in a form that can be compared."""
     run = load(comparison / RUN)
-    tested, checkpoints = testing.Tested(comparison / RUN, "plain"), CheckpointFile(comparison / RUN / CHECKPOINT)
+    tested, checkpoints = on_disk.Tested(comparison / RUN, "plain"), CheckpointFile(comparison / RUN / CHECKPOINT)
     kept = checkpoints.parse(checkpoints.read() or b"")
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
     of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answers)]
