@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from fake_models import Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -16,50 +16,21 @@ from selfattn.decoding.beam import _Sentence, beam_search
 from selfattn.decoding.common import NO_PENALTY, Hypothesis, LengthPenalty
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.probabilities import chosen_log_probabilities
-from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 
 VOCAB, BOS, EOS, LONGEST = 5, 1, 2, 4
 PREFIXES = sum(VOCAB**length for length in range(LONGEST))
 
 
-@dataclass(frozen=True)
-class Source(Memory):
-    number: Tensor
+def table_model(logits: Tensor) -> Writer:
+    """A model that looks its logits ``[sentence prefix v]`` up; the sentence's number is its source."""
 
+    def write(source: Tensor, read: Tensor) -> Tensor:
+        code = torch.zeros(len(read), dtype=torch.int64)
+        for token in read[:, 1:].T:
+            code = code * VOCAB + token + 1
+        return logits[source[:, 0], code]
 
-@dataclass(frozen=True)
-class Prefix(DecoderState):
-    number: Tensor
-    code: Tensor | None  # which of all prefixes; None before <bos>
-
-
-class Table(Seq2Seq):
-    """Logits ``[sentence prefix v]`` looked up; the sentence's number is its source. Counts the rows of each step."""
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        self.logits = logits
-        self.rows: list[int] = []
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Source:
-        return Source(source[:, 0])
-
-    def start(self, memory: Memory) -> Prefix:
-        assert isinstance(memory, Source)
-        return Prefix(memory.number, None)
-
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, Prefix]:
-        assert isinstance(state, Prefix)
-        assert len(token) == len(state.number)
-        self.rows.append(len(token))
-        code = torch.zeros_like(token) if state.code is None else state.code * VOCAB + token + 1
-        return self.logits[state.number, code], Prefix(state.number, code)
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        raise AssertionError("a search has to do without forward")
-
-    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        raise AssertionError
+    return Writer(write)
 
 
 def random_table(seed: int, scale: float, sentences: int = 3) -> Tensor:
@@ -67,8 +38,8 @@ def random_table(seed: int, scale: float, sentences: int = 3) -> Tensor:
     return scale * torch.randn(sentences, PREFIXES, VOCAB, generator=draw, dtype=torch.float64)
 
 
-def search(table: Tensor | Table, sentences: list[int], **settings: Any) -> list[list[Hypothesis]]:
-    model = table if isinstance(table, Table) else Table(table)
+def search(table: Tensor | Writer, sentences: list[int], **settings: Any) -> list[list[Hypothesis]]:
+    model = table if isinstance(table, Writer) else table_model(table)
     source = torch.tensor(sentences)[:, None]
     mask = torch.ones_like(source, dtype=torch.bool)
     settings = {"max_length": LONGEST, "beam_size": 3} | settings
@@ -185,7 +156,7 @@ def test_values_by_hand() -> None:
     ],
 )
 def test_it_stops_as_soon_as_nothing_better_can_come(alpha: float, longest: int, steps: list[int]) -> None:
-    model = Table(LATE)
+    model = table_model(LATE)
     search(model, [0], max_length=longest, length_penalty=LengthPenalty(alpha, offset=0))
     assert model.rows == steps
 
@@ -206,7 +177,7 @@ def test_a_penalty_on_long_ones_does_not_stop_too_soon() -> None:
 
 
 def test_it_waits_for_as_many_as_are_wanted() -> None:
-    model = Table(LATE)
+    model = table_model(LATE)
     search(model, [0], n_best=2)
     assert model.rows == [1, 3, 3, 3]
 
@@ -228,7 +199,7 @@ def test_what_is_cut_off_comes_behind_what_is_finished() -> None:
 
 def test_what_cannot_come_is_not_returned() -> None:
     certain = chain({EOS: 1.0}, {}, {}, {})
-    model = Table(certain)
+    model = table_model(certain)
     ((only,),) = search(model, [0], beam_size=4, n_best=4)
     assert only == Hypothesis([], 0.0, 0.0, True)
     assert model.rows == [1]
@@ -273,4 +244,4 @@ def test_bad_sources_are_named(source: Tensor, mask: Tensor, message: str) -> No
     for decode in (greedy, beam_search):
         settings = {"beam_size": 2} if decode is beam_search else {}
         with pytest.raises(ValueError, match=message):
-            decode(Table(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3, **settings)  # type: ignore[operator]  # several functions by turns
+            decode(table_model(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3, **settings)  # type: ignore[operator]  # several functions by turns

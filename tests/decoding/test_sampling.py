@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from fake_models import Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -16,57 +16,23 @@ from torch import Tensor
 from selfattn.decoding.common import Hypothesis
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.sampling import sample, token_distribution
-from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.streams import generator
 
 BOS, EOS = 1, 2
 
 
-@dataclass(frozen=True)
-class Source(Memory):
-    number: Tensor
-
-
-@dataclass(frozen=True)
-class State(DecoderState):
-    number: Tensor
-
-
-class Fixed(Seq2Seq):
-    """At every step the same logits, those of the sentence: ``[sentence v]``. Counts the rows of each step."""
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        self.logits = logits
-        self.rows: list[int] = []
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Source:
-        return Source(source[:, 0])
-
-    def start(self, memory: Memory) -> State:
-        assert isinstance(memory, Source)
-        return State(memory.number)
-
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, State]:
-        assert isinstance(state, State)
-        self.rows.append(len(token))
-        return self.logits[state.number], state
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        raise AssertionError("sampling has to do without forward")
-
-    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        raise AssertionError
-
-
 PROBABILITIES = torch.tensor([[0.30, 0.05, 0.10, 0.20, 0.05, 0.30]], dtype=torch.float64)
 
 
-def draw(logits: Tensor | Fixed, sentences: list[int], chance: Any, **settings: Any) -> list[Hypothesis]:
-    model = logits if isinstance(logits, Fixed) else Fixed(logits)
+def fixed(logits: Tensor) -> Writer:
+    """A model with the same logits ``[sentence v]`` at every step."""
+    return Writer(lambda source, read: logits[source[:, 0]])
+
+
+def draw(logits: Tensor, sentences: list[int], chance: Any, **settings: Any) -> list[Hypothesis]:
     source = torch.tensor(sentences)[:, None]
     settings = {"max_length": 7, "generator": chance} | settings
-    return sample(model, source, source >= 0, bos_id=BOS, eos_id=EOS, **settings)
+    return sample(fixed(logits), source, source >= 0, bos_id=BOS, eos_id=EOS, **settings)
 
 
 def chi_square(counts: list[int], probabilities: list[float]) -> float:
@@ -159,7 +125,7 @@ def test_with_a_stream_for_each_the_order_does_not_matter(order: list[int], seed
 @pytest.mark.parametrize("settings", [{"top_k": 1}, {"temperature": 1e-12}, {"top_p": 1e-12}], ids=str)
 def test_at_its_limits_it_is_greedy(settings: dict[str, Any]) -> None:
     source = torch.arange(5)[:, None]
-    written = greedy(Fixed(logits), source, source >= 0, bos_id=BOS, eos_id=EOS, max_length=7)
+    written = greedy(fixed(logits), source, source >= 0, bos_id=BOS, eos_id=EOS, max_length=7)
     assert draw(logits, [0, 1, 2, 3, 4], generator(0, "sampling"), **settings) == written
 
 

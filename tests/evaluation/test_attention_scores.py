@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from selfattn.evaluation.alignment.attention_scores import (
     diagonal_counts,
     gold_from_spans,
     score_attention,
+    token_links,
 )
 from selfattn.evaluation.alignment.links import AlignmentCounts, Links
 from selfattn.models.build import build
@@ -193,3 +195,54 @@ def test_gold_must_fit() -> None:
     model = Fixed(torch.ones(1, 1, 2, 2))
     with pytest.raises(ValueError, match=r"expected gold of the shapes \[\(2, 2\)\]"):
         score_attention(model, [example], [CROSSED], pad_id=0, bos_id=1)
+
+
+# "5 6 7 <eos>" with the target "8 9 <eos>": each row is a step, each column a source token.
+FIRST = [[0.1, 0.6, 0.2, 0.1], [0.3, 0.2, 0.1, 0.4], [0.1, 0.1, 0.8, 0.0]]  # 9 looks at <eos>, and of the words at 5
+SECOND = [[0.7, 0.1, 0.1, 0.1], [0.0, 0.1, 0.9, 0.0], [0.0, 1.0, 0.0, 0.0]]
+THIRD = [[0.1, 0.1, 0.8, 0.0], [0.0, 0.3, 0.7, 0.0], [0.5, 0.5, 0.0, 0.0]]
+
+
+def links_of(*layers: list[list[list[float]]], **settings: Any) -> list[tuple[int, int]]:
+    model = Fixed(*(torch.tensor([heads]) for heads in layers))
+    (links,) = token_links(model, [Example([5, 6, 7, EOS], [8, 9, EOS])], pad_id=0, bos_id=1, **settings)
+    return links
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"layer": 0}, [(1, 0), (0, 1)]),
+        ({"layer": 0, "shifted": True}, [(0, 0), (2, 1)]),
+        ({"layer": 1, "head": 0}, [(0, 0), (2, 1)]),
+        ({"layer": 1, "head": 1}, [(2, 0), (2, 1)]),
+        ({"layer": 1, "head": 1, "shifted": True}, [(2, 0), (0, 1)]),  # the lower of equal ones
+        ({}, [(2, 0), (2, 1)]),  # the last layer's mean: 0.45 at 7, 0.4 at 5
+        ({"layer": -2}, [(1, 0), (0, 1)]),
+    ],
+)
+def test_links_by_hand(settings: dict[str, Any], expected: list[tuple[int, int]]) -> None:
+    assert links_of([FIRST], [SECOND, THIRD], **settings) == expected
+
+
+def test_a_token_that_looks_at_no_word_gets_no_link() -> None:
+    assert links_of([[[0.0, 0.0, 0.0, 1.0], *FIRST[1:]]]) == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layer": 2}, "layer must be from -2 to 1, got 2"),
+        ({"layer": -3}, "layer must be from -2 to 1, got -3"),
+        ({"head": 2}, "head must be from 0 to 1, got 2"),
+        ({"head": -1}, "head must be from 0 to 1, got -1"),
+    ],
+)
+def test_layers_and_heads_that_there_are_not(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        links_of([FIRST], [SECOND, THIRD], **settings)
+
+
+def test_a_model_without_attention_cannot_align() -> None:
+    with pytest.raises(ValueError, match="Fixed has no attention to its source"):
+        links_of()

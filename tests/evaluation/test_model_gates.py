@@ -46,40 +46,6 @@ def batch_of(length: int) -> Batch:
     return collate([Example([5, 6, 2], [3 + place % 5 for place in range(length)])], 0, 1, [0])
 
 
-@pytest.mark.parametrize(
-    ("moved", "value", "reason"),
-    [
-        ({}, 0.0, "no logit moved when later target tokens changed (3 places, evaluation and training mode)"),
-        (
-            {(False, 1): 0.25, (False, 2): 0.5, (False, 3): 0.5, (True, 1): 0.5},
-            0.5,
-            "before position 2 logits move by 0.5 when the tokens from it on change",
-        ),
-        (
-            {(False, 2): 0.25, (True, 3): 0.5, (True, 2): 0.125},
-            0.5,
-            "before position 3 logits move by 0.5 when the tokens from it on change, in training mode",
-        ),
-    ],
-)
-def test_the_worst_leak_is_named(
-    moved: dict[tuple[bool, int], float], value: float, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first of those that move most; what moves at the changed tokens themselves is no leak."""
-    model, batch = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0), batch_of(4)
-
-    def logits(_: object, asked: Batch) -> torch.Tensor:
-        found, changed = torch.zeros(1, 4, 11), (asked.target_in != batch.target_in)[0].nonzero()[:, 0].tolist()
-        if changed:
-            found[0, changed[0] :] = 9.0
-            found[0, changed[0] - 1, 5] = -moved.get((model.training, changed[0]), 0.0)
-        return found
-
-    monkeypatch.setattr(model_gates, "_logits", logits)
-    gate = model_gates.causal(model, batch)
-    assert (gate.name, gate.passed, gate.value, gate.limit, gate.reason) == ("causal", not moved, value, 0.0, reason)
-
-
 def test_nothing_is_later_than_one_token() -> None:
     model = build(PRESETS["rnn-plain"].config, vocab_size=11, pad_id=0, seed=0)
     with pytest.raises(ValueError, match="needs targets of at least two tokens"):

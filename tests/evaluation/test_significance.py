@@ -68,14 +68,6 @@ def test_half_width_by_hand() -> None:
     assert many.high - many.mean == pytest.approx(math.sqrt(T2**2 / 3 + Z**2 / 999), abs=1e-5)
 
 
-def test_luck_on_single_items_is_counted_once() -> None:
-    # Runs share nothing: the seeds' variance holds all there is, and the items add nothing to it.
-    scores = np.random.default_rng(0).normal(size=(3, 20_000))
-    parts = variances([scores.mean(axis=1)], np.diag(np.full(3, 1 / 20_000)), 20_000)
-    assert parts.common == 0
-    assert parts.items == pytest.approx(1 / 60_000)
-
-
 def test_what_runs_share_is_read_off_their_covariances() -> None:
     # Two groups: 0.9 in the diagonal, 0.5 and 0.4 beside it, 0.1 between the groups.
     covariance = np.full((5, 5), 0.1)
@@ -105,12 +97,6 @@ def test_a_plain_sample_has_wilsons_interval(copies: int) -> None:
     assert score.over == ("items" if copies == 1 else "seeds and items")
 
 
-def test_one_seed_has_students_interval_over_items() -> None:
-    values = np.random.default_rng(0).normal(size=(1, 41))
-    score = estimate(values)
-    assert score.high - score.mean == pytest.approx(2.021075 * values.std(ddof=1) / math.sqrt(41), rel=1e-5)
-
-
 # Covariances under resampling of the items
 
 
@@ -133,18 +119,11 @@ def test_the_closed_form_by_hand() -> None:
     assert not corpus_covariance(counted(np.array([[1.0], [0.0]])), average, resamples=7).any()
 
 
-def test_more_draws_come_closer_to_the_closed_form() -> None:
+def test_draws_come_close_to_the_closed_form() -> None:
     generator = np.random.default_rng(0)
     scores = (generator.random((5, 211)) < generator.random(211)).astype(float)
-    exact = average_covariance(scores)
-
-    def error(resamples: int) -> float:
-        drawn = [corpus_covariance(counted(scores), average, resamples=resamples, seed=seed) for seed in range(5)]
-        return float(np.mean([np.linalg.norm(values - exact) for values in drawn]) / np.linalg.norm(exact))
-
-    errors = [error(resamples) for resamples in (30, 300, 3000)]
-    assert errors[0] > 2 * errors[1] > 4 * errors[2]  # about 1 / sqrt(resamples): a third each time
-    assert errors[2] < 0.05
+    exact, drawn = average_covariance(scores), corpus_covariance(counted(scores), average, resamples=3000)
+    assert np.linalg.norm(drawn - exact) < 0.06 * np.linalg.norm(exact)
     few = np.array([[0.0, 1.0, 5.0]])  # draws from 3 items vary by a third too little: (n - 1) / n
     drawn = corpus_covariance(counted(few), average, resamples=20_000)
     assert drawn == pytest.approx(average_covariance(few), rel=0.03)
@@ -360,18 +339,6 @@ def test_the_rule(low: float, high: float, p: float, seeds: int, apart: bool, wo
     assert stricter == ("too few seeds to tell" if apart or seeds < 3 else "no difference seen")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "separated"),
-    [([5, 6, 7], [2, 3, 4], True), ([2, 3, 4], [5, 6, 7], True), ([5, 6, 7], [2, 3, 5], False)],
-)
-def test_separated_runs_are_never_called_alike(first: list[int], second: list[int], separated: bool) -> None:
-    noise = np.random.default_rng(0).normal(0, 500, (2, 3, 400))
-    noise -= noise.mean(axis=2, keepdims=True)
-    pair = compare_scores({"a": noise[0] + np.array([first]).T, "b": noise[1] + np.array([second]).T}).pairs[0]
-    assert (pair.separated, pair.p > 0.05) == (separated, True)
-    assert pair.word == ("too few seeds to tell" if separated else "no difference seen")
-
-
 def test_an_interim_analysis_has_the_interval_and_the_word_of_its_level() -> None:
     scores = simulated(0.9, 0.87, 0.5)
     usual, strict = (compare_scores(scores, primary=("a", "b"), alpha=alpha) for alpha in (0.05, 1e-9))
@@ -398,15 +365,6 @@ def test_a_difference_beside_a_margin(low: float, high: float, word: Word, said:
 
 
 # Other metrics
-
-
-def test_an_average_as_a_corpus_score_gives_the_same() -> None:
-    scores = {name: values + 0.5 for name, values in simulated(0.7, 0.72, seeds=3, items=307).items()}
-    drawn = score_counts(with_ones(scores), CharacterErrorRate(), resamples=8_000).comparison().between("a", "b")
-    plain = compare_scores(scores).between("a", "b")
-    assert drawn.difference == pytest.approx(plain.difference, rel=1e-12)
-    assert (drawn.low, drawn.high) == pytest.approx((plain.low, plain.high), abs=0.02 * (plain.high - plain.low))
-    assert drawn.p == pytest.approx(plain.p, abs=0.02)
 
 
 def test_a_metric_that_is_a_mean_is_compared_in_closed_form() -> None:

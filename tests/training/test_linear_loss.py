@@ -134,26 +134,3 @@ def test_the_loss_of_a_batch_is_that_of_the_logits(name: str, monkeypatch: pytes
         assert (near is None) == (exact is None)
         if near is not None:
             torch.testing.assert_close(near, exact, atol=1e-5, rtol=1e-4)
-
-
-def test_a_model_that_knows_nothing_of_it_has_a_loss_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build(PRESETS["transformer"].config, vocab_size=13, pad_id=0, seed=0).eval()
-    batch = collate([Example([5, 6, 2], [8, 2])], 0, 1, [0])
-    expected = loss.batch_loss(model, batch)
-    monkeypatch.setattr(loss, "LARGE_VOCABULARY", 1)
-    monkeypatch.setattr(type(model), "pre_logits", lambda self, *given, **named: None)
-    logits = torch.zeros(1, 2, 13)
-    monkeypatch.setattr(type(model), "forward", lambda self, source, target_in, *, source_mask: logits)
-    assert loss.batch_loss(model, batch).item() == pytest.approx(math.log(13))
-    assert expected.item() != pytest.approx(math.log(13), abs=1e-3)
-
-
-@pytest.mark.parametrize(("vocabulary", "at_once"), [(12, True), (13, False)])
-def test_from_a_large_vocabulary_on_output_layer_and_loss_are_one(
-    vocabulary: int, at_once: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = build(PRESETS["rnn-plain"].config, vocab_size=vocabulary, pad_id=0, seed=0).eval()
-    batch = collate([Example([5, 6, 2], [8, 2])], 0, 1, [0])
-    monkeypatch.setattr(loss, "LARGE_VOCABULARY", 13)
-    monkeypatch.setattr(loss, "linear_cross_entropy", lambda *_, **__: torch.tensor(-1.0))
-    assert (loss.batch_loss(model, batch).item() > 0) == at_once

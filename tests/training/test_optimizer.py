@@ -1,19 +1,21 @@
-"""What decays and what does not."""
+"""What decays and what does not, and the learning rate by hand."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from selfattn.models.build import build
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
-from selfattn.training.config import TrainingConfig
-from selfattn.training.optimizer import make_optimizer
-from selfattn.training.weights import Average, ExponentialAverage, LastAverage, make_average, put_into
+from selfattn.training.config import ScheduleName, TrainingConfig
+from selfattn.training.optimizer import lr_factor, make_optimizer
+from selfattn.training.weights import put_into
 
 
 def groups(model: torch.nn.Module) -> tuple[set[str], set[str]]:
@@ -54,34 +56,40 @@ def test_decay_shrinks_a_matrix_by_lr_times_decay() -> None:
     assert torch.equal(linear.bias, bias)
 
 
-def test_the_rate_and_the_memory_are_those_asked_for_in_one_kernel() -> None:
-    optimizer = make_optimizer(torch.nn.Linear(3, 2), TrainingConfig(lr=0.5, betas=(0.7, 0.8)))
-    for group in optimizer.param_groups:
-        assert (group["lr"], group["betas"], group["fused"]) == (0.5, (0.7, 0.8), True)
-
-
-def test_each_average_by_its_name() -> None:
-    model, config = torch.nn.Linear(3, 2), TrainingConfig(average_last=4, ema_decay=0.25)
-    none, moving, last = (make_average(model, replace(config, average=name)) for name in ("none", "ema", "last"))
-    assert type(none) is Average
-    assert isinstance(moving, ExponentialAverage)
-    assert moving.decay == 0.25
-    assert isinstance(last, LastAverage)
-    assert last.count == 4
-
-
-def test_the_first_decays_of_the_moving_average_are_2_in_11_and_3_in_12() -> None:
-    """Weights 0, then 11, then 12: 11 (1 - 2/11) = 9, and 9/4 + 12 (3/4) = 11.25; a smaller decay is taken as it is."""
-    weight = torch.nn.Linear(1, 1, bias=False).requires_grad_(False)
-    for decay, expected in ((0.9, (9.0, 11.25)), (0.0, (11.0, 12.0))):
-        weight.weight.fill_(0.0)
-        average = ExponentialAverage(weight, decay)
-        for value, mean in zip((11.0, 12.0), expected, strict=True):
-            weight.weight.fill_(value)
-            average.stepped()
-            assert average.weights()["weight"].item() == pytest.approx(mean, rel=1e-6)
-
-
 def test_weights_of_another_model_are_refused() -> None:
     with pytest.raises(ValueError, match="these are the weights of another model"):
         put_into(torch.nn.Linear(3, 2), {"weight": torch.zeros(3, 2), "bias": torch.zeros(2)})
+
+
+SCHEDULES: tuple[ScheduleName, ...] = ("constant", "linear", "cosine", "inverse_sqrt")
+
+
+def factors(schedule: ScheduleName, total: int, warmup: int) -> list[float]:
+    return [lr_factor(schedule, step, total_steps=total, warmup_steps=warmup) for step in range(1, total + 1)]
+
+
+def test_values_by_hand() -> None:
+    assert factors("constant", 4, 2) == [0.5, 1.0, 1.0, 1.0]
+    assert factors("linear", 5, 2) == [0.5, 1.0, 0.75, 0.5, 0.25]
+    assert factors("linear", 4, 0) == pytest.approx([0.8, 0.6, 0.4, 0.2])
+    assert factors("cosine", 4, 1) == pytest.approx([1.0, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2])
+    assert factors("inverse_sqrt", 9, 1) == pytest.approx([1 / math.sqrt(k) for k in range(1, 10)])
+    assert factors("inverse_sqrt", 16, 4)[-1] == 0.5
+
+
+def test_beyond_the_last_step_it_stays_at_the_last() -> None:
+    assert lr_factor("linear", 99, total_steps=5, warmup_steps=2) == 0.25
+
+
+@given(st.sampled_from(SCHEDULES), st.integers(1, 200), st.data())
+def test_it_rises_to_one_then_never_rises_and_is_never_zero(
+    schedule: ScheduleName, total: int, data: st.DataObject
+) -> None:
+    warmup = data.draw(st.integers(0, total))
+    found = factors(schedule, total, warmup)
+    rise, fall = found[:warmup], found[max(warmup - 1, 0) :]
+    assert all(0 < factor <= 1 for factor in found)
+    assert rise == sorted(rise)
+    assert fall == sorted(fall, reverse=True)
+    if warmup:
+        assert found[warmup - 1] == 1.0

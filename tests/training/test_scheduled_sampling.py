@@ -10,8 +10,6 @@ import torch
 
 from selfattn.data.examples import Example
 from selfattn.models.build import build
-from selfattn.models.config import ModelConfig, override
-from selfattn.models.decoder_only.config import DecoderOnlyConfig
 from selfattn.models.encoder_decoder.config import EncoderDecoderConfig
 from selfattn.models.presets import PRESETS
 from selfattn.models.transformer_config import TransformerConfig
@@ -28,19 +26,6 @@ STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.0)
 TINY = EncoderDecoderConfig(encoder=STACK, decoder=STACK)
 
 
-def shrunk(config: ModelConfig) -> ModelConfig:
-    parts = ("stack",) if isinstance(config, DecoderOnlyConfig) else ("encoder", "decoder")
-    settings: dict[str, Any] = {}
-    for part in parts:
-        group = getattr(config, part)
-        if isinstance(group, TransformerConfig):
-            settings |= {f"{part}.dim": 16, f"{part}.ffn_dim": 11}
-        else:
-            both = getattr(group, "direction", "forward") == "both"
-            settings |= {f"{part}.hidden_dim": 8 if both else 16, f"{part}.embed_dim": 16}
-    return override(config, settings)  # type: ignore[no-any-return]  # override() keeps the kind
-
-
 def logits(model: Any, probability: float, seed: int = 0) -> torch.Tensor:
     coins = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -51,7 +36,7 @@ def logits(model: Any, probability: float, seed: int = 0) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", ["rnn-attention", "transformer", "decoder-only", "rnn-encoder-transformer-decoder"])
 def test_probability_1_is_forward_and_0_reads_its_own_guesses(name: str) -> None:
-    model = build(shrunk(PRESETS[name].config), vocab_size=VOCAB, pad_id=0, seed=3).eval()
+    model = build(PRESETS[name].config, vocab_size=VOCAB, pad_id=0, seed=3).eval()
     with torch.no_grad():
         torch.testing.assert_close(
             logits(model, 1.0), model(SOURCE, TARGET, source_mask=SOURCE > 0), rtol=1e-4, atol=1e-5
